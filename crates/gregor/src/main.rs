@@ -1,0 +1,3 @@
+//! The `gregor` program.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! A Kafka admin client over the wire protocol.

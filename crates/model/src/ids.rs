@@ -1,0 +1,233 @@
+//! Identities of nodes, disks and clusters.
+
+use std::fmt;
+use std::str::FromStr;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::{Deserialize, Serialize};
+
+/// The id of a Kafka node, broker or controller. Never negative: Kafka writes "no node" as -1, and
+/// that is an [`Option`] here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "i32", into = "i32")]
+pub struct NodeId(i32);
+
+impl NodeId {
+    /// A node id, or `None` for a negative number.
+    #[must_use]
+    pub const fn new(id: i32) -> Option<Self> {
+        if id < 0 { None } else { Some(Self(id)) }
+    }
+
+    /// The number that Kafka uses.
+    #[must_use]
+    pub const fn get(self) -> i32 {
+        self.0
+    }
+}
+
+impl TryFrom<i32> for NodeId {
+    type Error = InvalidId;
+    fn try_from(id: i32) -> Result<Self, InvalidId> {
+        Self::new(id).ok_or_else(|| InvalidId { what: "a node id", text: id.to_string() })
+    }
+}
+
+impl From<NodeId> for i32 {
+    fn from(id: NodeId) -> Self {
+        id.0
+    }
+}
+
+impl FromStr for NodeId {
+    type Err = InvalidId;
+    fn from_str(text: &str) -> Result<Self, InvalidId> {
+        let invalid = || InvalidId { what: "a node id", text: text.to_owned() };
+        text.parse::<i32>().ok().and_then(Self::new).ok_or_else(invalid)
+    }
+}
+
+impl fmt::Display for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A text that is not the id it should be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("\"{text}\" is not {what}")]
+pub struct InvalidId {
+    what: &'static str,
+    text: String,
+}
+
+/// The id of one log directory, that is of one disk's content: a wiped disk comes back with another.
+///
+/// Kafka writes it as 22 characters of URL-safe base64 (`meta.properties`, `--initial-controllers`).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct DirectoryId([u8; 16]);
+
+impl DirectoryId {
+    /// The ids below this number are reserved by Kafka (unassigned, lost, migrating and room for
+    /// more), so a generated id must not be one of them.
+    const RESERVED: u128 = 100;
+
+    /// The id that those 16 bytes are, or `None` for the zero id, which Kafka uses for "not known"
+    /// (every voter of a static quorum has it).
+    #[must_use]
+    pub fn from_bytes(bytes: [u8; 16]) -> Option<Self> {
+        (bytes != [0; 16]).then_some(Self(bytes))
+    }
+
+    /// A new id out of 16 random bytes, or `None` if they make one that Kafka would not generate:
+    /// a reserved one, or one that would read as an option on a command line.
+    #[must_use]
+    pub fn generate(random: [u8; 16]) -> Option<Self> {
+        let id = Self(random);
+        let reserved = u128::from_be_bytes(random) < Self::RESERVED;
+        (!reserved && !id.to_string().starts_with('-')).then_some(id)
+    }
+
+    /// The 16 bytes as they travel on the wire.
+    #[must_use]
+    pub const fn to_bytes(self) -> [u8; 16] {
+        self.0
+    }
+}
+
+impl FromStr for DirectoryId {
+    type Err = InvalidId;
+    fn from_str(text: &str) -> Result<Self, InvalidId> {
+        let bytes = URL_SAFE_NO_PAD.decode(text).ok();
+        bytes
+            .and_then(|bytes| <[u8; 16]>::try_from(bytes).ok())
+            .and_then(Self::from_bytes)
+            .ok_or_else(|| InvalidId { what: "a directory id", text: text.to_owned() })
+    }
+}
+
+impl TryFrom<String> for DirectoryId {
+    type Error = InvalidId;
+    fn try_from(text: String) -> Result<Self, InvalidId> {
+        text.parse()
+    }
+}
+
+impl From<DirectoryId> for String {
+    fn from(id: DirectoryId) -> Self {
+        id.to_string()
+    }
+}
+
+impl fmt::Display for DirectoryId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&URL_SAFE_NO_PAD.encode(self.0))
+    }
+}
+
+impl fmt::Debug for DirectoryId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// The id of a Kafka cluster, as `kafka-storage random-uuid` makes it and every node's disk keeps it.
+/// Kafka compares it as text, so any non-empty text is one.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct ClusterId(String);
+
+impl ClusterId {
+    /// A cluster id; empty is none.
+    pub fn new(id: impl Into<String>) -> Result<Self, InvalidId> {
+        let id = id.into();
+        if id.is_empty() {
+            return Err(InvalidId { what: "a cluster id", text: id });
+        }
+        Ok(Self(id))
+    }
+
+    /// As text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for ClusterId {
+    type Error = InvalidId;
+    fn try_from(text: String) -> Result<Self, InvalidId> {
+        Self::new(text)
+    }
+}
+
+impl From<ClusterId> for String {
+    fn from(id: ClusterId) -> Self {
+        id.0
+    }
+}
+
+impl fmt::Display for ClusterId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn node_ids_are_not_negative() {
+        assert_eq!(NodeId::new(-1), None);
+        assert_eq!(NodeId::new(0).map(NodeId::get), Some(0));
+        assert!("-1".parse::<NodeId>().is_err());
+        assert!("x".parse::<NodeId>().is_err());
+        assert_eq!("2147483647".parse::<NodeId>().unwrap().get(), i32::MAX);
+        assert_eq!("x".parse::<NodeId>().unwrap_err().to_string(), "\"x\" is not a node id");
+    }
+
+    #[test]
+    fn directory_ids_are_written_as_kafka_writes_them() {
+        // The id that a Kafka 4.3 voter showed for these bytes.
+        let text = "U3fHvCoMVWiCVYa2ri_K5w";
+        let id: DirectoryId = text.parse().unwrap();
+        assert_eq!(id.to_string(), text);
+        assert_eq!(id.to_bytes()[..2], [0x53, 0x77]);
+        assert_eq!(DirectoryId::from_bytes(id.to_bytes()), Some(id));
+    }
+
+    #[test]
+    fn the_zero_directory_id_is_no_id() {
+        assert!("AAAAAAAAAAAAAAAAAAAAAA".parse::<DirectoryId>().is_err());
+        assert_eq!(DirectoryId::from_bytes([0; 16]), None);
+    }
+
+    #[test]
+    fn other_lengths_and_characters_are_no_directory_id() {
+        for text in ["", "U3fH", "U3fHvCoMVWiCVYa2ri_K5wAA", "U3fHvCoMVWiCVYa2ri/K5w", "ü"] {
+            assert!(text.parse::<DirectoryId>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn generated_directory_ids_avoid_what_kafka_avoids() {
+        let mut reserved = [0; 16];
+        reserved[15] = 99;
+        assert_eq!(DirectoryId::generate(reserved), None);
+        reserved[15] = 100;
+        assert!(DirectoryId::generate(reserved).is_some());
+        // 0xf8 gives a leading '-' in URL-safe base64.
+        let mut dash = [7; 16];
+        dash[0] = 0xf8;
+        assert_eq!(DirectoryId::generate(dash), None);
+    }
+
+    #[test]
+    fn an_empty_cluster_id_is_no_id() {
+        assert!(ClusterId::new("").is_err());
+        assert_eq!(ClusterId::new("abc").unwrap().as_str(), "abc");
+    }
+}

@@ -1,0 +1,1 @@
+//! Real Kafka clusters as processes.
