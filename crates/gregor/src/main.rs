@@ -1,3 +1,27 @@
-//! The `gregor` program.
+//! The `gregor` program: commands and terminal output. What they do is in the other crates.
 
-fn main() {}
+mod commands;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+/// An elastic control plane for Apache Kafka.
+#[derive(Debug, Parser)]
+#[command(name = "gregor", version, about)]
+struct Cli {
+    #[command(subcommand)]
+    command: commands::Command,
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    match cli.command.run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // The whole chain in one line: a person at a terminal sees what failed and why.
+            eprintln!("gregor: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
