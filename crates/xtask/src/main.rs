@@ -1,3 +1,72 @@
-//! Development tasks.
+//! Development tasks: `cargo xtask <task>`. The Makefile is the index to them, the logic is here.
+//!
+//! A task is a list of steps. Each step says in one line what it does, and a failed one says which
+//! command repeats it alone.
 
-fn main() {}
+mod check;
+mod demo;
+mod run;
+mod small;
+mod test;
+mod tidy;
+mod tools;
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Development tasks of Gregor.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Format, tidy, clippy, unit tests and dependency rules: what every commit must pass
+    Check,
+    /// Everything of `check`, then all tests, with real Kafka, and a short fuzz run
+    Test,
+    /// The structure and hygiene of the repository, without compiling it
+    Tidy {
+        /// Write the files that are derived from the crate table instead of comparing them
+        #[arg(long)]
+        fix: bool,
+    },
+    /// A short demonstration on this machine
+    Demo,
+    /// All benchmarks
+    Bench,
+    /// The documentation of our crates
+    Doc,
+    /// Remove everything that was built here
+    Clean,
+}
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().task {
+        Task::Check => check::run(),
+        Task::Test => test::run(),
+        Task::Tidy { fix } => tidy::run(root(), fix),
+        Task::Demo => demo::run(),
+        Task::Bench => small::bench(),
+        Task::Doc => small::doc(),
+        Task::Clean => small::clean(),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The root of the repository. Known when this program is compiled, so it works from any folder.
+fn root() -> &'static Path {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.ancestors().nth(2).unwrap_or(here)
+}

@@ -1,0 +1,232 @@
+//! The one table of our crates: what kind each is, and which of ours it may depend on.
+//!
+//! A new crate begins with a row here. Rows are in dependency order, a crate below all it may point
+//! at, so that no cycle can be written down.
+
+/// What a crate may do, which decides what it may depend on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Computes. No I/O, clock, environment, unseeded randomness or hash order.
+    Pure,
+    /// Turns outside forms into pure types and back. No I/O either.
+    Edge,
+    /// Reads and writes the world, decides nothing.
+    Io,
+    /// The program that puts the others together.
+    Binary,
+    /// For development only; never in what is shipped.
+    Dev,
+}
+
+/// One of our crates.
+#[derive(Debug)]
+pub(crate) struct Crate {
+    /// The name of the crate and of its folder in `crates/`.
+    pub(crate) name: &'static str,
+    /// What it may do.
+    pub(crate) kind: Kind,
+    /// Our crates that it may depend on.
+    pub(crate) uses: &'static [&'static str],
+    /// Our crates that its tests may depend on besides.
+    pub(crate) tests_use: &'static [&'static str],
+}
+
+use Kind::{Binary, Dev, Edge, Io, Pure};
+
+/// All our crates. One that is not in the table fails the check; a row without a crate is the plan.
+#[rustfmt::skip]
+pub(crate) const CRATES: &[Crate] = &[
+    row("model",       Pure,   &[],                                       &[]),
+    row("placement",   Pure,   &["model"],                                &[]),
+    row("control",     Pure,   &["model", "placement"],                   &[]),
+    row("sim",         Pure,   &["model", "placement", "control"],        &[]),
+    row("api",         Edge,   &["model", "control"],                     &[]),
+    // Two libraries that shells are built on; they are not shells themselves.
+    row("artifacts",   Io,     &[],                                       &[]),
+    row("testkit",     Dev,    &["artifacts"],                            &[]),
+    row("kafka-admin", Io,     &["model"],                                &["testkit"]),
+    // The shells: they point inward, and never at each other.
+    row("node",        Io,     &["model", "control", "api"],              &["testkit"]),
+    row("operator",    Io,     &["model", "placement", "control", "api", "kafka-admin"],
+                                                                          &["testkit"]),
+    row("local",       Io,     &["model", "control", "api", "artifacts"], &["testkit"]),
+    row("fleet",       Io,     &["model", "control", "api"],              &["testkit"]),
+    row("gregor",      Binary, &["model", "placement", "control", "sim", "api", "artifacts",
+                                 "kafka-admin", "node", "operator", "local", "fleet"],
+                                                                          &["testkit"]),
+    row("xtask",       Dev,    &["model", "placement", "control", "sim", "api", "artifacts",
+                                 "testkit", "kafka-admin"],               &[]),
+];
+
+const fn row(
+    name: &'static str,
+    kind: Kind,
+    uses: &'static [&'static str],
+    tests_use: &'static [&'static str],
+) -> Crate {
+    Crate { name, kind, uses, tests_use }
+}
+
+/// The row of a crate of ours.
+pub(crate) fn find(name: &str) -> Option<&'static Crate> {
+    CRATES.iter().find(|row| row.name == name)
+}
+
+/// What pure crates may depend on from outside, and why it keeps them pure.
+#[rustfmt::skip]
+pub(crate) const PURE_MAY_USE: &[(&str, &str)] = &[
+    ("base64",      "Kafka writes its ids in base64; a function of bytes"),
+    ("fixedbitset", "sets of dense indices, walked in order"),
+    ("rayon",       "threads for the optimizer, whose answer must not depend on their number"),
+    ("rustc-hash",  "a hash without a random seed, for look-ups that are never walked"),
+    ("serde",       "derives only; no format and no reader"),
+    ("smallvec",    "short lists in place, such as the replicas of a partition"),
+    ("thiserror",   "derives only"),
+];
+
+/// What the tests of pure crates may use besides.
+#[rustfmt::skip]
+pub(crate) const PURE_TESTS_MAY_USE: &[(&str, &str)] = &[
+    ("anyhow",     "tests may fail with any error"),
+    ("proptest",   "generated input; a failure prints the seed"),
+    ("serde_json", "cases and stored answers are written in it"),
+];
+
+/// What an edge crate must not depend on: with these it would not only translate but do.
+pub(crate) const EDGE_MUST_NOT_USE: &[&str] = &[
+    "async-std",
+    "hyper",
+    "rand",
+    "reqwest",
+    "rusqlite",
+    "rustls",
+    "sqlx",
+    "tokio",
+    "tokio-rustls",
+];
+
+/// A function or type that pure crates must not name, and why.
+pub(crate) type Ban = (&'static str, &'static str);
+
+const CLOCK: &str = "time is a fact that is passed in";
+const SURROUNDINGS: &str = "what the process was started with is passed in";
+const THREADS: &str = "pure code neither waits nor starts anything";
+const FILES: &str = "reading and writing is for the shells";
+const NETWORK: &str = "talking is for the shells";
+const ORDER: &str = "its order differs from run to run; use a BTree collection";
+
+/// Functions that pure crates must not call.
+#[rustfmt::skip]
+pub(crate) const BANNED_METHODS: &[Ban] = &[
+    ("std::time::Instant::now",       CLOCK),
+    ("std::time::Instant::elapsed",   CLOCK),
+    ("std::time::SystemTime::now",    CLOCK),
+    ("std::time::SystemTime::elapsed", CLOCK),
+    ("std::env::args",                SURROUNDINGS),
+    ("std::env::args_os",             SURROUNDINGS),
+    ("std::env::current_dir",         SURROUNDINGS),
+    ("std::env::current_exe",         SURROUNDINGS),
+    ("std::env::temp_dir",            SURROUNDINGS),
+    ("std::env::var",                 SURROUNDINGS),
+    ("std::env::var_os",              SURROUNDINGS),
+    ("std::env::vars",                SURROUNDINGS),
+    ("std::env::vars_os",             SURROUNDINGS),
+    ("std::process::abort",           THREADS),
+    ("std::process::exit",            THREADS),
+    ("std::process::id",              SURROUNDINGS),
+    ("std::thread::available_parallelism", SURROUNDINGS),
+    ("std::thread::sleep",            THREADS),
+    ("std::thread::spawn",            THREADS),
+    ("std::fs::canonicalize",         FILES),
+    ("std::fs::copy",                 FILES),
+    ("std::fs::create_dir",           FILES),
+    ("std::fs::create_dir_all",       FILES),
+    ("std::fs::exists",               FILES),
+    ("std::fs::metadata",             FILES),
+    ("std::fs::read",                 FILES),
+    ("std::fs::read_dir",             FILES),
+    ("std::fs::read_to_string",       FILES),
+    ("std::fs::remove_dir",           FILES),
+    ("std::fs::remove_dir_all",       FILES),
+    ("std::fs::remove_file",          FILES),
+    ("std::fs::rename",               FILES),
+    ("std::fs::write",                FILES),
+    ("std::path::Path::exists",       FILES),
+    ("std::io::stderr",               FILES),
+    ("std::io::stdin",                FILES),
+    ("std::io::stdout",               FILES),
+];
+
+/// Types that pure crates must not name.
+#[rustfmt::skip]
+pub(crate) const BANNED_TYPES: &[Ban] = &[
+    ("std::collections::HashMap",       ORDER),
+    ("std::collections::HashSet",       ORDER),
+    ("std::hash::RandomState",          ORDER),
+    ("std::fs::File",                   FILES),
+    ("std::fs::OpenOptions",            FILES),
+    ("std::net::TcpListener",           NETWORK),
+    ("std::net::TcpStream",             NETWORK),
+    ("std::net::UdpSocket",             NETWORK),
+    ("std::os::unix::net::UnixListener", NETWORK),
+    ("std::os::unix::net::UnixStream",  NETWORK),
+    ("std::process::Command",           THREADS),
+];
+
+/// Macros that pure crates must not use; what they have to say they return.
+#[rustfmt::skip]
+pub(crate) const BANNED_MACROS: &[Ban] = &[
+    ("std::eprint",   FILES),
+    ("std::eprintln", FILES),
+    ("std::print",    FILES),
+    ("std::println",  FILES),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_crate_points_only_at_rows_above_it() {
+        for (index, row) in CRATES.iter().enumerate() {
+            for used in row.uses.iter().chain(row.tests_use) {
+                let above = CRATES[..index].iter().any(|other| other.name == *used);
+                assert!(above, "{} points at {used}, which is not above it", row.name);
+            }
+        }
+    }
+
+    #[test]
+    fn no_kind_points_at_one_that_may_do_more() {
+        for row in CRATES {
+            for used in row.uses {
+                let kind = find(used).unwrap().kind;
+                let fits = match row.kind {
+                    Pure => kind == Pure,
+                    Edge => matches!(kind, Pure | Edge),
+                    Io => matches!(kind, Pure | Edge | Io),
+                    Binary => kind != Dev,
+                    Dev => true,
+                };
+                assert!(fits, "{} ({:?}) must not use {used} ({kind:?})", row.name, row.kind);
+            }
+        }
+    }
+
+    #[test]
+    fn only_xtask_uses_the_testkit_outside_of_tests() {
+        let users = CRATES.iter().filter(|row| row.uses.contains(&"testkit"));
+        assert_eq!(users.map(|row| row.name).collect::<Vec<_>>(), ["xtask"]);
+        let in_tests = CRATES.iter().filter(|row| row.tests_use.contains(&"testkit"));
+        in_tests.for_each(|row| assert!(matches!(row.kind, Io | Binary), "{}", row.name));
+    }
+
+    #[test]
+    fn shells_do_not_point_at_each_other() {
+        let shells = ["node", "operator", "local", "fleet"];
+        for shell in shells {
+            let row = find(shell).unwrap();
+            assert!(!row.uses.iter().any(|used| shells.contains(used)), "{shell}");
+        }
+    }
+}

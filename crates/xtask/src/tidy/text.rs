@@ -1,0 +1,99 @@
+//! What holds for every text file: clean ends of lines, and no path of somebody's own machine.
+
+use super::Finding;
+use super::repository::Repository;
+
+/// Paths that exist on one machine only. In pieces, or this file would be a finding itself.
+const FOREIGN_PATHS: &[&str] = &[
+    concat!("/ho", "me/"),
+    concat!("/ro", "ot/"),
+    concat!("/Us", "ers/"),
+    concat!("../sha", "red"),
+];
+
+/// Whether tabs belong in a file: make and Go insist on them.
+fn may_have_tabs(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    matches!(name, "Makefile" | "go.mod" | "go.sum") || name.ends_with(".go")
+}
+
+/// Whether a file is somebody else's output, which is kept as it was.
+fn is_recorded(path: &str) -> bool {
+    path.split('/').any(|name| matches!(name, "fixtures" | "testdata"))
+}
+
+pub(super) fn check(repository: &Repository) -> Vec<Finding> {
+    let texts = repository.texts().filter(|(path, _)| !is_recorded(path));
+    texts.flat_map(|(path, text)| check_file(path, text)).collect()
+}
+
+fn check_file(path: &str, text: &str) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (index, line) in text.split('\n').enumerate() {
+        let mut found = |message: String| findings.push(Finding::new(path, index + 1, message));
+        if line.contains('\t') && !may_have_tabs(path) {
+            found("a tab; use spaces".into());
+        }
+        if line.ends_with([' ', '\t', '\r']) {
+            found("white space at the end of the line".into());
+        }
+        for foreign in FOREIGN_PATHS.iter().filter(|foreign| names(line, foreign)) {
+            found(format!("a path that exists on one machine only: {foreign}"));
+        }
+    }
+    if !text.is_empty() && (!text.ends_with('\n') || text.ends_with("\n\n")) {
+        let lines = text.split('\n').count();
+        findings.push(Finding::new(path, lines, "a file ends with one line end"));
+    }
+    findings
+}
+
+/// Whether a line names an absolute path: what stands before it is no part of a longer one, such as
+/// an address on the web.
+fn names(line: &str, path: &str) -> bool {
+    line.match_indices(path).any(|(at, _)| {
+        let before = line[..at].chars().next_back();
+        !before.is_some_and(|c| c.is_alphanumeric() || "-_./}".contains(c))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(path: &str, text: &str) -> Vec<usize> {
+        check_file(path, text).into_iter().map(|finding| finding.line).collect()
+    }
+
+    #[test]
+    fn white_space_is_clean() {
+        assert_eq!(lines("a.md", "a\n\nb\n"), []);
+        assert_eq!(lines("a.md", "a \nb\t\n"), [1, 2, 2]);
+        assert_eq!(lines("a.md", "a\r\nb\n"), [1]);
+        assert_eq!(lines("a.md", "a"), [1]);
+        assert_eq!(lines("a.md", "a\n\n"), [3]);
+    }
+
+    #[test]
+    fn tabs_are_for_those_who_need_them() {
+        assert_eq!(lines("a.rs", "\ta\n"), [1]);
+        assert_eq!(lines("Makefile", "a:\n\tb\n"), []);
+        assert_eq!(lines("local/build/go.mod", "\tb\n"), []);
+    }
+
+    #[test]
+    fn paths_of_one_machine_are_found() {
+        for path in FOREIGN_PATHS {
+            assert_eq!(lines("a.md", &format!("see {path}me\n")), [1], "{path}");
+        }
+        for path in FOREIGN_PATHS {
+            assert_eq!(lines("a.md", &format!("https://example.org{path}me\n")), [], "{path}");
+        }
+    }
+
+    #[test]
+    fn recorded_files_are_kept_as_they_were() {
+        let repository = Repository::of(&[("crates/a/tests/fixtures/b.txt", "a \t\r\n\n")]);
+        assert_eq!(check(&repository), []);
+    }
+}
