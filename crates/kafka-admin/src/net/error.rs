@@ -1,0 +1,197 @@
+//! Why a call got no answer.
+
+use std::io;
+use std::time::Duration;
+
+use model::NodeId;
+
+use super::endpoint::Endpoint;
+use super::tls::TlsError;
+use crate::proto::{ApiId, ConnectionError, Malformed, Unsupported};
+
+/// What is known of a call that failed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// It was not carried out.
+    NotDone,
+    /// It may have been carried out: look before doing anything else.
+    Unknown,
+}
+
+/// No answer came. What Kafka itself said no to is an error of the call in question.
+#[derive(Debug, thiserror::Error)]
+pub enum CallError {
+    /// No node could be reached before the time was over.
+    #[error("{api}: cannot connect to {endpoint}")]
+    Connect {
+        /// The request.
+        api: ApiId,
+        /// The node tried last.
+        endpoint: Endpoint,
+        /// Why not.
+        #[source]
+        source: ConnectError,
+    },
+    /// The request was sent, and no answer came in time.
+    #[error("{api}: no answer from {endpoint} within {} s", waited.as_secs_f32())]
+    Expired {
+        /// The request.
+        api: ApiId,
+        /// The node asked.
+        endpoint: Endpoint,
+        /// How long was waited.
+        waited: Duration,
+    },
+    /// The connection ended between request and answer.
+    #[error("{api}: the connection to {endpoint} was lost")]
+    Lost {
+        /// The request.
+        api: ApiId,
+        /// The node asked.
+        endpoint: Endpoint,
+        /// How it ended.
+        #[source]
+        source: LinkError,
+    },
+    /// The node does not serve the request.
+    #[error("{api}: {endpoint} does not serve it")]
+    Unsupported {
+        /// The request.
+        api: ApiId,
+        /// The node asked.
+        endpoint: Endpoint,
+        /// What it serves.
+        #[source]
+        source: Unsupported,
+    },
+    /// The request could not be written, or the answer could not be read.
+    #[error("{api}: the message to or from {endpoint} is not readable")]
+    Malformed {
+        /// The request.
+        api: ApiId,
+        /// The node asked.
+        endpoint: Endpoint,
+        /// Whether it was the answer.
+        answered: bool,
+        /// What is wrong.
+        #[source]
+        source: Malformed,
+    },
+    /// The cluster does not know the node that the request is for.
+    #[error("{api}: the cluster has no node {node} among its {kind}")]
+    NoSuchNode {
+        /// The request.
+        api: ApiId,
+        /// The node.
+        node: NodeId,
+        /// Brokers or controllers.
+        kind: &'static str,
+    },
+    /// The cluster has no active controller, or a partition no leader, for as long as we waited.
+    #[error("{api}: there is no {what} to ask")]
+    NoLeader {
+        /// The request.
+        api: ApiId,
+        /// What is missing.
+        what: &'static str,
+    },
+}
+
+impl CallError {
+    /// Whether the call may have been carried out.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        match self {
+            CallError::Expired { .. } | CallError::Lost { .. } => Outcome::Unknown,
+            CallError::Malformed { answered: true, .. } => Outcome::Unknown,
+            CallError::Malformed { answered: false, .. }
+            | CallError::Connect { .. }
+            | CallError::Unsupported { .. }
+            | CallError::NoSuchNode { .. }
+            | CallError::NoLeader { .. } => Outcome::NotDone,
+        }
+    }
+}
+
+/// How an open connection ended.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum LinkError {
+    /// The peer closed it.
+    #[error("the node closed it")]
+    Closed,
+    /// The network failed.
+    #[error("{message}")]
+    Io {
+        /// As the operating system or TLS says.
+        message: String,
+    },
+    /// The peer broke the protocol.
+    #[error(transparent)]
+    Protocol(#[from] ConnectionError),
+}
+
+impl From<io::Error> for LinkError {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => LinkError::Closed,
+            _ => LinkError::Io { message: error.to_string() },
+        }
+    }
+}
+
+/// Why a connection was not made.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// The host's name has no address.
+    #[error("its name cannot be resolved")]
+    Resolve(#[source] io::Error),
+    /// The host has no address at all.
+    #[error("its name has no address")]
+    NoAddress,
+    /// Nobody listens there, or no route leads there.
+    #[error("{address} does not accept connections")]
+    Tcp {
+        /// The address tried last.
+        address: std::net::SocketAddr,
+        /// As the operating system says.
+        #[source]
+        source: io::Error,
+    },
+    /// TLS cannot be spoken with that host.
+    #[error("TLS is not possible")]
+    TlsSetup(#[source] TlsError),
+    /// The TLS handshake failed: usually one side does not trust the other's certificate.
+    #[error("the TLS handshake failed")]
+    Tls(#[source] io::Error),
+    /// The peer closed or failed during the handshake of the Kafka protocol.
+    #[error("the handshake failed")]
+    Handshake(#[source] LinkError),
+    /// It took too long.
+    #[error("it took longer than {} s", waited.as_secs_f32())]
+    Expired {
+        /// How long was waited.
+        waited: Duration,
+    },
+}
+
+impl ConnectError {
+    /// Whether trying again can help. Who is not trusted or not known now is not trusted or known in
+    /// a second either.
+    pub(super) fn passing(&self) -> bool {
+        match self {
+            ConnectError::Resolve(_)
+            | ConnectError::NoAddress
+            | ConnectError::Tcp { .. }
+            | ConnectError::Expired { .. } => true,
+            ConnectError::TlsSetup(_) => false,
+            // A node that is going down or coming up closes connections at any point.
+            ConnectError::Tls(error) => closed(error),
+            ConnectError::Handshake(LinkError::Closed) => true,
+            ConnectError::Handshake(LinkError::Io { .. } | LinkError::Protocol(_)) => false,
+        }
+    }
+}
+
+fn closed(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset)
+}
