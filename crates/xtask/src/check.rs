@@ -31,7 +31,10 @@ pub(crate) fn steps(run: &mut Run) -> Result<()> {
     run.step("unit-tests", &Line::new("cargo test --quiet --workspace --lib --bins"))?;
     run.step("pure-tests", &pure_tests())?;
     if tools::has_deny() {
-        run.step("deny", &Line::new("cargo deny check bans licenses sources"))?;
+        run.step(
+            "deny",
+            &Line::new("cargo deny check --hide-inclusion-graph bans licenses sources"),
+        )?;
     } else {
         run.skip("deny", "cargo-deny is not installed; cargo install --locked cargo-deny");
     }

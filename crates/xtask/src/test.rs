@@ -11,7 +11,7 @@ use crate::{check, root, tools};
 /// The newest Kafka, and the oldest that is supported: an API that both have is in all between.
 const KAFKA_VERSIONS: [&str; 2] = ["4.3.1", "4.1.2"];
 
-/// Enough to meet a new crash close to the seeds; long campaigns are run by hand.
+/// Enough to meet a crash near the surface; long campaigns are run by hand.
 const FUZZ_SECONDS_PER_TARGET: u32 = 20;
 
 /// A cluster is some JVMs of half a gigabyte each; more at once than this starve each other on a
