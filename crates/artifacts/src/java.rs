@@ -1,0 +1,85 @@
+//! Finds the Java that runs Kafka.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::environment::is_program;
+use crate::{Environment, FetchError};
+
+/// Kafka 4 is compiled for this version.
+const MAJOR_MIN: u32 = 17;
+
+/// A Java that Kafka runs on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Java {
+    /// The program `java`.
+    pub program: PathBuf,
+    /// The major version, 17 or more.
+    pub major: u32,
+}
+
+/// Finds a Java of version 17 or newer: the one in `JAVA_HOME`, else the first in `PATH`.
+///
+/// A `JAVA_HOME` that is set and wrong is an error rather than a reason to look further: whoever set
+/// it wants that Java.
+pub fn find(environment: &Environment) -> Result<Java, FetchError> {
+    let program = match &environment.java_home {
+        Some(home) => {
+            let program = home.join("bin/java");
+            if !is_program(&program) {
+                return Err(FetchError::JavaHomeWrong(home.clone()));
+            }
+            program
+        }
+        None => environment.find_program("java").ok_or(FetchError::JavaMissing)?,
+    };
+    let answer = ask_version(&program)?;
+    let Some(major) = major_version(&answer) else {
+        let answer = answer.lines().next().unwrap_or_default().to_owned();
+        return Err(FetchError::JavaBroken { program, answer });
+    };
+    if major < MAJOR_MIN {
+        return Err(FetchError::JavaTooOld { program, major });
+    }
+    Ok(Java { program, major })
+}
+
+/// What `java -version` says; it says it on stderr.
+fn ask_version(program: &Path) -> Result<String, FetchError> {
+    let output = Command::new(program)
+        .arg("-version")
+        .stdin(Stdio::null())
+        .output()
+        .map_err(FetchError::io("run", program))?;
+    Ok(String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+/// Reads `openjdk version "17.0.15" 2025-04-15` in whichever line it is: a JVM may first tell which
+/// options it picked up from the environment. Up to Java 8 the major version came second ("1.8.0").
+fn major_version(answer: &str) -> Option<u32> {
+    let quoted =
+        answer.lines().find_map(|line| line.split_once("version \"")).map(|(_, rest)| rest)?;
+    let mut numbers = quoted.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u32>);
+    match numbers.next()?.ok()? {
+        1 => numbers.next()?.ok(),
+        major => Some(major),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_major_version_is_read_from_what_javas_say() {
+        let check =
+            |answer: &str, expected| assert_eq!(major_version(answer), expected, "{answer}");
+        check("openjdk version \"17.0.15\" 2025-04-15\nOpenJDK Runtime", Some(17));
+        check("java version \"1.8.0_392\"", Some(8));
+        check("openjdk version \"25-ea\" 2025-09-16", Some(25));
+        check("openjdk version \"21\" 2023-09-19", Some(21));
+        check("Picked up JAVA_TOOL_OPTIONS: -Dx=y\nopenjdk version \"21.0.1\"", Some(21));
+        check("command not found", None);
+        check("", None);
+    }
+}

@@ -1,0 +1,171 @@
+//! Runs Maven and makes sense of what it prints.
+
+use std::io::{BufRead as _, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread;
+
+use crate::java::Java;
+use crate::version::POM;
+use crate::{Environment, Event, FetchError, KafkaVersion, Progress};
+
+/// Copies Kafka's jars, with all they need, into `staging/libs`.
+pub(crate) fn copy_dependencies(
+    environment: &Environment,
+    java: &Java,
+    version: &KafkaVersion,
+    staging: &Path,
+    progress: &dyn Progress,
+) -> Result<(), FetchError> {
+    let mvn = environment.find_program("mvn").ok_or(FetchError::MavenMissing)?;
+    let pom = staging.join("pom.xml");
+    std::fs::write(&pom, POM).map_err(FetchError::io("write", &pom))?;
+    progress.report(Event::Resolving { version });
+    let mut command = Command::new(&mvn);
+    command
+        .args(["-B", "-U", "dependency:copy-dependencies", "-DincludeScope=runtime"])
+        .arg(format!("-Dkafka.version={version}"))
+        .arg(format!("-DoutputDirectory={}", staging.join("libs").display()))
+        .arg("-f")
+        .arg(&pom)
+        .current_dir(staging)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    if let Some(path) = &environment.path {
+        command.env("PATH", path);
+    }
+    // Maven then uses the Java that was checked, and not another one that it would find first.
+    if let Some(home) = java.program.parent().and_then(Path::parent)
+        && environment.java_home.is_some()
+    {
+        command.env("JAVA_HOME", home);
+    }
+    let child = command.spawn().map_err(FetchError::io("run", &mvn))?;
+    let (status, output) = follow(child, progress).map_err(FetchError::io("run", &mvn))?;
+    tracing::debug!(%status, lines = output.len(), "Maven ended");
+    std::fs::remove_file(&pom).map_err(FetchError::io("remove", &pom))?;
+    if status.success() { Ok(()) } else { Err(explain(*version, status, &output)) }
+}
+
+/// Reads both of the child's streams to their ends, reporting downloads, and waits for it.
+fn follow(mut child: Child, progress: &dyn Progress) -> std::io::Result<(ExitStatus, Vec<String>)> {
+    // A second thread: a child that fills the one pipe while we read the other would wait for ever.
+    let stderr = child.stderr.take().map(|stream| thread::spawn(|| read_lines(stream, |_| ())));
+    let mut count = 0;
+    let mut output = child.stdout.take().map_or_else(Vec::new, |stream| {
+        read_lines(stream, |line| {
+            if let Some(file) = downloaded_file(line) {
+                count += 1;
+                progress.report(Event::Downloaded { count, file });
+            }
+        })
+    });
+    output.extend(stderr.and_then(|thread| thread.join().ok()).unwrap_or_default());
+    Ok((child.wait()?, output))
+}
+
+/// All lines of a stream that is text for people, so bytes that are not are replaced.
+fn read_lines(stream: impl Read, mut each: impl FnMut(&str)) -> Vec<String> {
+    let mut reader = BufReader::new(stream);
+    let mut lines = Vec::new();
+    let mut bytes = Vec::new();
+    while reader.read_until(b'\n', &mut bytes).is_ok_and(|n| n > 0) {
+        let line = String::from_utf8_lossy(&bytes).trim_end().to_owned();
+        each(&line);
+        lines.push(line);
+        bytes.clear();
+    }
+    lines
+}
+
+/// The file in `[INFO] Downloaded from central: https://…/x.jar (9 kB at 1 kB/s)`.
+fn downloaded_file(line: &str) -> Option<&str> {
+    let (_, rest) = line.split_once("Downloaded from ")?;
+    let address = rest.split_once(": ")?.1.split(' ').next()?;
+    address.rsplit('/').next()
+}
+
+/// Turns Maven's output into the error that says what to do.
+fn explain(version: KafkaVersion, status: ExitStatus, output: &[String]) -> FetchError {
+    let said = |line: &&String| !line.is_empty();
+    let errors = || output.iter().filter_map(|line| line.strip_prefix("[ERROR] "));
+    // The first error line is the cause; the later ones tell how to get more output.
+    let line = errors().next().or_else(|| output.iter().rfind(said).map(String::as_str));
+    let line = line.unwrap_or("nothing").trim_end_matches(" -> [Help 1]").to_owned();
+    let names = |word: &&str| line.contains(*word);
+    let lacks_kafka = line.contains("org.apache.kafka:") && line.contains(&version.to_string());
+    if lacks_kafka && ["Could not find artifact", "was not found in"].iter().any(names) {
+        return FetchError::UnknownVersion { version, line };
+    }
+    /// What Maven says when it cannot get at something, whatever the reason.
+    const UNREACHABLE: [&str; 5] = [
+        "Could not transfer",
+        "Could not resolve",
+        "could not be resolved",
+        "Cannot access",
+        "No plugin found for prefix",
+    ];
+    if UNREACHABLE.iter().any(names) {
+        return FetchError::Unreachable { version, line };
+    }
+    FetchError::MavenFailed { status: status.to_string(), line }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt as _;
+
+    use super::*;
+
+    fn explained(output: &[&str]) -> FetchError {
+        let output: Vec<_> = output.iter().map(|line| (*line).to_owned()).collect();
+        explain(KafkaVersion::default_version(), ExitStatus::from_raw(1 << 8), &output)
+    }
+
+    #[test]
+    fn a_download_is_recognised_by_its_file() {
+        let line = "[INFO] Downloaded from central: https://repo/org/x/1/x-1.jar (80 kB at 1 MB/s)";
+        assert_eq!(downloaded_file(line), Some("x-1.jar"));
+        assert_eq!(downloaded_file("[INFO] Downloading from central: https://repo/x-1.jar"), None);
+        assert_eq!(downloaded_file("[INFO] BUILD SUCCESS"), None);
+    }
+
+    #[test]
+    fn an_artifact_that_is_not_there_is_an_unknown_version() {
+        for cause in [
+            "Could not find artifact org.apache.kafka:kafka_2.13:jar:4.3.1 in central (https://repo)",
+            "org.apache.kafka:kafka_2.13:jar:4.3.1 was not found in https://repo during a previous \
+             attempt",
+        ] {
+            let line =
+                format!("[ERROR] Failed to execute goal: Could not resolve: {cause} -> [Help 1]");
+            let error = explained(&["[INFO] Scanning", &line, "[ERROR] ", "[ERROR] Re-run"]);
+            assert!(matches!(error, FetchError::UnknownVersion { .. }), "{error:?}");
+            assert!(!error.to_string().contains("Help"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_repository_that_does_not_answer_is_unreachable() {
+        for line in [
+            "[ERROR] Plugin org.apache.maven.plugins:maven-dependency-plugin:3.8.1 or one of its \
+             dependencies could not be resolved: Could not transfer artifact from central: Unknown host",
+            "[ERROR] Failed to execute goal on project kafka-home: Could not resolve dependencies: \
+             Cannot access central in offline mode and the artifact has not been downloaded",
+        ] {
+            let error = explained(&[line]);
+            assert!(matches!(error, FetchError::Unreachable { .. }), "{error:?}");
+        }
+    }
+
+    #[test]
+    fn another_failure_shows_the_last_words() {
+        let error = explained(&["[INFO] Scanning", "JAVA_HOME is not defined correctly", ""]);
+        let FetchError::MavenFailed { status, line } = error else { panic!("{error:?}") };
+        assert_eq!(
+            (status.as_str(), line.as_str()),
+            ("exit status: 1", "JAVA_HOME is not defined correctly")
+        );
+    }
+}
