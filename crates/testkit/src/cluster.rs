@@ -1,0 +1,345 @@
+//! A cluster: its description, its start, its end.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use anyhow::{Context as _, ensure};
+use artifacts::{Environment, KafkaVersion, java, kafka};
+use tempfile::TempDir;
+
+use crate::address::Network;
+use crate::config::{
+    BROKER_PORT, CONTROLLER_PORT, Place, Quorum, Role, SASL_PORT, Security, TLS_NODE, Wishes,
+    server_properties,
+};
+use crate::ground::Ground;
+use crate::node::Node;
+use crate::process::Reaper;
+use crate::storage;
+use crate::tls::Authority;
+
+/// What a cluster is to be. Without any number it has no nodes, which is refused.
+#[derive(Debug, Clone, Default)]
+#[must_use]
+pub struct Builder {
+    counts: BTreeMap<Role, usize>,
+    version: Option<String>,
+    initial_voters: Option<usize>,
+    log_dirs: Option<usize>,
+    wishes: Wishes,
+}
+
+impl Builder {
+    /// So many nodes that are only controllers: 0, 1, ….
+    pub fn controllers(mut self, count: usize) -> Self {
+        self.counts.insert(Role::Controller, count);
+        self
+    }
+
+    /// So many nodes that are only brokers: 100, 101, ….
+    pub fn brokers(mut self, count: usize) -> Self {
+        self.counts.insert(Role::Broker, count);
+        self
+    }
+
+    /// So many nodes that are both: 200, 201, ….
+    pub fn combined(mut self, count: usize) -> Self {
+        self.counts.insert(Role::Combined, count);
+        self
+    }
+
+    /// Whether the voters can change. The default is [`Quorum::Dynamic`].
+    pub fn quorum(mut self, quorum: Quorum) -> Self {
+        self.wishes.quorum = quorum;
+        self
+    }
+
+    /// Only the first so many controllers are voters of a dynamic quorum at first; the others start
+    /// as observers. The default is all.
+    pub fn initial_voters(mut self, count: usize) -> Self {
+        self.initial_voters = Some(count);
+        self
+    }
+
+    /// The version of Kafka. The default is the one that `gregor fetch kafka` gets.
+    pub fn version(mut self, version: &str) -> Self {
+        self.version = Some(version.to_owned());
+        self
+    }
+
+    /// What the listeners speak. The default is [`Security::Plaintext`].
+    pub fn security(mut self, security: Security) -> Self {
+        self.wishes.security = security;
+        self
+    }
+
+    /// Brokers also listen at [`SASL_PORT`] for PLAIN (with the users of
+    /// [`PLAIN_USERS`](crate::PLAIN_USERS)) and SCRAM-SHA-512 (with those that a test creates).
+    pub fn sasl_listeners(mut self, wanted: bool) -> Self {
+        self.wishes.sasl_listeners = wanted;
+        self
+    }
+
+    /// Access control lists are kept and obeyed. The anonymous user, the user `admin` and the
+    /// certificate called [`TLS_SUPER_USER`](crate::TLS_SUPER_USER) may do everything.
+    pub fn authorizer(mut self, wanted: bool) -> Self {
+        self.wishes.authorizer = wanted;
+        self
+    }
+
+    /// How many log directories each node has. The default is one.
+    pub fn log_dirs(mut self, count: usize) -> Self {
+        self.log_dirs = Some(count);
+        self
+    }
+
+    /// A server property of every broker.
+    pub fn broker_config(mut self, key: &str, value: &str) -> Self {
+        self.wishes.broker.push((key.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// A server property of every controller.
+    pub fn controller_config(mut self, key: &str, value: &str) -> Self {
+        self.wishes.controller.push((key.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// A server property of one node. It wins over the others.
+    pub fn node_config(mut self, id: i32, key: &str, value: &str) -> Self {
+        self.wishes.node.entry(id).or_default().push((key.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Gets Kafka if it is not there yet, formats and starts all nodes and waits until all serve.
+    pub async fn start(self) -> anyhow::Result<Cluster> {
+        let cluster = self.prepare().await?;
+        for node in cluster.nodes() {
+            node.start().await?;
+        }
+        cluster.wait_ready().await?;
+        Ok(cluster)
+    }
+
+    /// Everything but the start of the nodes.
+    pub async fn prepare(self) -> anyhow::Result<Cluster> {
+        let roles = [Role::Controller, Role::Broker, Role::Combined];
+        let count = |role: Role| self.counts.get(&role).copied().unwrap_or(0);
+        ensure!(roles.iter().any(|r| r.is_controller() && count(*r) > 0), "there is no controller");
+        ensure!(roles.iter().all(|r| count(*r) <= r.count_max()), "too many nodes of one role");
+        let log_dirs = self.log_dirs.unwrap_or(1);
+        ensure!(log_dirs > 0, "a node needs a log directory");
+        ensure!(self.initial_voters != Some(0), "a quorum needs a voter");
+
+        let (kafka, java) = get_programs(self.version.clone()).await?;
+        let temp = TempDir::with_prefix("gregor-testkit-").context("could not make a directory")?;
+        let network = Network::take()?;
+        let reaper = Arc::new(Reaper::start(Some(network.share_lock()?))?);
+        let authority = match self.wishes.security {
+            Security::Plaintext => None,
+            Security::Tls => Some(Authority::new("gregor-testkit")?),
+        };
+        let ground = Arc::new(Ground {
+            dir: temp.path().to_owned(),
+            kafka,
+            java,
+            cluster_id: storage::random_id()?,
+            wishes: self.wishes.clone(),
+            log_dirs,
+            network,
+            reaper,
+            authority,
+        });
+        let ids = |role: Role| (role.first_id()..).take(count(role)).map(move |id| (id, role));
+        let places: Vec<_> = roles
+            .iter()
+            .flat_map(|role| ids(*role))
+            .map(|(id, role)| place(&ground, id, role))
+            .collect();
+        let quorum: Vec<_> = places.iter().filter(|p| p.role.is_controller()).cloned().collect();
+        let brokers = places.iter().filter(|place| place.role.is_broker()).count();
+        let voters = self.initial_voters.unwrap_or(quorum.len());
+        // From here on the cluster cleans up after itself, however this ends.
+        let cluster =
+            Cluster { ground, quorum, brokers, nodes: Mutex::default(), temp: Some(temp) };
+        for place in &places {
+            cluster.settle(place)?;
+        }
+        storage::format_cluster(&cluster.ground, &places, voters).await?;
+        Ok(cluster)
+    }
+}
+
+/// A cluster of running processes. All of them die when it is dropped.
+#[derive(Debug)]
+pub struct Cluster {
+    ground: Arc<Ground>,
+    /// The controllers it began with.
+    quorum: Vec<Place>,
+    /// How many brokers it began with.
+    brokers: usize,
+    nodes: Mutex<BTreeMap<i32, Node>>,
+    temp: Option<TempDir>,
+}
+
+impl Cluster {
+    /// Begins the description of a cluster.
+    pub fn builder() -> Builder {
+        Builder::default()
+    }
+
+    /// Where clients begin: all brokers.
+    #[must_use]
+    pub fn bootstrap_brokers(&self) -> Vec<(String, u16)> {
+        self.addresses(Role::is_broker, BROKER_PORT)
+    }
+
+    /// Where clients of the controllers begin: all controllers.
+    #[must_use]
+    pub fn bootstrap_controllers(&self) -> Vec<(String, u16)> {
+        self.addresses(Role::is_controller, CONTROLLER_PORT)
+    }
+
+    /// Where clients that log in by SASL begin; empty if the cluster was not asked for it.
+    #[must_use]
+    pub fn bootstrap_sasl(&self) -> Vec<(String, u16)> {
+        match self.ground.wishes.sasl_listeners {
+            true => self.addresses(Role::is_broker, SASL_PORT),
+            false => Vec::new(),
+        }
+    }
+
+    /// The cluster's id, as Kafka writes it.
+    #[must_use]
+    pub fn cluster_id(&self) -> &str {
+        &self.ground.cluster_id
+    }
+
+    /// The version of Kafka it runs.
+    #[must_use]
+    pub fn version(&self) -> KafkaVersion {
+        self.ground.kafka.version
+    }
+
+    /// The directory of everything.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.ground.dir
+    }
+
+    /// The authority that the nodes trust; `None` without TLS.
+    #[must_use]
+    pub fn tls(&self) -> Option<&Authority> {
+        self.ground.authority.as_ref()
+    }
+
+    /// The node with that id.
+    ///
+    /// # Panics
+    ///
+    /// If there is none, as only a mistake in a test asks for it.
+    #[must_use]
+    pub fn node(&self, id: i32) -> Node {
+        match self.lock_nodes().get(&id) {
+            Some(node) => node.clone(),
+            None => panic!("the cluster has no node {id}"),
+        }
+    }
+
+    /// All nodes by id, running or not.
+    #[must_use]
+    pub fn nodes(&self) -> Vec<Node> {
+        self.lock_nodes().values().cloned().collect()
+    }
+
+    /// Adds a node with the next free id of its role, starts it and waits until it serves. A
+    /// controller is an observer until a test makes it a voter.
+    pub async fn add_node(&self, role: Role) -> anyhow::Result<i32> {
+        ensure!(
+            self.ground.wishes.quorum == Quorum::Dynamic || !role.is_controller(),
+            "a static quorum cannot get another controller"
+        );
+        let taken = self.nodes().into_iter().filter(|node| node.role() == role).map(|n| n.id());
+        let id = taken.max().map_or(role.first_id(), |id| id + 1);
+        let count = usize::try_from(id - role.first_id()).context("ids rise")?;
+        ensure!(count < role.count_max(), "too many nodes of one role");
+        let node = self.settle(&place(&self.ground, id, role))?;
+        node.start().await?;
+        node.wait_ready().await?;
+        Ok(id)
+    }
+
+    /// Waits until every node that was started serves. Fails if one of them ends instead.
+    pub async fn wait_ready(&self) -> anyhow::Result<()> {
+        for node in self.nodes().into_iter().filter(Node::is_started) {
+            node.wait_ready().await?;
+        }
+        Ok(())
+    }
+
+    /// Runs a class of Kafka's command line tools to its end and gives what it printed.
+    pub async fn run_tool(&self, class: &str, arguments: &[&str]) -> anyhow::Result<String> {
+        let arguments: Vec<_> = arguments.iter().map(|one| (*one).to_owned()).collect();
+        self.ground.run_tool(class, &arguments).await
+    }
+
+    /// Writes the files that a node needs before it is formatted, and keeps it.
+    fn settle(&self, place: &Place) -> anyhow::Result<Node> {
+        let write = |path: PathBuf, text: String| {
+            fs::write(&path, text).with_context(|| format!("could not write {path:?}"))
+        };
+        fs::create_dir_all(&place.dir)
+            .with_context(|| format!("could not create {:?}", place.dir))?;
+        if let Some(authority) = &self.ground.authority {
+            let identity = authority.node_certificate(TLS_NODE, &place.host)?;
+            write(place.key_store(), identity.key_pem + &identity.certificate_pem)?;
+            write(place.trust_store(), authority.ca_pem())?;
+        }
+        let properties = server_properties(&self.ground.wishes, place, &self.quorum, self.brokers);
+        write(place.properties_file(), properties)?;
+        let node = Node::new(Arc::clone(&self.ground), place.clone());
+        self.lock_nodes().insert(place.id, node.clone());
+        Ok(node)
+    }
+
+    fn addresses(&self, wanted: fn(Role) -> bool, port: u16) -> Vec<(String, u16)> {
+        let nodes = self.nodes().into_iter().filter(|node| wanted(node.role()));
+        nodes.map(|node| (node.host().to_owned(), port)).collect()
+    }
+
+    fn lock_nodes(&self) -> MutexGuard<'_, BTreeMap<i32, Node>> {
+        self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        let nodes = self.nodes();
+        nodes.iter().for_each(Node::send_kill);
+        nodes.iter().for_each(Node::collect);
+        self.ground.reaper.close();
+        let Some(temp) = self.temp.take() else { return };
+        if std::thread::panicking() || std::env::var_os("GREGOR_KEEP_LOGS").is_some() {
+            eprintln!("testkit: the cluster's files and logs are kept in {:?}", temp.keep());
+        }
+    }
+}
+
+/// Gets Kafka and Java, on a thread that may block.
+async fn get_programs(version: Option<String>) -> anyhow::Result<(kafka::KafkaHome, java::Java)> {
+    let get = move || {
+        let environment = Environment::from_process();
+        let version = version.map(|text| text.parse::<KafkaVersion>()).transpose()?;
+        let kafka = kafka::ensure(&environment, version, &artifacts::Silent)?;
+        Ok((kafka, java::find(&environment)?))
+    };
+    tokio::task::spawn_blocking(get).await.context("getting Kafka panicked")?
+}
+
+fn place(ground: &Ground, id: i32, role: Role) -> Place {
+    let dir = ground.dir.join(format!("node-{id}"));
+    let log_dirs = (0..ground.log_dirs).map(|index| dir.join(format!("data-{index}"))).collect();
+    Place { id, role, host: ground.network.host(role.octet(id)), dir, log_dirs }
+}

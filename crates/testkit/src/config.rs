@@ -1,0 +1,364 @@
+//! What a cluster is to look like, and the server properties that make a node so.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+/// Where brokers listen for clients and for each other.
+pub const BROKER_PORT: u16 = 9092;
+/// Where controllers listen.
+pub const CONTROLLER_PORT: u16 = 9093;
+/// Where brokers listen for clients that log in by SASL, if the cluster was asked for it.
+pub const SASL_PORT: u16 = 9094;
+
+/// The users of the SASL listener that need not be created first, with their passwords.
+pub const PLAIN_USERS: [(&str, &str); 2] = [("admin", "admin-secret"), ("alice", "alice-secret")];
+
+/// The name of a client certificate that may do everything when there is an authorizer.
+pub const TLS_SUPER_USER: &str = "admin";
+
+/// The common name in the certificates of all nodes.
+pub(crate) const TLS_NODE: &str = "gregor-node";
+
+/// How controllers know each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Quorum {
+    /// `controller.quorum.bootstrap.servers`: voters are kept in the metadata log and can change.
+    #[default]
+    Dynamic,
+    /// `controller.quorum.voters`: the voters are fixed.
+    Static,
+}
+
+/// What the listeners speak.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Security {
+    /// Nothing is encrypted and everybody is `User:ANONYMOUS`.
+    #[default]
+    Plaintext,
+    /// Mutual TLS on every listener, with an authority of the cluster's own.
+    Tls,
+}
+
+/// What a node is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Role {
+    /// Only a controller.
+    Controller,
+    /// Only a broker.
+    Broker,
+    /// Both in one process.
+    Combined,
+}
+
+impl Role {
+    /// Whether such a node can be a voter.
+    #[must_use]
+    pub const fn is_controller(self) -> bool {
+        matches!(self, Self::Controller | Self::Combined)
+    }
+
+    /// Whether such a node holds partitions of topics.
+    #[must_use]
+    pub const fn is_broker(self) -> bool {
+        matches!(self, Self::Broker | Self::Combined)
+    }
+
+    /// The id of the first node of this role.
+    pub(crate) const fn first_id(self) -> i32 {
+        match self {
+            Self::Controller => 0,
+            Self::Broker => 100,
+            Self::Combined => 200,
+        }
+    }
+
+    /// How many nodes of a role have an address, which ends in the id (plus one for controllers,
+    /// as an address that ends in 0 looks like a network).
+    pub(crate) const fn count_max(self) -> usize {
+        match self {
+            Self::Controller => 99,
+            Self::Broker => 100,
+            Self::Combined => 50,
+        }
+    }
+
+    /// The last octet of a node's address.
+    pub(crate) fn octet(self, id: i32) -> u8 {
+        let octet = if self == Self::Controller { id + 1 } else { id };
+        u8::try_from(octet).expect("node ids are within count_max of their role")
+    }
+
+    const fn process_roles(self) -> &'static str {
+        match self {
+            Self::Controller => "controller",
+            Self::Broker => "broker",
+            Self::Combined => "broker,controller",
+        }
+    }
+}
+
+/// What a test asked for.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Wishes {
+    pub(crate) quorum: Quorum,
+    pub(crate) security: Security,
+    pub(crate) sasl_listeners: bool,
+    pub(crate) authorizer: bool,
+    pub(crate) broker: Vec<(String, String)>,
+    pub(crate) controller: Vec<(String, String)>,
+    pub(crate) node: BTreeMap<i32, Vec<(String, String)>>,
+}
+
+/// One node's place.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    pub(crate) id: i32,
+    pub(crate) role: Role,
+    pub(crate) host: String,
+    /// Everything of the node is in here.
+    pub(crate) dir: PathBuf,
+    /// The first of them has the metadata log.
+    pub(crate) log_dirs: Vec<PathBuf>,
+}
+
+impl Place {
+    /// The file with the server's properties.
+    pub(crate) fn properties_file(&self) -> PathBuf {
+        self.dir.join("server.properties")
+    }
+
+    /// The key and certificate of the node.
+    pub(crate) fn key_store(&self) -> PathBuf {
+        self.dir.join("node.pem")
+    }
+
+    /// The certificate of the authority.
+    pub(crate) fn trust_store(&self) -> PathBuf {
+        self.dir.join("ca.pem")
+    }
+
+    /// `host:port` of the controller listener.
+    pub(crate) fn controller_address(&self) -> String {
+        format!("{}:{CONTROLLER_PORT}", self.host)
+    }
+}
+
+/// The text of a node's `server.properties`. `quorum` are the first controllers, in order.
+pub(crate) fn server_properties(
+    wishes: &Wishes,
+    place: &Place,
+    quorum: &[Place],
+    brokers: usize,
+) -> String {
+    let mut properties = Properties::default();
+    common(&mut properties, wishes, place, quorum);
+    if place.role.is_broker() {
+        broker(&mut properties, wishes, brokers);
+    }
+    if wishes.security == Security::Tls {
+        tls(&mut properties, place);
+    }
+    if wishes.authorizer {
+        properties.set(
+            "authorizer.class.name",
+            "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        );
+        // Anonymous are the nodes themselves without TLS; a certificate's user is its whole subject.
+        let plain = PLAIN_USERS[0].0;
+        properties.set(
+            "super.users",
+            format!("User:ANONYMOUS;User:{plain};User:CN={TLS_NODE};User:CN={TLS_SUPER_USER}"),
+        );
+    }
+    let none = Vec::new();
+    let of_broker = if place.role.is_broker() { &wishes.broker } else { &none };
+    let of_controller = if place.role.is_controller() { &wishes.controller } else { &none };
+    let of_node = wishes.node.get(&place.id).unwrap_or(&none);
+    for (key, value) in of_broker.iter().chain(of_controller).chain(of_node) {
+        properties.set(key, value);
+    }
+    properties.to_text()
+}
+
+fn common(properties: &mut Properties, wishes: &Wishes, place: &Place, quorum: &[Place]) {
+    let mut listeners = Vec::new();
+    if place.role.is_broker() {
+        listeners.push(format!("BROKER://{}:{BROKER_PORT}", place.host));
+        if wishes.sasl_listeners {
+            listeners.push(format!("SASL://{}:{SASL_PORT}", place.host));
+        }
+    }
+    if place.role.is_controller() {
+        listeners.push(format!("CONTROLLER://{}", place.controller_address()));
+    }
+    let protocol = match wishes.security {
+        Security::Plaintext => "PLAINTEXT",
+        Security::Tls => "SSL",
+    };
+    let log_dirs: Vec<_> = place.log_dirs.iter().map(|dir| dir.display().to_string()).collect();
+    properties.set("process.roles", place.role.process_roles());
+    properties.set("node.id", place.id.to_string());
+    properties.set("listeners", listeners.join(","));
+    properties.set("advertised.listeners", listeners.join(","));
+    properties.set("controller.listener.names", "CONTROLLER");
+    properties.set(
+        "listener.security.protocol.map",
+        format!("BROKER:{protocol},CONTROLLER:{protocol},SASL:SASL_PLAINTEXT"),
+    );
+    properties.set("log.dirs", log_dirs.join(","));
+    let (key, servers): (_, Vec<_>) = match wishes.quorum {
+        Quorum::Dynamic => (
+            "controller.quorum.bootstrap.servers",
+            quorum.iter().map(Place::controller_address).collect(),
+        ),
+        Quorum::Static => (
+            "controller.quorum.voters",
+            quorum.iter().map(|one| format!("{}@{}", one.id, one.controller_address())).collect(),
+        ),
+    };
+    properties.set(key, servers.join(","));
+}
+
+/// Small numbers where the defaults are for a large installation, and no waiting for company.
+fn broker(properties: &mut Properties, wishes: &Wishes, brokers: usize) {
+    let replicas = brokers.clamp(1, 3).to_string();
+    let in_sync = if brokers >= 3 { "2" } else { "1" };
+    properties.set("inter.broker.listener.name", "BROKER");
+    properties.set("auto.create.topics.enable", "false");
+    properties.set("controlled.shutdown.enable", "true");
+    properties.set("offsets.topic.replication.factor", &replicas);
+    properties.set("offsets.topic.num.partitions", "3");
+    properties.set("transaction.state.log.replication.factor", &replicas);
+    properties.set("transaction.state.log.min.isr", in_sync);
+    properties.set("transaction.state.log.num.partitions", "3");
+    properties.set("share.coordinator.state.topic.replication.factor", &replicas);
+    properties.set("share.coordinator.state.topic.min.isr", in_sync);
+    properties.set("share.coordinator.state.topic.num.partitions", "3");
+    properties.set("group.initial.rebalance.delay.ms", "0");
+    // The cleaner's buffer is 128 MiB by default, half of a node's heap.
+    properties.set("log.cleaner.dedupe.buffer.size", "2097152");
+    if wishes.sasl_listeners {
+        let users: String = PLAIN_USERS
+            .iter()
+            .map(|(name, password)| format!(" user_{name}=\"{password}\""))
+            .collect();
+        properties.set("sasl.enabled.mechanisms", "PLAIN,SCRAM-SHA-512");
+        properties.set(
+            "listener.name.sasl.plain.sasl.jaas.config",
+            format!("org.apache.kafka.common.security.plain.PlainLoginModule required{users};"),
+        );
+        properties.set(
+            "listener.name.sasl.scram-sha-512.sasl.jaas.config",
+            "org.apache.kafka.common.security.scram.ScramLoginModule required;",
+        );
+    }
+}
+
+fn tls(properties: &mut Properties, place: &Place) {
+    properties.set("ssl.keystore.type", "PEM");
+    properties.set("ssl.keystore.location", place.key_store().display().to_string());
+    properties.set("ssl.truststore.type", "PEM");
+    properties.set("ssl.truststore.location", place.trust_store().display().to_string());
+    properties.set("ssl.client.auth", "required");
+}
+
+/// Properties in which the last value of a key wins.
+#[derive(Debug, Default)]
+struct Properties(BTreeMap<String, String>);
+
+impl Properties {
+    fn set(&mut self, key: &str, value: impl Into<String>) {
+        self.0.insert(key.to_owned(), value.into());
+    }
+
+    fn to_text(&self) -> String {
+        self.0.iter().fold(String::new(), |mut text, (key, value)| {
+            // A backslash is the only character with a meaning inside a value.
+            let _ = writeln!(text, "{key}={}", value.replace('\\', "\\\\"));
+            text
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(id: i32, role: Role) -> Place {
+        let dir = PathBuf::from(format!("/t/{id}"));
+        let log_dirs = vec![dir.join("data-0"), dir.join("data-1")];
+        Place { id, role, host: format!("127.80.0.{}", role.octet(id)), dir, log_dirs }
+    }
+
+    fn check(wishes: &Wishes, place: &Place, present: &[&str], absent: &[&str]) {
+        let quorum = [self::place(0, Role::Controller), self::place(1, Role::Controller)];
+        let text = server_properties(wishes, place, &quorum, 2);
+        for line in present {
+            assert!(text.lines().any(|one| one == *line), "no {line} in:\n{text}");
+        }
+        for word in absent {
+            assert!(!text.contains(word), "{word} in:\n{text}");
+        }
+    }
+
+    #[test]
+    fn a_broker_listens_for_brokers_and_knows_the_controllers() {
+        check(
+            &Wishes::default(),
+            &place(100, Role::Broker),
+            &[
+                "process.roles=broker",
+                "listeners=BROKER://127.80.0.100:9092",
+                "controller.quorum.bootstrap.servers=127.80.0.1:9093,127.80.0.2:9093",
+                "log.dirs=/t/100/data-0,/t/100/data-1",
+                "offsets.topic.replication.factor=2",
+            ],
+            &["ssl", "quorum.voters", "SASL:/", "authorizer"],
+        );
+    }
+
+    #[test]
+    fn a_controller_of_a_static_quorum_names_the_voters() {
+        let wishes = Wishes { quorum: Quorum::Static, ..Wishes::default() };
+        check(
+            &wishes,
+            &place(1, Role::Controller),
+            &[
+                "listeners=CONTROLLER://127.80.0.2:9093",
+                "controller.quorum.voters=0@127.80.0.1:9093,1@127.80.0.2:9093",
+            ],
+            &["bootstrap.servers", "offsets", "inter.broker"],
+        );
+    }
+
+    #[test]
+    fn the_narrower_wish_wins() {
+        let pair = |value: &str| vec![("num.partitions".to_owned(), value.to_owned())];
+        let wishes = Wishes {
+            broker: pair("2"),
+            controller: pair("3"),
+            node: BTreeMap::from([(101, pair("4"))]),
+            ..Wishes::default()
+        };
+        check(&wishes, &place(0, Role::Controller), &["num.partitions=3"], &[]);
+        check(&wishes, &place(100, Role::Broker), &["num.partitions=2"], &[]);
+        check(&wishes, &place(101, Role::Broker), &["num.partitions=4"], &[]);
+    }
+
+    #[test]
+    fn tls_is_on_every_listener_and_wants_a_certificate() {
+        let wishes = Wishes { security: Security::Tls, authorizer: true, ..Wishes::default() };
+        check(
+            &wishes,
+            &place(200, Role::Combined),
+            &[
+                "listeners=BROKER://127.80.0.200:9092,CONTROLLER://127.80.0.200:9093",
+                "listener.security.protocol.map=BROKER:SSL,CONTROLLER:SSL,SASL:SASL_PLAINTEXT",
+                "ssl.client.auth=required",
+                "super.users=User:ANONYMOUS;User:admin;User:CN=gregor-node;User:CN=admin",
+            ],
+            &["PLAINTEXT://"],
+        );
+    }
+}

@@ -1,0 +1,75 @@
+//! What all nodes of one cluster stand on.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::Arc;
+
+use anyhow::{Context as _, ensure};
+use artifacts::java::Java;
+use artifacts::kafka::KafkaHome;
+
+use crate::address::Network;
+use crate::config::Wishes;
+use crate::process::Reaper;
+use crate::tls::Authority;
+
+/// Small and quick to start: a test's data is a few records, and several JVMs share the machine.
+const JVM_OPTIONS: [&str; 5] = [
+    "-Xmx256m",
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-XX:+ExitOnOutOfMemoryError",
+    "-Djava.awt.headless=true",
+];
+
+/// The programs, directories and addresses of a cluster.
+#[derive(Debug)]
+pub(crate) struct Ground {
+    pub(crate) dir: PathBuf,
+    pub(crate) kafka: KafkaHome,
+    pub(crate) java: Java,
+    pub(crate) cluster_id: String,
+    pub(crate) wishes: Wishes,
+    pub(crate) log_dirs: usize,
+    pub(crate) network: Network,
+    pub(crate) reaper: Arc<Reaper>,
+    pub(crate) authority: Option<Authority>,
+}
+
+impl Ground {
+    /// A command line that runs a class of Kafka.
+    pub(crate) fn java_command(&self, class: &str) -> Vec<OsString> {
+        let log4j = format!("-Dlog4j2.configurationFile={}", self.kafka.log4j_config().display());
+        let mut command = vec![self.java.program.clone().into_os_string()];
+        command.extend(JVM_OPTIONS.map(OsString::from));
+        command.extend([log4j, "-cp".to_owned(), self.kafka.class_path()].map(OsString::from));
+        command.push(class.into());
+        command
+    }
+
+    /// Runs a class of Kafka to its end and gives what it printed.
+    pub(crate) async fn run_tool(
+        &self,
+        class: &str,
+        arguments: &[String],
+    ) -> anyhow::Result<String> {
+        let command = self.java_command(class);
+        let output = tokio::process::Command::new(&command[0])
+            .args(&command[1..])
+            .args(arguments)
+            .stdin(Stdio::null())
+            .kill_on_drop(true)
+            .output()
+            .await
+            .with_context(|| format!("could not run {class}"))?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let errors = String::from_utf8_lossy(&output.stderr);
+        ensure!(
+            output.status.success(),
+            "{class} {arguments:?} ended with {}:\n{text}{errors}",
+            output.status
+        );
+        Ok(text.into_owned())
+    }
+}

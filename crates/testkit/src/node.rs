@@ -1,0 +1,273 @@
+//! One node, and what can be done to it.
+
+use std::fs::{self, File};
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use anyhow::{Context as _, bail, ensure};
+use rustix::process::Signal;
+use tokio::time::{Instant, sleep};
+
+use crate::config::{BROKER_PORT, CONTROLLER_PORT, Place, Role};
+use crate::ground::Ground;
+use crate::process::Process;
+use crate::storage;
+
+/// What a node logs once it serves: a broker is then registered and unfenced, a controller has
+/// caught up with the metadata log.
+const READY_LINE: &[u8] = b"Kafka Server started";
+/// A busy machine with two cores starts six nodes in a sixth of this.
+const READY_TIMEOUT: Duration = Duration::from_secs(120);
+/// After this a node that was asked to stop is killed. A broker whose controllers are gone waits
+/// for them for minutes.
+const STOP_TIMEOUT: Duration = Duration::from_secs(30);
+/// How often processes and logs are looked at.
+const POLL: Duration = Duration::from_millis(25);
+/// How much of a log an error shows.
+const TAIL_LINES: usize = 40;
+
+/// A node of a [`Cluster`](crate::Cluster). A handle: clones are the same node.
+#[derive(Debug, Clone)]
+pub struct Node(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    ground: Arc<Ground>,
+    place: Place,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    process: Option<Process>,
+    /// Where the log of this process begins in a file that has those of earlier ones too.
+    log_from: u64,
+}
+
+impl Node {
+    pub(crate) fn new(ground: Arc<Ground>, place: Place) -> Self {
+        Self(Arc::new(Inner { ground, place, state: Mutex::default() }))
+    }
+
+    /// The id.
+    #[must_use]
+    pub fn id(&self) -> i32 {
+        self.0.place.id
+    }
+
+    /// What it is for.
+    #[must_use]
+    pub fn role(&self) -> Role {
+        self.0.place.role
+    }
+
+    /// Its address, which no other node has.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        &self.0.place.host
+    }
+
+    /// Where it listens: for brokers if it is one, else for controllers.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        if self.role().is_broker() { BROKER_PORT } else { CONTROLLER_PORT }
+    }
+
+    /// The directory that has all of its files.
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.0.place.dir
+    }
+
+    /// Its log directories; the first has the metadata log.
+    #[must_use]
+    pub fn log_dirs(&self) -> &[PathBuf] {
+        &self.0.place.log_dirs
+    }
+
+    /// The id of the directory with the metadata log.
+    pub fn directory_id(&self) -> anyhow::Result<String> {
+        storage::directory_id(self.log_dirs().first().context("a node has a log directory")?)
+    }
+
+    /// The ids of all log directories, in order.
+    pub fn directory_ids(&self) -> anyhow::Result<Vec<String>> {
+        self.log_dirs().iter().map(|dir| storage::directory_id(dir)).collect()
+    }
+
+    /// Starts the process, and formats the log directories first if they are empty (as a node that
+    /// is no voter: a wiped controller comes back as an observer). Does not wait until it serves.
+    pub async fn start(&self) -> anyhow::Result<()> {
+        ensure!(!self.is_running(), "node {} runs already", self.id());
+        if !storage::is_formatted(&self.0.place) {
+            storage::format_late(&self.0.ground, &self.0.place).await?;
+        }
+        let log = File::options().create(true).append(true).open(self.log_file());
+        let log = log.with_context(|| format!("could not open the log of node {}", self.id()))?;
+        let log_from = log.metadata().context("could not look at a log file")?.len();
+        let mut command = self.0.ground.java_command("kafka.Kafka");
+        command.push(self.0.place.properties_file().into_os_string());
+        let process = Process::spawn(&self.0.ground.reaper, &command, log)
+            .with_context(|| format!("could not start node {}", self.id()))?;
+        *self.state() = State { process: Some(process), log_from };
+        Ok(())
+    }
+
+    /// Waits until the node serves. Fails at once when its process ends, with the end of its log.
+    pub async fn wait_ready(&self) -> anyhow::Result<()> {
+        let until = Instant::now() + READY_TIMEOUT;
+        let mut read_to = self.state().log_from;
+        let mut text = Vec::new();
+        loop {
+            let running = self.is_running();
+            self.read_log(read_to, &mut text)?;
+            if text.windows(READY_LINE.len()).any(|window| window == READY_LINE) {
+                return Ok(());
+            }
+            // The line may be only half there: its beginning is read again next time.
+            let done = text.len().saturating_sub(READY_LINE.len());
+            read_to += done as u64;
+            let problem = match running {
+                false => "is not running",
+                true if Instant::now() > until => "did not become ready in time",
+                true => {
+                    sleep(POLL).await;
+                    continue;
+                }
+            };
+            bail!(
+                "node {} {problem}; its log ends with:\n{}",
+                self.id(),
+                self.log_tail(TAIL_LINES)
+            );
+        }
+    }
+
+    /// Asks the process to end and waits for it; kills it after half a minute.
+    pub async fn stop(&self) -> anyhow::Result<()> {
+        // A frozen process gets the request only once it is thawed.
+        self.signal(Signal::TERM)?;
+        self.signal(Signal::CONT)?;
+        let until = Instant::now() + STOP_TIMEOUT;
+        while self.is_running() {
+            if Instant::now() > until {
+                return self.kill().await;
+            }
+            sleep(POLL).await;
+        }
+        self.state().process = None;
+        Ok(())
+    }
+
+    /// Ends the process without any warning, as `kill -9` does.
+    pub async fn kill(&self) -> anyhow::Result<()> {
+        self.signal(Signal::KILL)?;
+        while self.is_running() {
+            sleep(POLL).await;
+        }
+        self.state().process = None;
+        Ok(())
+    }
+
+    /// Stops the process in its tracks: its connections stay open and nobody answers.
+    pub fn freeze(&self) -> anyhow::Result<()> {
+        self.signal(Signal::STOP)
+    }
+
+    /// Lets a frozen process go on.
+    pub fn thaw(&self) -> anyhow::Result<()> {
+        self.signal(Signal::CONT)
+    }
+
+    /// [`stop`](Self::stop), [`start`](Self::start) and [`wait_ready`](Self::wait_ready).
+    pub async fn restart(&self) -> anyhow::Result<()> {
+        if self.is_running() {
+            self.stop().await?;
+        }
+        self.start().await?;
+        self.wait_ready().await
+    }
+
+    /// Deletes all log directories, as if the disks had been replaced. Only for a stopped node.
+    pub fn wipe(&self) -> anyhow::Result<()> {
+        (0..self.log_dirs().len()).try_for_each(|index| self.wipe_log_dir(index))
+    }
+
+    /// Deletes one log directory, by its place in [`log_dirs`](Self::log_dirs).
+    pub fn wipe_log_dir(&self, index: usize) -> anyhow::Result<()> {
+        ensure!(!self.is_running(), "node {} runs: stop it before its disks are wiped", self.id());
+        let dir = self.log_dirs().get(index).context("there is no such log directory")?;
+        fs::remove_dir_all(dir).with_context(|| format!("could not remove {dir:?}"))
+    }
+
+    /// Whether there is a process, frozen or not.
+    #[must_use]
+    pub fn is_running(&self) -> bool {
+        let mut state = self.state();
+        let Some(process) = state.process.as_mut() else { return false };
+        matches!(process.exit_status(), Ok(None))
+    }
+
+    /// The process id while there is a process.
+    #[must_use]
+    pub fn process_id(&self) -> Option<u32> {
+        self.is_running().then(|| self.state().process.as_ref().map(Process::id)).flatten()
+    }
+
+    /// The file that has all the node has logged, in this and in earlier processes.
+    #[must_use]
+    pub fn log_file(&self) -> PathBuf {
+        self.dir().join("node.log")
+    }
+
+    /// The last lines of the log; empty when there is none.
+    #[must_use]
+    pub fn log_tail(&self, lines: usize) -> String {
+        let text = fs::read(self.log_file()).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let all: Vec<_> = text.lines().collect();
+        all[all.len().saturating_sub(lines)..].join("\n")
+    }
+
+    /// Whether it was started and not stopped since; true also for one that ended by itself.
+    pub(crate) fn is_started(&self) -> bool {
+        self.state().process.is_some()
+    }
+
+    /// Kills without waiting, so that a cluster's nodes die at once and not one after another.
+    pub(crate) fn send_kill(&self) {
+        let _ = self.signal(Signal::KILL);
+    }
+
+    /// Waits for the end of a process that was killed.
+    pub(crate) fn collect(&self) {
+        drop(self.state().process.take());
+    }
+
+    fn signal(&self, signal: Signal) -> anyhow::Result<()> {
+        if !self.is_running() {
+            return Ok(());
+        }
+        let state = self.state();
+        let process = state.process.as_ref().context("the process is gone")?;
+        process.signal(signal).with_context(|| format!("node {}", self.id()))
+    }
+
+    /// Replaces `text` by what the log has from that byte on.
+    fn read_log(&self, from: u64, text: &mut Vec<u8>) -> anyhow::Result<()> {
+        text.clear();
+        let mut read = || {
+            let mut file = File::open(self.log_file())?;
+            file.seek(SeekFrom::Start(from))?;
+            file.read_to_end(text)
+        };
+        read().with_context(|| format!("could not read the log of node {}", self.id()))?;
+        Ok(())
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
