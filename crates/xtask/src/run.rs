@@ -120,6 +120,9 @@ impl Run {
 
     /// The last line of a task that succeeded.
     pub(crate) fn finish(self) {
+        if self.done.is_empty() {
+            return self.say(self.task, "nothing to do");
+        }
         let steps: Vec<String> =
             self.done.iter().map(|(name, took)| format!("{name} {}", seconds(*took))).collect();
         self.say(self.task, &format!("passed ({})", steps.join(", ")));
