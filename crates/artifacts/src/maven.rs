@@ -96,7 +96,9 @@ fn explain(version: KafkaVersion, status: ExitStatus, output: &[String]) -> Fetc
     let names = |word: &&str| line.contains(*word);
     let lacks_kafka = line.contains("org.apache.kafka:") && line.contains(&version.to_string());
     if lacks_kafka && ["Could not find artifact", "was not found in"].iter().any(names) {
-        return FetchError::UnknownVersion { version, line };
+        // What comes before it names the project, which is ours, and every artifact twice.
+        let cause = line.rfind("Could not find artifact").map_or(line.as_str(), |at| &line[at..]);
+        return FetchError::UnknownVersion { version, line: cause.to_owned() };
     }
     /// What Maven says when it cannot get at something, whatever the reason.
     const UNREACHABLE: [&str; 5] = [

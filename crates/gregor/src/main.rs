@@ -1,6 +1,7 @@
 //! The `gregor` program: commands and terminal output. What they do is in the other crates.
 
 mod commands;
+mod progress;
 
 use std::process::ExitCode;
 

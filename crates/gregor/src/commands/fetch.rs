@@ -1,13 +1,164 @@
 //! `gregor fetch`: gets what Gregor runs but does not contain.
 
-use clap::Args;
+use anyhow::Context as _;
+use artifacts::kafka::{self, KafkaHome, Source};
+use artifacts::{Environment, KafkaVersion};
+use clap::{Args, Subcommand, ValueEnum};
+use comfy_table::Table;
+use comfy_table::presets::NOTHING;
+use serde::Serialize;
+
+use crate::progress;
 
 /// What to get.
 #[derive(Debug, Args)]
-pub(crate) struct Fetch {}
+pub(crate) struct Fetch {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Debug, Subcommand)]
+enum What {
+    /// Get Apache Kafka, and print where it is
+    ///
+    /// Kafka and all it needs are resolved by Maven (`mvn`, which must be installed, and which obeys
+    /// the mirrors and proxies in ~/.m2/settings.xml) and kept in the cache, one directory for each
+    /// version. A version that is there already is not fetched again. Several `gregor` may do this
+    /// at once: one fetches and the others wait for it.
+    ///
+    /// Where an installed Kafka is to be used instead, set GREGOR_KAFKA_HOME to its directory.
+    #[command(after_long_help = AFTER_HELP)]
+    Kafka(FetchKafka),
+}
+
+const AFTER_HELP: &str = "\
+Environment:
+  GREGOR_KAFKA_HOME  an installed Kafka to use, instead of fetching one
+  GREGOR_CACHE_DIR   where to keep what is fetched [default: gregor in the user's cache directory]
+  JAVA_HOME          the Java to use, 17 or newer [default: the first java in PATH]
+
+Examples:
+  gregor fetch kafka                  the default version
+  gregor fetch kafka --version 4.1.2  another one
+  gregor fetch kafka --verify         also check that no file has changed since it was fetched";
+
+#[derive(Debug, Args)]
+struct FetchKafka {
+    #[arg(long, value_name = "VERSION", help = version_help())]
+    version: Option<KafkaVersion>,
+    /// Read every file again and compare it with its SHA-256 from when it was fetched
+    #[arg(long)]
+    verify: bool,
+    /// How to print the result
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    output: Output,
+}
+
+/// Written out here because no default may be set: a home that is given has its own version.
+fn version_help() -> String {
+    let (default, oldest) = (KafkaVersion::default_version(), KafkaVersion::oldest_supported());
+    format!("The version of Kafka; tested are {oldest} to {default} [default: {default}]")
+}
+
+/// How results are printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Output {
+    /// For people
+    Table,
+    /// For programs
+    Json,
+}
+
+/// What is printed. The field names are a contract with scripts.
+#[derive(Debug, Serialize)]
+struct Report {
+    version: String,
+    path: String,
+    /// `cache` or `GREGOR_KAFKA_HOME`.
+    source: &'static str,
+    /// Whether the files were compared with their hashes in this run.
+    verified: bool,
+}
 
 impl Fetch {
     pub(crate) fn run(self) -> anyhow::Result<()> {
-        anyhow::bail!("nothing to fetch yet")
+        match self.what {
+            What::Kafka(fetch) => fetch.run(),
+        }
+    }
+}
+
+impl FetchKafka {
+    fn run(self) -> anyhow::Result<()> {
+        let progress = progress::for_stderr();
+        let home = kafka::ensure(&Environment::from_process(), self.version, &*progress)?;
+        if self.verify {
+            home.verify(&*progress)?;
+        }
+        progress.finish();
+        print!("{}", render(&Report::new(&home, self.verify), self.output)?);
+        Ok(())
+    }
+}
+
+impl Report {
+    fn new(home: &KafkaHome, verified: bool) -> Self {
+        Self {
+            version: home.version.to_string(),
+            path: home.root.display().to_string(),
+            source: match home.source {
+                Source::Cache => "cache",
+                Source::Given => "GREGOR_KAFKA_HOME",
+            },
+            verified,
+        }
+    }
+}
+
+fn render(report: &Report, output: Output) -> anyhow::Result<String> {
+    match output {
+        Output::Json => {
+            let json = serde_json::to_string_pretty(report).context("could not write JSON")?;
+            Ok(json + "\n")
+        }
+        Output::Table => {
+            let mut table = Table::new();
+            table.load_style(NOTHING);
+            let verified = if report.verified { "yes" } else { "-" };
+            table.set_header(["VERSION", "SOURCE", "VERIFIED", "PATH"]);
+            table.add_row([&report.version, report.source, verified, &report.path]);
+            // A path that is broken over lines cannot be copied.
+            Ok(table.lines().map(|line| line.trim().to_owned() + "\n").collect())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report() -> Report {
+        let path = format!("/home/somebody/{}/4.3.1", "a-long-way/".repeat(20));
+        Report { version: "4.3.1".to_owned(), path, source: "cache", verified: true }
+    }
+
+    #[test]
+    fn a_table_has_one_line_for_the_home_however_long_its_path() {
+        let text = render(&report(), Output::Table).unwrap();
+        let lines: Vec<_> = text.lines().collect();
+        assert_eq!(lines.len(), 2, "{text}");
+        let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(words(lines[0]), ["VERSION", "SOURCE", "VERIFIED", "PATH"]);
+        assert_eq!(words(lines[1]), ["4.3.1", "cache", "yes", &report().path]);
+    }
+
+    #[test]
+    fn json_has_the_same_fields() {
+        let text = render(&report(), Output::Json).unwrap();
+        let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(json["version"], "4.3.1");
+        assert_eq!(json["path"], report().path);
+        assert_eq!(json["source"], "cache");
+        assert_eq!(json["verified"], true);
     }
 }
