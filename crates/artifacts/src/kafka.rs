@@ -6,12 +6,16 @@
 
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::manifest::{self, Manifest};
 use crate::{Environment, Event, FetchError, KafkaVersion, Progress, java, maven};
 
 /// Logs to stdout; see the file for the system properties that set its levels.
 const LOG4J_CONFIG: &str = include_str!("../kafka/log4j2.properties");
+
+/// Where it is in a home that we assembled.
+const LOG4J_FILE: &str = "config/log4j2.properties";
 
 /// Jars without which a home is none, as beginnings of their names; those of Kafka are followed by
 /// its version.
@@ -159,7 +163,7 @@ impl Cache<'_> {
             let _lock = self.lock()?;
             self.ensure_locked()?;
         }
-        let log4j_config = self.root().join("config/log4j2.properties");
+        let log4j_config = self.root().join(LOG4J_FILE);
         refresh_log4j_config(&log4j_config)?;
         let root = self.root();
         Ok(KafkaHome { version: self.version, root, source: Source::Cache, log4j_config })
@@ -218,6 +222,7 @@ impl Cache<'_> {
     fn assemble(&self, java: &java::Java, staging: &Path) -> Result<(), FetchError> {
         maven::copy_dependencies(self.environment, java, &self.version, staging, self.progress)?;
         move_agents(staging)?;
+        refresh_log4j_config(&staging.join(LOG4J_FILE))?;
         let jars = manifest::jar_names(staging)?;
         if let Some(missing) = find_missing_jar(&self.version, &jars) {
             let reason = format!("Maven copied no {missing}");
@@ -293,7 +298,10 @@ fn refresh_log4j_config(path: &Path) -> Result<(), FetchError> {
     if let Some(dir) = path.parent() {
         fs::create_dir_all(dir).map_err(FetchError::io("create", dir))?;
     }
-    let new = path.with_extension(format!("new-{}", std::process::id()));
+    // A name of its own for each writer, also for two threads of one process.
+    static WRITERS: AtomicU64 = AtomicU64::new(0);
+    let writer = WRITERS.fetch_add(1, Ordering::Relaxed);
+    let new = path.with_extension(format!("new-{}-{writer}", std::process::id()));
     write_synced(&new, LOG4J_CONFIG)?;
     fs::rename(&new, path).map_err(FetchError::io("write", path))
 }
