@@ -170,6 +170,11 @@ impl Client {
         i32::try_from((self.call_timeout * 9 / 10).as_millis()).unwrap_or(i32::MAX)
     }
 
+    /// Makes the next request for the active controller look for it.
+    pub(crate) fn forget_controller(&self) {
+        self.look_elsewhere(Route::Controller);
+    }
+
     /// Sends a request where it belongs and waits for the answer. `code` picks the error code of the
     /// answer as a whole; an answer that says no for good is returned like any other.
     pub(crate) async fn call<R: Api>(
@@ -283,7 +288,7 @@ impl Client {
         let options = &self.shared.options;
         let stream =
             transport::connect(endpoint, options.names.as_ref(), options.tls.as_ref()).await?;
-        let handshake = Handshake { credentials: options.credentials.clone(), nonce: nonce() };
+        let handshake = Handshake { credentials: options.credentials.clone(), nonce: nonce()? };
         let timeout = deadline.saturating_duration_since(Instant::now());
         Link::open(stream, &options.client_id, handshake, timeout).await
     }
@@ -414,6 +419,7 @@ fn again_after_error(error: &CallError, effect: Effect) -> bool {
         CallError::Expired { .. } | CallError::Lost { .. } => effect == Effect::Reads,
         CallError::Unsupported { .. }
         | CallError::Malformed { .. }
+        | CallError::Answer { .. }
         | CallError::NoSuchNode { .. } => false,
     }
 }
@@ -441,10 +447,8 @@ impl Pause {
 }
 
 /// Printable, without commas, and never the same twice.
-fn nonce() -> String {
+fn nonce() -> Result<String, ConnectError> {
     let mut bytes = [0; 24];
-    // Fails only where the operating system has no randomness; an exchange with a guessable nonce
-    // is still one that proves the password to both sides.
-    let _ = rand::fill(&mut bytes);
-    URL_SAFE_NO_PAD.encode(bytes)
+    rand::fill(&mut bytes).map_err(|_| ConnectError::NoRandomness)?;
+    Ok(URL_SAFE_NO_PAD.encode(bytes))
 }

@@ -77,6 +77,15 @@ pub enum CallError {
         #[source]
         source: Malformed,
     },
+    /// The answer could be read, but says what cannot be.
+    #[error("{api}: the answer makes no sense")]
+    Answer {
+        /// The request.
+        api: ApiId,
+        /// What is wrong.
+        #[source]
+        source: Malformed,
+    },
     /// The cluster does not know the node that the request is for.
     #[error("{api}: the cluster has no node {node} among its {kind}")]
     NoSuchNode {
@@ -103,7 +112,9 @@ impl CallError {
     pub fn outcome(&self) -> Outcome {
         match self {
             CallError::Expired { .. } | CallError::Lost { .. } => Outcome::Unknown,
-            CallError::Malformed { answered: true, .. } => Outcome::Unknown,
+            CallError::Malformed { answered: true, .. } | CallError::Answer { .. } => {
+                Outcome::Unknown
+            }
             CallError::Malformed { answered: false, .. }
             | CallError::Connect { .. }
             | CallError::Unsupported { .. }
@@ -166,6 +177,9 @@ pub enum ConnectError {
     /// The peer closed or failed during the handshake of the Kafka protocol.
     #[error("the handshake failed")]
     Handshake(#[source] LinkError),
+    /// The operating system has no randomness to give, without which nothing here is safe.
+    #[error("the operating system gives no random numbers")]
+    NoRandomness,
     /// It took too long.
     #[error("it took longer than {} s", waited.as_secs_f32())]
     Expired {
@@ -183,7 +197,7 @@ impl ConnectError {
             | ConnectError::NoAddress
             | ConnectError::Tcp { .. }
             | ConnectError::Expired { .. } => true,
-            ConnectError::TlsSetup(_) => false,
+            ConnectError::TlsSetup(_) | ConnectError::NoRandomness => false,
             // A node that is going down or coming up closes connections at any point.
             ConnectError::Tls(error) => closed(error),
             ConnectError::Handshake(LinkError::Closed) => true,
