@@ -16,6 +16,9 @@ pub struct Java {
     pub program: PathBuf,
     /// The major version, 17 or more.
     pub major: u32,
+    /// The exact build, such as `17.0.15+6-Debian-1deb12u1`, in letters that a file name may have:
+    /// what one build has compiled or archived is of no use to another.
+    pub build: String,
 }
 
 /// Finds a Java of version 17 or newer: the one in `JAVA_HOME`, else the first in `PATH`.
@@ -41,7 +44,7 @@ pub fn find(environment: &Environment) -> Result<Java, FetchError> {
     if major < MAJOR_MIN {
         return Err(FetchError::JavaTooOld { program, major });
     }
-    Ok(Java { program, major })
+    Ok(Java { program, major, build: build(&answer) })
 }
 
 /// What `java -version` says; it says it on stderr.
@@ -66,6 +69,14 @@ fn major_version(answer: &str) -> Option<u32> {
     }
 }
 
+/// The build in `OpenJDK Runtime Environment (build 17.0.15+6-Debian-1deb12u1)`; that of the virtual
+/// machine follows and may differ. A Java that names none gets the whole answer, which is as good.
+fn build(answer: &str) -> String {
+    let named = answer.split_once("(build ").and_then(|(_, rest)| rest.split([',', ')']).next());
+    let fit = |c: char| if c.is_ascii_alphanumeric() || "+-.".contains(c) { c } else { '_' };
+    named.unwrap_or(answer).chars().take(80).map(fit).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -81,5 +92,17 @@ mod tests {
         check("Picked up JAVA_TOOL_OPTIONS: -Dx=y\nopenjdk version \"21.0.1\"", Some(21));
         check("command not found", None);
         check("", None);
+    }
+
+    #[test]
+    fn a_build_can_be_a_file_name() {
+        let check = |answer: &str, expected: &str| assert_eq!(build(answer), expected);
+        check(
+            "openjdk version \"17.0.15\"\nOpenJDK Runtime Environment (build 17.0.15+6-Debian-1)\n\
+             OpenJDK 64-Bit Server VM (build 17.0.15+6-Debian-1, mixed mode, sharing)",
+            "17.0.15+6-Debian-1",
+        );
+        check("Some VM (build 21/x y, mixed)", "21_x_y");
+        check("version \"21\"", "version__21_");
     }
 }

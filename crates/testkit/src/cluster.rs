@@ -6,10 +6,13 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Context as _, ensure};
-use artifacts::{Environment, KafkaVersion, java, kafka};
+use artifacts::java::{self, Java};
+use artifacts::kafka::{self, KafkaHome};
+use artifacts::{Environment, Event, KafkaVersion, Progress};
 use tempfile::TempDir;
 
 use crate::address::Network;
+use crate::archive::{self, ClassArchive};
 use crate::config::{
     BROKER_PORT, CONTROLLER_PORT, Place, Quorum, Role, SASL_PORT, Security, TLS_NODE, Wishes,
     server_properties,
@@ -19,6 +22,8 @@ use crate::node::Node;
 use crate::process::Reaper;
 use crate::storage;
 use crate::tls::Authority;
+
+const ROLES: [Role; 3] = [Role::Controller, Role::Broker, Role::Combined];
 
 /// What a cluster is to be. Without any number it has no nodes, which is refused.
 #[derive(Debug, Clone, Default)]
@@ -125,15 +130,32 @@ impl Builder {
 
     /// Everything but the start of the nodes.
     pub async fn prepare(self) -> anyhow::Result<Cluster> {
-        let roles = [Role::Controller, Role::Broker, Role::Combined];
-        let count = |role: Role| self.counts.get(&role).copied().unwrap_or(0);
-        ensure!(roles.iter().any(|r| r.is_controller() && count(*r) > 0), "there is no controller");
-        ensure!(roles.iter().all(|r| count(*r) <= r.count_max()), "too many nodes of one role");
-        let log_dirs = self.log_dirs.unwrap_or(1);
-        ensure!(log_dirs > 0, "a node needs a log directory");
-        ensure!(self.initial_voters != Some(0), "a quorum needs a voter");
-
+        self.check()?;
         let (kafka, java) = get_programs(self.version.clone()).await?;
+        let class_archive = archive::find_or_make(&kafka, &java).await?;
+        self.prepare_with(kafka, java, class_archive).await
+    }
+
+    fn check(&self) -> anyhow::Result<()> {
+        let count = |role| self.count(role);
+        ensure!(ROLES.iter().any(|r| r.is_controller() && count(*r) > 0), "there is no controller");
+        ensure!(ROLES.iter().all(|r| count(*r) <= r.count_max()), "too many nodes of one role");
+        ensure!(self.log_dirs != Some(0), "a node needs a log directory");
+        ensure!(self.initial_voters != Some(0), "a quorum needs a voter");
+        Ok(())
+    }
+
+    fn count(&self, role: Role) -> usize {
+        self.counts.get(&role).copied().unwrap_or(0)
+    }
+
+    /// [`prepare`](Self::prepare) with programs that were found before.
+    pub(crate) async fn prepare_with(
+        self,
+        kafka: KafkaHome,
+        java: Java,
+        class_archive: ClassArchive,
+    ) -> anyhow::Result<Cluster> {
         let temp = TempDir::with_prefix("gregor-testkit-").context("could not make a directory")?;
         let network = Network::take()?;
         let reaper = Arc::new(Reaper::start(Some(network.share_lock()?))?);
@@ -145,19 +167,17 @@ impl Builder {
             dir: temp.path().to_owned(),
             kafka,
             java,
+            class_archive,
             cluster_id: storage::random_id()?,
             wishes: self.wishes.clone(),
-            log_dirs,
+            log_dirs: self.log_dirs.unwrap_or(1),
             network,
             reaper,
             authority,
         });
-        let ids = |role: Role| (role.first_id()..).take(count(role)).map(move |id| (id, role));
-        let places: Vec<_> = roles
-            .iter()
-            .flat_map(|role| ids(*role))
-            .map(|(id, role)| place(&ground, id, role))
-            .collect();
+        let ids = |role: Role| (role.first_id()..).take(self.count(role)).map(move |id| (id, role));
+        let places = ROLES.into_iter().flat_map(ids).map(|(id, role)| place(&ground, id, role));
+        let places: Vec<_> = places.collect();
         let quorum: Vec<_> = places.iter().filter(|p| p.role.is_controller()).cloned().collect();
         let brokers = places.iter().filter(|place| place.role.is_broker()).count();
         let voters = self.initial_voters.unwrap_or(quorum.len());
@@ -327,12 +347,27 @@ impl Drop for Cluster {
     }
 }
 
+/// Says on stderr why the first test of a machine takes so long.
+struct Announce;
+
+impl Progress for Announce {
+    fn report(&self, event: Event<'_>) {
+        match event {
+            Event::Resolving { version } => eprintln!("testkit: fetching Kafka {version}, once"),
+            Event::Waiting { version } => {
+                eprintln!("testkit: another test fetches Kafka {version}")
+            }
+            _ => {}
+        }
+    }
+}
+
 /// Gets Kafka and Java, on a thread that may block.
-async fn get_programs(version: Option<String>) -> anyhow::Result<(kafka::KafkaHome, java::Java)> {
+async fn get_programs(version: Option<String>) -> anyhow::Result<(KafkaHome, Java)> {
     let get = move || {
         let environment = Environment::from_process();
         let version = version.map(|text| text.parse::<KafkaVersion>()).transpose()?;
-        let kafka = kafka::ensure(&environment, version, &artifacts::Silent)?;
+        let kafka = kafka::ensure(&environment, version, &Announce)?;
         Ok((kafka, java::find(&environment)?))
     };
     tokio::task::spawn_blocking(get).await.context("getting Kafka panicked")?

@@ -1,7 +1,7 @@
 //! What all nodes of one cluster stand on.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::Arc;
 
@@ -10,6 +10,7 @@ use artifacts::java::Java;
 use artifacts::kafka::KafkaHome;
 
 use crate::address::Network;
+use crate::archive::ClassArchive;
 use crate::config::Wishes;
 use crate::process::Reaper;
 use crate::tls::Authority;
@@ -29,6 +30,7 @@ pub(crate) struct Ground {
     pub(crate) dir: PathBuf,
     pub(crate) kafka: KafkaHome,
     pub(crate) java: Java,
+    pub(crate) class_archive: ClassArchive,
     pub(crate) cluster_id: String,
     pub(crate) wishes: Wishes,
     pub(crate) log_dirs: usize,
@@ -38,14 +40,27 @@ pub(crate) struct Ground {
 }
 
 impl Ground {
-    /// A command line that runs a class of Kafka.
-    pub(crate) fn java_command(&self, class: &str) -> Vec<OsString> {
+    /// The command line of a node.
+    pub(crate) fn node_command(&self, properties: &Path) -> Vec<OsString> {
+        let mut options = self.class_archive.read_options();
+        options.extend(self.class_archive.write_option());
+        self.java_command(options, "kafka.Kafka", [properties.into()])
+    }
+
+    fn java_command(
+        &self,
+        options: Vec<String>,
+        class: &str,
+        arguments: impl IntoIterator<Item = OsString>,
+    ) -> Vec<OsString> {
         let log4j = format!("-Dlog4j2.configurationFile={}", self.kafka.log4j_config().display());
-        let mut command = vec![self.java.program.clone().into_os_string()];
-        command.extend(JVM_OPTIONS.map(OsString::from));
-        command.extend([log4j, "-cp".to_owned(), self.kafka.class_path()].map(OsString::from));
-        command.push(class.into());
-        command
+        let class_path = ["-cp".to_owned(), self.kafka.class_path(), class.to_owned()];
+        let java = self.java.program.clone().into_os_string();
+        std::iter::once(java)
+            .chain(JVM_OPTIONS.map(OsString::from))
+            .chain(options.into_iter().chain([log4j]).chain(class_path).map(OsString::from))
+            .chain(arguments)
+            .collect()
     }
 
     /// Runs a class of Kafka to its end and gives what it printed.
@@ -54,10 +69,12 @@ impl Ground {
         class: &str,
         arguments: &[String],
     ) -> anyhow::Result<String> {
-        let command = self.java_command(class);
+        let mut options = self.class_archive.read_options();
+        // What a tool prints is its result; the log would stand in between.
+        options.push("-Dgregor.log.level=WARN".to_owned());
+        let command = self.java_command(options, class, arguments.iter().map(OsString::from));
         let output = tokio::process::Command::new(&command[0])
             .args(&command[1..])
-            .args(arguments)
             .stdin(Stdio::null())
             .kill_on_drop(true)
             .output()

@@ -26,6 +26,7 @@
 //! be a dependency of anything but tests and demonstrations.
 
 mod address;
+mod archive;
 mod cluster;
 mod config;
 mod ground;

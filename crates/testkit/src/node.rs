@@ -23,9 +23,12 @@ const READY_TIMEOUT: Duration = Duration::from_secs(120);
 /// After this a node that was asked to stop is killed. A broker whose controllers are gone waits
 /// for them for minutes.
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
+/// A frozen process stands still within a millisecond, unless the machine is very busy.
+const FREEZE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often processes and logs are looked at.
 const POLL: Duration = Duration::from_millis(25);
-/// How much of a log an error shows.
+/// How much of a log an error shows: from its first error on, and of its end.
+const ERROR_LINES: usize = 10;
 const TAIL_LINES: usize = 40;
 
 /// A node of a [`Cluster`](crate::Cluster). A handle: clones are the same node.
@@ -107,8 +110,7 @@ impl Node {
         let log = File::options().create(true).append(true).open(self.log_file());
         let log = log.with_context(|| format!("could not open the log of node {}", self.id()))?;
         let log_from = log.metadata().context("could not look at a log file")?.len();
-        let mut command = self.0.ground.java_command("kafka.Kafka");
-        command.push(self.0.place.properties_file().into_os_string());
+        let command = self.0.ground.node_command(&self.0.place.properties_file());
         let process = Process::spawn(&self.0.ground.reaper, &command, log)
             .with_context(|| format!("could not start node {}", self.id()))?;
         *self.state() = State { process: Some(process), log_from };
@@ -137,11 +139,7 @@ impl Node {
                     continue;
                 }
             };
-            bail!(
-                "node {} {problem}; its log ends with:\n{}",
-                self.id(),
-                self.log_tail(TAIL_LINES)
-            );
+            bail!("node {} {problem}; {}", self.id(), self.explain());
         }
     }
 
@@ -171,9 +169,17 @@ impl Node {
         Ok(())
     }
 
-    /// Stops the process in its tracks: its connections stay open and nobody answers.
+    /// Stops the process in its tracks: its connections stay open and nobody answers. Returns when
+    /// it stands still, which is a moment after the signal.
     pub fn freeze(&self) -> anyhow::Result<()> {
-        self.signal(Signal::STOP)
+        self.signal(Signal::STOP)?;
+        let process = self.process_id().with_context(|| format!("node {} is gone", self.id()))?;
+        let until = Instant::now() + FREEZE_TIMEOUT;
+        while !is_frozen(process) {
+            ensure!(Instant::now() < until, "node {} does not stand still", self.id());
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
     }
 
     /// Lets a frozen process go on.
@@ -246,6 +252,17 @@ impl Node {
         drop(self.state().process.take());
     }
 
+    /// What the log of this process says about its failure. The cause is often followed by a
+    /// hundred lines of an orderly shutdown, so the first error is shown beside the end.
+    fn explain(&self) -> String {
+        let mut text = Vec::new();
+        let from = self.state().log_from;
+        if let Err(error) = self.read_log(from, &mut text) {
+            return format!("{error:#}");
+        }
+        explain_log(&String::from_utf8_lossy(&text))
+    }
+
     fn signal(&self, signal: Signal) -> anyhow::Result<()> {
         if !self.is_running() {
             return Ok(());
@@ -269,5 +286,41 @@ impl Node {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn explain_log(text: &str) -> String {
+    let lines: Vec<_> = text.lines().collect();
+    let is_error = |line: &&str| line.contains("] ERROR ") || line.contains("Exception");
+    let tail_from = lines.len().saturating_sub(TAIL_LINES);
+    let first = lines.iter().position(is_error).filter(|at| *at < tail_from);
+    let errors = first.map_or(String::new(), |at| {
+        let until = (at + ERROR_LINES).min(tail_from);
+        format!("its first error is:\n{}\n…\n", lines[at..until].join("\n"))
+    });
+    format!("{errors}its log ends with:\n{}", lines[tail_from..].join("\n"))
+}
+
+/// Whether the kernel says of a process that it is stopped.
+fn is_frozen(process: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    // The name before it is in parentheses and may contain any character.
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_explanation_has_the_first_error_and_the_end() {
+        let quiet = |n: usize| (0..n).map(|i| format!("[t] INFO {i}\n")).collect::<String>();
+        let text = format!("{}[t] ERROR no port\nbecause\n{}", quiet(5), quiet(100));
+        let explanation = explain_log(&text);
+        assert!(explanation.starts_with("its first error is:\n[t] ERROR no port\nbecause\n"));
+        assert!(explanation.ends_with("\n[t] INFO 99"));
+        assert!(explanation.lines().count() < 60);
+        assert_eq!(explain_log("[t] ERROR x"), "its log ends with:\n[t] ERROR x");
+        assert_eq!(explain_log(""), "its log ends with:\n");
     }
 }
