@@ -247,14 +247,17 @@ impl Cache<'_> {
         format!(".staging-{}-", self.version)
     }
 
-    /// Removes what interrupted runs have left; the lock says that none of them still runs.
+    /// Removes what interrupted runs have left; the lock says that none of them still runs. But the
+    /// Maven of one may, so that a directory cannot be emptied now: the next run will.
     fn remove_leftovers(&self) -> Result<(), FetchError> {
         let prefix = self.staging_prefix();
         for entry in fs::read_dir(&self.dir).map_err(FetchError::io("read", &self.dir))? {
             let entry = entry.map_err(FetchError::io("read", &self.dir))?;
             if entry.file_name().to_string_lossy().starts_with(&prefix) {
                 let path = entry.path();
-                fs::remove_dir_all(&path).map_err(FetchError::io("remove", &path))?;
+                if let Err(error) = fs::remove_dir_all(&path) {
+                    tracing::warn!(?path, %error, "could not remove what an earlier run left");
+                }
             }
         }
         Ok(())

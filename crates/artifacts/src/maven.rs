@@ -24,6 +24,8 @@ pub(crate) fn copy_dependencies(
     let mut command = Command::new(&mvn);
     command
         .args(["-B", "-U", "dependency:copy-dependencies", "-DincludeScope=runtime"])
+        // Its batch mode alone still ends some lines with the codes that reset a colour.
+        .arg("-Dstyle.color=never")
         .arg(format!("-Dkafka.version={version}"))
         .arg(format!("-DoutputDirectory={}", staging.join("libs").display()))
         .arg("-f")
@@ -96,9 +98,7 @@ fn explain(version: KafkaVersion, status: ExitStatus, output: &[String]) -> Fetc
     let names = |word: &&str| line.contains(*word);
     let lacks_kafka = line.contains("org.apache.kafka:") && line.contains(&version.to_string());
     if lacks_kafka && ["Could not find artifact", "was not found in"].iter().any(names) {
-        // What comes before it names the project, which is ours, and every artifact twice.
-        let cause = line.rfind("Could not find artifact").map_or(line.as_str(), |at| &line[at..]);
-        return FetchError::UnknownVersion { version, line: cause.to_owned() };
+        return FetchError::UnknownVersion { version, line: cause(&line) };
     }
     /// What Maven says when it cannot get at something, whatever the reason.
     const UNREACHABLE: [&str; 5] = [
@@ -109,9 +109,16 @@ fn explain(version: KafkaVersion, status: ExitStatus, output: &[String]) -> Fetc
         "No plugin found for prefix",
     ];
     if UNREACHABLE.iter().any(names) {
-        return FetchError::Unreachable { version, line };
+        return FetchError::Unreachable { version, line: cause(&line) };
     }
     FetchError::MavenFailed { status: status.to_string(), line }
+}
+
+/// The end of a line in which each layer of Maven put its own sentence before the cause.
+fn cause(line: &str) -> String {
+    let begins = ["Could not find artifact", "Could not transfer", "Cannot access"];
+    let at = begins.iter().filter_map(|begin| line.rfind(begin)).max();
+    line[at.unwrap_or(0)..].to_owned()
 }
 
 #[cfg(test)]
