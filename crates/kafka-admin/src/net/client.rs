@@ -306,45 +306,51 @@ impl Client {
             }
             (Route::Node(node), _) => node,
             (Route::Controller, Bootstrap::Controllers(_)) => {
-                self.refresh_if_old(deadline).await?;
+                self.refresh_if_old(api, deadline).await?;
                 let controller = self.state().controller;
                 controller.ok_or(CallError::NoLeader { api, what: "active controller" })?
             }
         };
-        self.refresh_if_old(deadline).await?;
+        self.refresh_if_old(api, deadline).await?;
         if let Some(endpoint) = self.state().nodes.get(&node) {
             return Ok(endpoint.clone());
         }
         // It may have joined since the list was read.
-        self.refresh(deadline).await?;
+        self.refresh(api, deadline).await?;
         let kind = self.shared.bootstrap.kind();
         let endpoint = self.state().nodes.get(&node).cloned();
         endpoint.ok_or(CallError::NoSuchNode { api, node, kind })
     }
 
-    async fn refresh_if_old(&self, deadline: Instant) -> Result<(), CallError> {
+    async fn refresh_if_old(&self, api: ApiId, deadline: Instant) -> Result<(), CallError> {
         let fresh = |at: Instant| at.elapsed() < TOPOLOGY_AGE_MAX;
         if self.state().refreshed.is_some_and(fresh) {
             return Ok(());
         }
-        self.refresh(deadline).await
+        self.refresh(api, deadline).await
     }
 
     /// Reads the list of nodes again, from the first node that answers.
-    async fn refresh(&self, deadline: Instant) -> Result<(), CallError> {
+    async fn refresh(&self, api: ApiId, deadline: Instant) -> Result<(), CallError> {
         let endpoint_type = self.shared.bootstrap.endpoint_type();
         let request = DescribeClusterRequest::default().with_endpoint_type(endpoint_type);
         let tries = self.candidates().len().max(1);
         for attempt in 1.. {
             let endpoint = self.candidate();
-            match self.exchange(&endpoint, &request, deadline).await {
+            // A share of the time for each, or the first that hangs would use up all of it.
+            let left = deadline.saturating_duration_since(Instant::now());
+            let share = left / u32::try_from(tries.saturating_sub(attempt) + 1).unwrap_or(1);
+            let share = Instant::now() + share.min(self.shared.options.attempt_timeout);
+            match self.exchange(&endpoint, &request, share).await {
                 Ok(answer) if Code(answer.error_code).is_ok() => {
                     self.learn(&answer);
                     break;
                 }
                 // A node that cannot say leaves the list as it was.
                 Ok(_) => break,
-                Err(error) if attempt >= tries => return Err(error),
+                Err(error) if attempt >= tries => {
+                    return Err(CallError::Locate { api, source: Box::new(error) });
+                }
                 Err(_) => self.look_elsewhere(Route::Any),
             }
         }
@@ -416,6 +422,8 @@ fn again_after_error(error: &CallError, effect: Effect) -> bool {
     match error {
         CallError::Connect { source, .. } => source.passing(),
         CallError::NoLeader { .. } => true,
+        // The look-up only reads, whatever the call itself does.
+        CallError::Locate { source, .. } => again_after_error(source, Effect::Reads),
         CallError::Expired { .. } | CallError::Lost { .. } => effect == Effect::Reads,
         CallError::Unsupported { .. }
         | CallError::Malformed { .. }

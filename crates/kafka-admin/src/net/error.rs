@@ -96,6 +96,15 @@ pub enum CallError {
         /// Brokers or controllers.
         kind: &'static str,
     },
+    /// Which node the request is for could not be found out, so it was not sent.
+    #[error("{api}: cannot find the node to ask")]
+    Locate {
+        /// The request.
+        api: ApiId,
+        /// Why not.
+        #[source]
+        source: Box<CallError>,
+    },
     /// The cluster has no active controller, or a partition no leader, for as long as we waited.
     #[error("{api}: there is no {what} to ask")]
     NoLeader {
@@ -119,6 +128,7 @@ impl CallError {
             | CallError::Connect { .. }
             | CallError::Unsupported { .. }
             | CallError::NoSuchNode { .. }
+            | CallError::Locate { .. }
             | CallError::NoLeader { .. } => Outcome::NotDone,
         }
     }

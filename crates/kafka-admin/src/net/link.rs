@@ -146,6 +146,8 @@ impl Task {
             Err(error) => error,
         };
         self.accepting.store(false, Ordering::Release);
+        // What was answered before the end is answered, also if both came in one read.
+        self.report();
         for reply in std::mem::take(&mut self.waiting).into_values() {
             // A caller that has gone away needs no answer.
             let _ = reply.send(Err(LinkFailure::Lost(error.clone())));
@@ -167,8 +169,9 @@ impl Task {
             self.report();
             let accepting = self.connection.accepting(self.now());
             self.accepting.store(accepting, Ordering::Release);
-            let idle = !self.connection.has_calls() && !self.unsent;
-            if idle && (finished || !accepting) {
+            // Bytes that are still unsent are those of calls that have expired. A peer that does not
+            // read would keep them, and this task, for ever.
+            if !self.connection.has_calls() && (finished || !accepting) {
                 return Ok(());
             }
         }

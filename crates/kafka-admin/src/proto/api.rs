@@ -194,13 +194,13 @@ mod tests {
     fn an_array_length_that_lies_is_an_error_and_reserves_nothing() {
         // A Metadata answer of eleven bytes that claims two billion brokers.
         let body = Bytes::from_static(&[0, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, 0x07, 0, 0]);
-        assert!(m::MetadataRequest::decode(13, body).is_err());
+        assert!(<m::MetadataRequest as Api>::decode(13, body).is_err());
     }
 
     #[test]
     fn bytes_behind_an_answer_are_an_error() {
         let body = Bytes::from_static(&[0, 0, 0, 0, 0, 0, 0, 0, 9]);
-        let error = m::UnregisterBrokerRequest::decode(0, body).unwrap_err();
+        let error = <m::UnregisterBrokerRequest as Api>::decode(0, body).unwrap_err();
         assert_eq!(error.to_string(), "malformed UnregisterBroker: 1 bytes too many");
     }
 }

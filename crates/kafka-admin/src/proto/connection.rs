@@ -203,7 +203,7 @@ impl Connection {
         self.inbox.push(bytes);
         let outcome = self.handle_frames(now);
         if outcome.is_err() {
-            self.phase = Phase::Ended;
+            self.end();
         }
         outcome
     }
@@ -213,7 +213,7 @@ impl Connection {
         if let Phase::Opening { deadline, .. } = &self.phase
             && now >= *deadline
         {
-            self.phase = Phase::Ended;
+            self.end();
             return Err(ConnectionError::HandshakeExpired);
         }
         for (correlation, call) in &mut self.in_flight {
@@ -243,6 +243,14 @@ impl Connection {
     /// Bytes to send. The driver takes from the front what it has sent.
     pub fn outbox(&mut self) -> &mut BytesMut {
         &mut self.outbox
+    }
+
+    /// From here on nothing is read, and no call expires: whoever drives the connection was told of
+    /// its end, and tells those that wait (invariant 1). What happened before stays to be read.
+    fn end(&mut self) {
+        self.phase = Phase::Ended;
+        self.in_flight.clear();
+        self.inbox = Inbox::default();
     }
 
     fn handle_frames(&mut self, now: Time) -> Result<(), ConnectionError> {
