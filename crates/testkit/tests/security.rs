@@ -72,3 +72,17 @@ async fn the_sasl_listener_knows_its_users_and_the_authorizer_what_they_may() {
     assert!(check("admin", "admin-secret").await.unwrap().contains("secrets"));
     assert!(!check("alice", "alice-secret").await.unwrap().contains("secrets"));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_user_that_was_given_scram_credentials_logs_in() {
+    let cluster = Cluster::builder().combined(1).sasl_listeners(true).start().await.unwrap();
+    let address = format!("{}:9092", cluster.node(200).host());
+    let user = ["--entity-type", "users", "--entity-name", "bob"];
+    let alter = ["--alter", "--add-config", "SCRAM-SHA-512=[password=bob-secret]"];
+    let arguments = [["--bootstrap-server", &address].as_slice(), &alter, &user].concat();
+    cluster.run_tool("kafka.admin.ConfigCommand", &arguments).await.unwrap();
+    let properties = "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=SCRAM-SHA-512\n\
+        sasl.jaas.config=org.apache.kafka.common.security.scram.ScramLoginModule required \
+        username=\"bob\" password=\"bob-secret\";\n";
+    list_topics(&cluster, SASL_PORT, properties).await.unwrap();
+}
