@@ -106,7 +106,9 @@ impl Admin {
         Ok(results)
     }
 
-    /// Cancels moves in flight: the partitions stay where they were.
+    /// Cancels moves in flight: the partitions stay on the brokers that had them. Kafka does not keep
+    /// the order of those: brokers that the cancelled target listed come first, so the preferred
+    /// leader may be another than before the move.
     pub async fn cancel_reassignments(
         &self,
         partitions: impl IntoIterator<Item = TopicPartition>,

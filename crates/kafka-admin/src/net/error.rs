@@ -180,7 +180,7 @@ pub enum ConnectError {
     },
     /// TLS cannot be spoken with that host.
     #[error("TLS is not possible")]
-    TlsSetup(#[source] TlsError),
+    TlsSetup(#[source] Box<TlsError>),
     /// The TLS handshake failed: usually one side does not trust the other's certificate.
     #[error("the TLS handshake failed")]
     Tls(#[source] io::Error),

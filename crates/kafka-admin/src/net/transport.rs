@@ -22,7 +22,8 @@ pub(super) async fn connect(
 ) -> Result<Box<dyn Stream>, ConnectError> {
     let tcp = connect_tcp(endpoint, names).await?;
     let Some(tls) = tls else { return Ok(Box::new(tcp)) };
-    let name = tls.expected_name(&endpoint.host).map_err(ConnectError::TlsSetup)?;
+    let name = tls.expected_name(&endpoint.host);
+    let name = name.map_err(|error| ConnectError::TlsSetup(Box::new(error)))?;
     let connector = TlsConnector::from(tls.config());
     let stream = connector.connect(name, tcp).await.map_err(ConnectError::Tls)?;
     Ok(Box::new(stream))

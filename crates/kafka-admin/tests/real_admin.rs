@@ -1,0 +1,26 @@
+//! Every admin call on real clusters: the newest Kafka that we support and the oldest.
+
+mod admin_steps;
+mod common;
+
+use testkit::Cluster;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_admin_call_works_on_kafka_4_3() -> anyhow::Result<()> {
+    let cluster =
+        Cluster::builder().controllers(3).brokers(3).log_dirs(2).authorizer(true).start().await?;
+    admin_steps::run(&cluster).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_admin_call_works_on_kafka_4_1() -> anyhow::Result<()> {
+    let cluster = Cluster::builder()
+        .version("4.1.2")
+        .controllers(1)
+        .brokers(3)
+        .log_dirs(2)
+        .authorizer(true)
+        .start()
+        .await?;
+    admin_steps::run(&cluster).await
+}
