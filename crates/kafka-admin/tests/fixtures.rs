@@ -1,5 +1,7 @@
 //! Answers of real Kafka, byte for byte, against the decoders.
 
+#![allow(clippy::unwrap_used, reason = "a test fails where it cannot go on")]
+
 use std::collections::BTreeSet;
 use std::path::Path;
 

@@ -3,6 +3,8 @@
 //! The decoders reserve room before they read, so what matters is the peak and not what is left. For
 //! a body of N bytes it is at most [`MULTIPLE`] × N + [`FREE_BYTES`], whatever the bytes are.
 
+#![allow(clippy::unwrap_used, reason = "a test fails where it cannot go on")]
+
 mod support;
 
 use std::alloc::System;
@@ -18,8 +20,8 @@ static ALLOCATOR: &PeakMemAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 /// A quarter of the bytes can be claimed as elements of the largest struct, which has 160 bytes in
 /// memory: 40 times, and that is what was measured. Unknown tagged fields come on top, with some 400
-/// bytes for each of those that are allowed, one in 32 bytes: 13 times.
-const MULTIPLE: usize = 56;
+/// bytes for each of those that are allowed, one in 16 bytes: 25 times.
+const MULTIPLE: usize = 72;
 
 /// One claim that may be a text's and is none: 32,767 elements of the largest struct; and the
 /// elements and tagged fields that are free. This is why short bodies have larger multiples.
@@ -76,7 +78,7 @@ fn worst(length: usize) -> (usize, String) {
     let fills = fills(length);
     let mut worst = (0, String::new());
     for (key, version, body) in support::recorded() {
-        for at in 0..body.len().min(128) {
+        for at in 0..body.len().min(64) {
             for (index, fill) in fills.iter().enumerate() {
                 for claim in [length / 4, length.min(32_767)] {
                     let bytes = hostile(&body, at, claim, fill);

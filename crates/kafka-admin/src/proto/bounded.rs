@@ -9,14 +9,14 @@
 //! does not know.
 //!
 //! The rules, checked on every varint:
-//! 1. A length is at most the number of bytes left.
+//! 1. A length is at most the number of bytes left. (Up to [`TAG_MAX`] it may be a tag instead.)
 //! 2. Nor is it more than a quarter of them, unless it may be the length of a text: the elements of
 //!    arrays in Kafka's answers have four bytes or more, and texts are limited.
 //! 3. All arrays of a message together have at most a quarter as many elements as it has bytes, and
 //!    [`ELEMENTS_FREE`] more. Else arrays nested in arrays could each claim all that is left. One
 //!    claim beyond it passes, since it may be a text's; if it was not, the next one is refused.
 //! 4. Tagged fields that the decoder does not know are kept in a map of their own for each struct,
-//!    which takes more memory than anything else here: they are at most one in 32 bytes, and
+//!    which takes more memory than anything else here: they are at most one in 16 bytes, and
 //!    [`UNKNOWN_TAGS_FREE`] more.
 //!
 //! A boolean is read like a varint and cannot be told from one. Those of Kafka are 0 or 1. From a
@@ -32,17 +32,21 @@ const VARINT_BYTES_MAX: u32 = 5;
 /// The longest text that Kafka reads or writes, in bytes.
 const TEXT_BYTES_MAX: usize = 0x7fff;
 
+/// Numbers of tags are not lengths, but cannot be told from them. Kafka counts them from 0 in each
+/// struct, so they are small.
+const TAG_MAX: usize = 127;
+
 /// What an element of an array takes at least. An `i32` has four bytes; the smallest struct is a
 /// name of one letter with its length, the length of an array, and a count of tagged fields.
 const ELEMENT_BYTES_MIN: usize = 4;
 
 /// Room for what is counted as elements but is none: the sizes of tagged fields that the decoder
-/// knows (the features in ApiVersions are such), and tags.
+/// knows (the features in ApiVersions are such), and their tags.
 const ELEMENTS_FREE: usize = 4096;
 
 /// A tagged field that a newer Kafka adds to an old version comes about once per partition or topic,
-/// and the smallest of those that are listed by the thousands have more than 32 bytes.
-const BYTES_PER_UNKNOWN_TAG: usize = 32;
+/// and those have some thirty bytes with it.
+const BYTES_PER_UNKNOWN_TAG: usize = 16;
 
 /// Room for unknown tagged fields in messages that are short.
 const UNKNOWN_TAGS_FREE: usize = 64;
@@ -52,8 +56,8 @@ pub(super) struct Bounded {
     bytes: Bytes,
     varint: u64,
     varint_bytes: u32,
-    /// The varint read last, while nothing else was read.
-    last: Option<u64>,
+    /// The two varints read last, while nothing else was read since.
+    recent: [Option<u64>; 2],
     elements_left: i64,
     unknown_tags_left: usize,
 }
@@ -63,7 +67,8 @@ impl Bounded {
         let elements = bytes.len() / ELEMENT_BYTES_MIN + ELEMENTS_FREE;
         let unknown_tags_left = bytes.len() / BYTES_PER_UNKNOWN_TAG + UNKNOWN_TAGS_FREE;
         let elements_left = i64::try_from(elements).unwrap_or(i64::MAX);
-        Self { bytes, varint: 0, varint_bytes: 0, last: None, elements_left, unknown_tags_left }
+        let recent = [None; 2];
+        Self { bytes, varint: 0, varint_bytes: 0, recent, elements_left, unknown_tags_left }
     }
 
     /// Follows a varint through its bytes.
@@ -84,17 +89,27 @@ impl Bounded {
     /// Counts a varint as the length that it may be.
     fn claim(&mut self, value: u64) -> Result<(), TryGetError> {
         let left = self.bytes.len();
-        // A compact length is one more than the elements; zero is "no array".
-        let elements = usize::try_from(value.saturating_sub(1)).unwrap_or(usize::MAX);
+        let elements = elements(value);
         let backed = elements <= left / ELEMENT_BYTES_MIN
-            || (elements <= left && elements <= TEXT_BYTES_MAX);
+            || (elements <= left && elements <= TEXT_BYTES_MAX)
+            || elements < TAG_MAX;
         if !backed || self.elements_left < 0 {
             return Err(TryGetError { requested: elements, available: left });
         }
         self.elements_left -= i64::try_from(elements).unwrap_or(i64::MAX);
-        self.last = Some(value);
+        self.recent = [self.recent[1], Some(value)];
         Ok(())
     }
+
+    /// Takes back what was counted for a varint that turned out to be no array's length.
+    fn take_back(&mut self, value: u64) {
+        self.elements_left += i64::try_from(elements(value)).unwrap_or(i64::MAX);
+    }
+}
+
+/// A compact length is one more than the elements; zero is "no array".
+fn elements(value: u64) -> usize {
+    usize::try_from(value.saturating_sub(1)).unwrap_or(usize::MAX)
 }
 
 impl Buf for Bounded {
@@ -105,7 +120,7 @@ impl Buf for Bounded {
         self.bytes.chunk()
     }
     fn advance(&mut self, count: usize) {
-        self.last = None;
+        self.recent = [None; 2];
         self.bytes.advance(count);
     }
     fn try_get_u8(&mut self) -> Result<u8, TryGetError> {
@@ -126,15 +141,12 @@ impl ByteBuf for Bounded {
         if size > self.bytes.len() {
             return Err(NotEnoughBytesError);
         }
-        match self.last.take() {
-            // A text: no array, so its bytes are no elements.
-            Some(length) if length == size as u64 + 1 => {
-                self.elements_left += i64::try_from(size).unwrap_or(i64::MAX);
-            }
-            // The size of a tagged field is not one more than its bytes, and those are no elements.
-            Some(length) if length == size as u64 => {
-                let counted = length.saturating_sub(1);
-                self.elements_left += i64::try_from(counted).unwrap_or(i64::MAX);
+        match std::mem::take(&mut self.recent) {
+            [_, Some(length)] if length == size as u64 + 1 => self.take_back(length),
+            // Unlike other lengths, the size of a tagged field is not one more than its bytes.
+            [Some(tag), Some(length)] if length == size as u64 => {
+                self.take_back(tag);
+                self.take_back(length);
                 let left = self.unknown_tags_left.checked_sub(1);
                 self.unknown_tags_left = left.ok_or(NotEnoughBytesError)?;
             }
@@ -183,7 +195,7 @@ mod tests {
 
     #[test]
     fn a_length_beyond_the_bytes_left_is_refused() {
-        assert!(read(&[4, b'a', b'b']).is_err());
+        assert!(read(&[0x81, 0x01, b'a', b'b']).is_err());
         assert!(read(&[0xff, 0xff, 0xff, 0xff, 0x0f]).is_err());
         assert!(read(&[0xff, 0xff, 0xff, 0xff, 0xff, 0xff]).is_err());
     }
@@ -237,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_tagged_fields_are_one_in_32_bytes() {
+    fn unknown_tagged_fields_are_one_in_16_bytes() {
         let bytes = vec![0; 6400];
         let mut buffer = Bounded::new(Bytes::from(bytes));
         let mut field = || {
@@ -245,6 +257,6 @@ mod tests {
             read_varint(&mut buffer).ok()?;
             buffer.try_get_bytes(0).ok()
         };
-        assert_eq!(std::iter::from_fn(&mut field).count(), 200 + UNKNOWN_TAGS_FREE);
+        assert_eq!(std::iter::from_fn(&mut field).count(), 400 + UNKNOWN_TAGS_FREE);
     }
 }
