@@ -1,6 +1,8 @@
 //! The `gregor` program: commands and terminal output. What they do is in the other crates.
 
 mod commands;
+mod failure;
+mod output;
 mod progress;
 
 use std::process::ExitCode;
@@ -21,8 +23,18 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // The whole chain in one line: a person at a terminal sees what failed and why.
-            eprintln!("gregor: {error:#}");
-            ExitCode::FAILURE
+            output::note(&format!("{error:#}"));
+            failure::exit_code(&error)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_commands_have_no_flags_that_contradict_each_other() {
+        super::Cli::command().debug_assert();
     }
 }

@@ -1,13 +1,11 @@
 //! `gregor fetch`: gets what Gregor runs but does not contain.
 
-use anyhow::Context as _;
 use artifacts::kafka::{self, KafkaHome, Source};
 use artifacts::{Environment, KafkaVersion};
-use clap::{Args, Subcommand, ValueEnum};
-use comfy_table::Table;
-use comfy_table::presets::NOTHING;
+use clap::{Args, Subcommand};
 use serde::Serialize;
 
+use crate::output::{Format, Grid, Out, View};
 use crate::progress;
 
 /// What to get.
@@ -51,22 +49,13 @@ struct FetchKafka {
     verify: bool,
     /// How to print the result
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
-    output: Output,
+    output: Format,
 }
 
 /// Written out here because no default may be set: a home that is given has its own version.
 fn version_help() -> String {
     let (default, oldest) = (KafkaVersion::default_version(), KafkaVersion::oldest_supported());
     format!("The version of Kafka; tested are {oldest} to {default} [default: {default}]")
-}
-
-/// How results are printed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Output {
-    /// For people
-    Table,
-    /// For programs
-    Json,
 }
 
 /// What is printed. The field names are a contract with scripts.
@@ -96,8 +85,7 @@ impl FetchKafka {
             home.verify(&*progress)?;
         }
         progress.finish();
-        print!("{}", render(&Report::new(&home, self.verify), self.output)?);
-        Ok(())
+        Out::new(self.output).view(&Report::new(&home, self.verify))
     }
 }
 
@@ -115,21 +103,13 @@ impl Report {
     }
 }
 
-fn render(report: &Report, output: Output) -> anyhow::Result<String> {
-    match output {
-        Output::Json => {
-            let json = serde_json::to_string_pretty(report).context("could not write JSON")?;
-            Ok(json + "\n")
-        }
-        Output::Table => {
-            let mut table = Table::new();
-            table.load_style(NOTHING);
-            let verified = if report.verified { "yes" } else { "-" };
-            table.set_header(["VERSION", "SOURCE", "VERIFIED", "PATH"]);
-            table.add_row([&report.version, report.source, verified, &report.path]);
-            // A path that is broken over lines cannot be copied.
-            Ok(table.lines().map(|line| line.trim().to_owned() + "\n").collect())
-        }
+impl View for Report {
+    fn table(&self, width: Option<u16>) -> String {
+        let mut grid = Grid::new(&["VERSION", "SOURCE", "VERIFIED", "PATH"]);
+        let verified = if self.verified { "yes" } else { "" };
+        let (version, path) = (self.version.clone(), self.path.clone());
+        grid.row([version, self.source.to_owned(), verified.to_owned(), path]);
+        grid.take(width)
     }
 }
 
@@ -138,13 +118,13 @@ mod tests {
     use super::*;
 
     fn report() -> Report {
-        let path = format!("/home/somebody/{}/4.3.1", "a-long-way/".repeat(20));
+        let path = format!("/srv/cache/{}/4.3.1", "a-long-way/".repeat(20));
         Report { version: "4.3.1".to_owned(), path, source: "cache", verified: true }
     }
 
     #[test]
     fn a_table_has_one_line_for_the_home_however_long_its_path() {
-        let text = render(&report(), Output::Table).unwrap();
+        let text = report().table(Some(80));
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines.len(), 2, "{text}");
         let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
@@ -154,8 +134,7 @@ mod tests {
 
     #[test]
     fn json_has_the_same_fields() {
-        let text = render(&report(), Output::Json).unwrap();
-        let json: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let json = serde_json::to_value(report()).unwrap();
         assert_eq!(json["version"], "4.3.1");
         assert_eq!(json["path"], report().path);
         assert_eq!(json["source"], "cache");

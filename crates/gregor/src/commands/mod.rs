@@ -1,6 +1,7 @@
 //! One module per command.
 
 mod fetch;
+mod kafka;
 
 use clap::Subcommand;
 
@@ -9,6 +10,8 @@ use clap::Subcommand;
 pub(crate) enum Command {
     /// Get the programs that Gregor runs (Apache Kafka), into the cache
     Fetch(fetch::Fetch),
+    /// Look at a Kafka cluster and change what can be changed by hand
+    Kafka(kafka::Kafka),
 }
 
 impl Command {
@@ -16,6 +19,7 @@ impl Command {
     pub(crate) fn run(self) -> anyhow::Result<()> {
         match self {
             Command::Fetch(fetch) => fetch.run(),
+            Command::Kafka(kafka) => kafka.run(),
         }
     }
 }

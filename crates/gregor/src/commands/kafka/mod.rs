@@ -1,0 +1,166 @@
+//! `gregor kafka`: looking at a cluster, and the few changes that a person makes by hand.
+//!
+//! Every command reads with [`kafka_admin`], turns what it read into views of its own (whose JSON is a
+//! contract with scripts) and prints those. It must not leave out silently what it could not read:
+//! that is a line on stderr and an exit code.
+
+mod access;
+mod configs;
+mod connection;
+mod describe;
+mod elect_leaders;
+mod features;
+mod health;
+mod log_dirs;
+mod offsets;
+mod quorum;
+mod reassignments;
+mod topics;
+mod unregister;
+mod voters;
+
+use anyhow::Context as _;
+use clap::{Args, Subcommand};
+use kafka_admin::{Code, Outcome, Refusal};
+use model::{TopicName, TopicPartition};
+
+use self::connection::{Connection, Session};
+use crate::failure::{EXIT_CODES, OutcomeUnknown, Usage};
+use crate::output::Out;
+
+/// What to do with the cluster, and how to reach it.
+#[derive(Debug, Args)]
+#[command(after_long_help = after_help())]
+pub(crate) struct Kafka {
+    #[command(flatten)]
+    connection: Connection,
+    #[command(subcommand)]
+    command: Command,
+}
+
+fn after_help() -> String {
+    format!(
+        "Examples:\n  \
+         gregor kafka describe --bootstrap kafka:9092\n  \
+         gregor kafka quorum --controllers c0:9093,c1:9093 --ca ca.pem --cert me.pem --key me.key\n  \
+         GREGOR_BOOTSTRAP=kafka:9092 gregor kafka topics --unhealthy\n\n{EXIT_CODES}"
+    )
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// The cluster in short: its nodes, its quorum, partitions in trouble
+    #[command(after_help = "Example:\n  gregor kafka describe --bootstrap kafka:9092")]
+    Describe,
+    /// The quorum of controllers: who leads, who votes, who follows how closely
+    #[command(after_help = "Example:\n  gregor kafka quorum --controllers c0:9093,c1:9093")]
+    Quorum,
+    /// Topics, or their partitions, with what is wrong with them
+    #[command(after_help = topics::EXAMPLE)]
+    Topics(topics::Topics),
+    /// Settings of a node, a topic or all nodes: show them, or change them while they run
+    #[command(after_help = configs::EXAMPLE)]
+    Configs(configs::Configs),
+    /// Feature levels: those agreed on and those that are possible, or raise one
+    #[command(after_help = features::EXAMPLE)]
+    Features(features::Features),
+    /// Log directories of brokers: what is on them and how full they are
+    #[command(after_help = "Example:\n  gregor kafka log-dirs --node 100 --node 101")]
+    LogDirs(log_dirs::LogDirs),
+    /// Moves of partitions in flight: list them, or cancel them
+    #[command(after_help = reassignments::EXAMPLE)]
+    Reassignments(reassignments::Reassignments),
+    /// Give partitions back to their preferred leaders, or elect any leader at all
+    #[command(after_help = elect_leaders::EXAMPLE)]
+    ElectLeaders(elect_leaders::ElectLeaders),
+    /// Where the partitions of topics begin and end
+    #[command(after_help = "Example:\n  gregor kafka offsets orders payments")]
+    Offsets(offsets::Offsets),
+    /// Make a controller that follows the quorum one of its voters
+    #[command(after_help = voters::ADD_EXAMPLE, after_long_help = voters::add_help())]
+    AddController(voters::AddController),
+    /// Take a voter out of the quorum
+    #[command(after_help = voters::REMOVE_EXAMPLE, after_long_help = voters::remove_help())]
+    RemoveController(voters::RemoveController),
+    /// Make Kafka forget a broker that is gone for good
+    #[command(after_help = "Example:\n  gregor kafka unregister-broker 103")]
+    UnregisterBroker(unregister::UnregisterBroker),
+    /// List the access control rules
+    #[command(after_help = "Example:\n  gregor kafka acls -o json")]
+    Acls,
+    /// List the users that have SCRAM credentials
+    #[command(after_help = "Example:\n  gregor kafka users")]
+    Users,
+}
+
+impl Kafka {
+    pub(crate) fn run(self) -> anyhow::Result<()> {
+        let mut out = Out::new(self.connection.output);
+        let session = self.connection.session(&|name| std::env::var(name).ok())?;
+        // One connection at a time does all the work there is.
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.context("cannot start the runtime")?;
+        runtime.block_on(self.command.run(&session, &mut out))
+    }
+}
+
+impl Command {
+    async fn run(self, session: &Session, out: &mut Out) -> anyhow::Result<()> {
+        match self {
+            Command::Describe => describe::run(session, out).await,
+            Command::Quorum => quorum::run(session, out).await,
+            Command::Topics(topics) => topics.run(session, out).await,
+            Command::Configs(configs) => configs.run(session, out).await,
+            Command::Features(features) => features.run(session, out).await,
+            Command::LogDirs(log_dirs) => log_dirs.run(session, out).await,
+            Command::Reassignments(reassignments) => reassignments.run(session, out).await,
+            Command::ElectLeaders(elect) => elect.run(session, out).await,
+            Command::Offsets(offsets) => offsets.run(session, out).await,
+            Command::AddController(add) => add.run(session, out).await,
+            Command::RemoveController(remove) => remove.run(session, out).await,
+            Command::UnregisterBroker(unregister) => unregister.run(session, out).await,
+            Command::Acls => access::acls(session, out).await,
+            Command::Users => access::users(session, out).await,
+        }
+    }
+}
+
+/// Reads `TOPIC-PARTITION`, as Kafka names a partition's directory.
+fn parse_partition(text: &str) -> Result<TopicPartition, String> {
+    let wrong = || format!("\"{text}\" is not TOPIC-PARTITION, such as orders-0");
+    let (topic, number) = text.rsplit_once('-').ok_or_else(wrong)?;
+    // A sign would parse as well.
+    let digits = Some(number).filter(|number| number.bytes().all(|b| b.is_ascii_digit()));
+    let number = digits.and_then(|digits| digits.parse::<i32>().ok());
+    let topic = TopicName::new(topic).map_err(|_| wrong())?;
+    Ok(TopicPartition::new(topic, number.ok_or_else(wrong)?))
+}
+
+/// Marks the error of a change that may have happened, so that the exit code tells.
+fn after_change(error: anyhow::Error, outcome: Outcome, what: &str) -> anyhow::Error {
+    match outcome {
+        Outcome::NotDone => error,
+        Outcome::Unknown => {
+            error.context(OutcomeUnknown(format!("it is not known whether {what}")))
+        }
+    }
+}
+
+/// What is known of a change that Kafka refused.
+fn refusal_outcome(refusal: &Refusal) -> Outcome {
+    if refusal.code == Code::REQUEST_TIMED_OUT { Outcome::Unknown } else { Outcome::NotDone }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn partitions_are_written_like_their_directories() {
+        assert_eq!(parse_partition("a-b-12").unwrap().to_string(), "a-b-12");
+        for wrong in ["orders", "orders-", "-1", "orders-+1", "orders-x", "a b-1", ""] {
+            let error = parse_partition(wrong).unwrap_err();
+            assert!(error.contains("is not TOPIC-PARTITION"), "{wrong}: {error}");
+        }
+    }
+}
