@@ -14,7 +14,7 @@ use testkit::{Authority, Cluster, Identity, Security};
 
 /// A client with this TLS that gives up soon, as it should when it is not let in.
 fn client(bootstrap: Vec<Endpoint>, tls: Option<Tls>, sasl: Option<Credentials>) -> Admin {
-    let call_timeout = Duration::from_secs(20);
+    let call_timeout = Duration::from_secs(8);
     let options =
         ClientOptions { tls, credentials: sasl, call_timeout, ..ClientOptions::default() };
     Admin::new(Bootstrap::Brokers(bootstrap), options).unwrap()
