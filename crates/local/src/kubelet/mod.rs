@@ -1,0 +1,1 @@
+//! A node agent that runs pods as processes.

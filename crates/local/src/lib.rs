@@ -1,0 +1,11 @@
+//! Local mode: a real Kubernetes on one machine, without containers.
+//!
+//! - [`control_plane`]: etcd, kube-apiserver, kube-controller-manager and kube-scheduler as processes,
+//!   with a PKI of their own.
+//! - [`kubelet`]: a node agent that runs pods as processes. It talks to the API server only, so it joins
+//!   any control plane that it is given a kubeconfig for.
+//!
+//! What it must not do: imitate the Kubernetes API, or know anything of Kafka.
+
+pub mod control_plane;
+pub mod kubelet;
