@@ -74,8 +74,13 @@ fn fuzz(run: &mut Run) -> Result<()> {
         return Ok(());
     }
     for target in fuzz_targets(&manifest).context("fuzz/Cargo.toml")? {
+        // What a run finds is kept in the first folder; it begins from what is in both.
+        let corpus = format!("fuzz/corpus/{target}");
+        fs::create_dir_all(root().join(&corpus)).with_context(|| format!("creating {corpus}"))?;
         let line = Line::new("cargo +nightly fuzz run")
             .arg(&target)
+            .arg(&corpus)
+            .arg(format!("fuzz/seeds/{target}"))
             .arg("--")
             .arg(format!("-max_total_time={FUZZ_SECONDS_PER_TARGET}"));
         run.step(&format!("fuzz-{target}"), &line)?;
