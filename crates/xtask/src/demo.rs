@@ -1,19 +1,18 @@
 //! `demo`: a short demonstration on this machine, which a newcomer runs first.
 //!
-//! The plan, in order:
-//!
-//! 1. build `gregor` and get Kafka, showing progress;
-//! 2. start a small real cluster as processes and wait until it serves;
-//! 3. show with `gregor`'s own commands what it sees, each command printed before it is run;
-//! 4. change the shape of the cluster, and show that clients kept working meanwhile;
-//! 5. stop everything that was started, also when a step failed or the user interrupts.
-//!
-//! It must not need anything that `tools/prepare demo` does not install, and must leave nothing
-//! behind but the cache.
+//! The story is `crates/gregor/examples/demo.rs`; here it is only built and run, so that this program
+//! need not be linked with all that the story needs.
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 
-/// Runs the demonstration.
-pub(crate) fn run() -> Result<()> {
-    bail!("there is no demonstration yet; the plan is in crates/xtask/src/demo.rs")
+use crate::run::{Line, Run};
+
+/// Runs the demonstration. With `keep` its cluster stays until Ctrl-C.
+pub(crate) fn run(keep: bool) -> Result<()> {
+    let mut run = Run::new("demo");
+    run.step("build", &Line::new("cargo build --quiet --package gregor --bins --example demo"))?;
+    let story = Line::new("cargo run --quiet --package gregor --example demo --");
+    run.step("story", &if keep { story.arg("--keep") } else { story })?;
+    run.finish();
+    Ok(())
 }

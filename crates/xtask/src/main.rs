@@ -37,7 +37,11 @@ enum Task {
         fix: bool,
     },
     /// A short demonstration on this machine
-    Demo,
+    Demo {
+        /// Leave the cluster running at the end, until Ctrl-C
+        #[arg(long)]
+        keep: bool,
+    },
     /// All benchmarks
     Bench,
     /// The documentation of our crates
@@ -51,7 +55,7 @@ fn main() -> ExitCode {
         Task::Check => check::run(),
         Task::Test => test::run(),
         Task::Tidy { fix } => tidy::run(root(), fix),
-        Task::Demo => demo::run(),
+        Task::Demo { keep } => demo::run(keep),
         Task::Bench => small::bench(),
         Task::Doc => small::doc(),
         Task::Clean => small::clean(),
