@@ -12,7 +12,7 @@ mod support;
 
 use std::error::Error;
 use std::future::Future;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -220,6 +220,27 @@ async fn a_name_without_an_address_is_a_failure_to_connect() {
         assert!(sentence(&error).contains(host), "{}", sentence(&error));
         assert_eq!(error.outcome(), Outcome::NotDone);
     }
+}
+
+/// An address that nobody has (it is set aside for documentation), then one that somebody has.
+#[derive(Debug)]
+struct GoneAndThere(SocketAddr);
+
+impl Resolve for GoneAndThere {
+    fn resolve<'a>(&'a self, _: &'a str, port: u16) -> Resolving<'a> {
+        let gone = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), port);
+        Box::pin(async move { Ok(vec![gone, self.0]) })
+    }
+}
+
+#[tokio::test]
+async fn an_address_that_hangs_leaves_time_for_the_next_one() {
+    let server = Server::start(|request, _| proper(request)).await;
+    let names = Arc::new(GoneAndThere(server.address));
+    let options = ClientOptions { names, ..options(LONG, Duration::from_secs(3)) };
+    let admin = admin([Endpoint::new("broker.test", 9092)], options);
+    change(&admin).await.unwrap();
+    assert_eq!(server.requests(UNREGISTER_BROKER), 1);
 }
 
 #[tokio::test]

@@ -286,8 +286,8 @@ impl Client {
 
     async fn connect(&self, endpoint: &Endpoint, deadline: Instant) -> Result<Link, ConnectError> {
         let options = &self.shared.options;
-        let stream =
-            transport::connect(endpoint, options.names.as_ref(), options.tls.as_ref()).await?;
+        let (names, tls) = (options.names.as_ref(), options.tls.as_ref());
+        let stream = transport::connect(endpoint, names, tls, deadline).await?;
         let handshake = Handshake { credentials: options.credentials.clone(), nonce: nonce()? };
         let timeout = deadline.saturating_duration_since(Instant::now());
         Link::open(stream, &options.client_id, handshake, timeout).await

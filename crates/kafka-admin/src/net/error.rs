@@ -143,7 +143,13 @@ pub enum LinkError {
     /// The network failed.
     #[error("{message}")]
     Io {
-        /// As the operating system or TLS says.
+        /// As the operating system says.
+        message: String,
+    },
+    /// TLS failed after its handshake: a node that does not trust our certificate says so then.
+    #[error("TLS failed: {message}")]
+    Tls {
+        /// As the TLS library says.
         message: String,
     },
     /// The peer broke the protocol.
@@ -154,7 +160,9 @@ pub enum LinkError {
 impl From<io::Error> for LinkError {
     fn from(error: io::Error) -> Self {
         match error.kind() {
-            io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset => LinkError::Closed,
+            _ if closed(&error) => LinkError::Closed,
+            // What rustls says comes as this kind; the operating system has no use for it.
+            io::ErrorKind::InvalidData => LinkError::Tls { message: error.to_string() },
             _ => LinkError::Io { message: error.to_string() },
         }
     }
@@ -209,13 +217,49 @@ impl ConnectError {
             | ConnectError::Expired { .. } => true,
             ConnectError::TlsSetup(_) | ConnectError::NoRandomness => false,
             // A node that is going down or coming up closes connections at any point.
-            ConnectError::Tls(error) => closed(error),
-            ConnectError::Handshake(LinkError::Closed) => true,
-            ConnectError::Handshake(LinkError::Io { .. } | LinkError::Protocol(_)) => false,
+            ConnectError::Tls(error) => error.kind() != io::ErrorKind::InvalidData,
+            ConnectError::Handshake(LinkError::Closed | LinkError::Io { .. }) => true,
+            ConnectError::Handshake(LinkError::Tls { .. } | LinkError::Protocol(_)) => false,
         }
     }
 }
 
+/// Whether the peer closed the connection. Which of these it is depends on who wrote last.
 fn closed(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::UnexpectedEof | io::ErrorKind::ConnectionReset)
+    matches!(
+        error.kind(),
+        io::ErrorKind::UnexpectedEof
+            | io::ErrorKind::ConnectionReset
+            | io::ErrorKind::ConnectionAborted
+            | io::ErrorKind::BrokenPipe
+            | io::ErrorKind::NotConnected
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_wrote_last_a_closed_connection_is_closed() {
+        for kind in [
+            io::ErrorKind::UnexpectedEof,
+            io::ErrorKind::ConnectionReset,
+            io::ErrorKind::ConnectionAborted,
+            io::ErrorKind::BrokenPipe,
+            io::ErrorKind::NotConnected,
+        ] {
+            assert!(matches!(LinkError::from(io::Error::from(kind)), LinkError::Closed), "{kind}");
+        }
+    }
+
+    #[test]
+    fn a_network_that_fails_may_work_again_and_a_peer_that_is_not_trusted_does_not() {
+        let handshake = |kind| ConnectError::Handshake(io::Error::from(kind).into()).passing();
+        let tls = |kind| ConnectError::Tls(io::Error::from(kind)).passing();
+        for kind in [io::ErrorKind::BrokenPipe, io::ErrorKind::HostUnreachable] {
+            assert!(handshake(kind) && tls(kind), "{kind}");
+        }
+        assert!(!handshake(io::ErrorKind::InvalidData) && !tls(io::ErrorKind::InvalidData));
+    }
 }
