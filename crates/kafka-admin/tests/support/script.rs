@@ -30,7 +30,8 @@ pub(crate) fn run(script: &[u8]) {
             4 => world.answer(script.byte().unwrap_or(0), script.bytes(usize::from(step / 8))),
             5 => world.answer_late(script.bytes(usize::from(step / 8))),
             6 => world.shake_hands(usize::from(step / 8)),
-            _ => world.receive_length(script.bytes(4)),
+            // As many as a length has.
+            _ => world.receive(script.bytes(4)),
         }
         world.check();
     }
@@ -64,7 +65,6 @@ struct World {
     expired: Vec<i32>,
     /// The request of the handshake that waits for its answer.
     asked: Option<i32>,
-    /// Bytes of a frame that the peer has not finished: whatever comes next is read as its rest.
     ready: bool,
     any_expired: bool,
     ended: bool,
@@ -100,10 +100,6 @@ impl World {
         let outcome = self.connection.handle_input(self.now, bytes);
         assert!(!self.ended || outcome.is_err(), "nothing is read after the end");
         self.ended |= outcome.is_err();
-    }
-
-    fn receive_length(&mut self, length: &[u8]) {
-        self.receive(length);
     }
 
     fn pass_time(&mut self, step: Duration) {
