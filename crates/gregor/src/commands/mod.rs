@@ -11,7 +11,7 @@ pub(crate) enum Command {
     /// Get the programs that Gregor runs (Apache Kafka), into the cache
     Fetch(fetch::Fetch),
     /// Look at a Kafka cluster and change what can be changed by hand
-    Kafka(kafka::Kafka),
+    Kafka(Box<kafka::Kafka>),
 }
 
 impl Command {
