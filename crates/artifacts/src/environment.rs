@@ -8,12 +8,16 @@ use crate::FetchError;
 /// Where to look for programs and where to keep files.
 #[derive(Debug, Clone, Default)]
 pub struct Environment {
-    /// `PATH`: where `java` and `mvn` are looked for.
+    /// `PATH`: where `java`, `mvn` and `go` are looked for.
     pub path: Option<OsString>,
     /// `JAVA_HOME`: wins over `PATH`.
     pub java_home: Option<PathBuf>,
     /// `GREGOR_KAFKA_HOME`: a Kafka that somebody else installed.
     pub kafka_home: Option<PathBuf>,
+    /// `KUBEBUILDER_ASSETS`: a directory with the programs of a Kubernetes control plane.
+    pub kubernetes_assets: Option<PathBuf>,
+    /// `GREGOR_GO`: the program `go`; wins over `PATH`.
+    pub go: Option<PathBuf>,
     /// `GREGOR_CACHE_DIR`, or the user's cache directory for Gregor.
     pub cache_dir: Option<PathBuf>,
 }
@@ -30,16 +34,18 @@ impl Environment {
             path: variable("PATH"),
             java_home: variable("JAVA_HOME").map(PathBuf::from),
             kafka_home: variable("GREGOR_KAFKA_HOME").map(PathBuf::from),
+            kubernetes_assets: variable("KUBEBUILDER_ASSETS").map(PathBuf::from),
+            go: variable("GREGOR_GO").map(PathBuf::from),
             cache_dir: variable("GREGOR_CACHE_DIR").map(PathBuf::from).or_else(user_cache),
         }
     }
 
-    /// The directory that holds one Kafka home per version, as an absolute path: Maven is run from
-    /// elsewhere.
-    pub(crate) fn kafka_cache(&self) -> Result<PathBuf, FetchError> {
+    /// The directory that holds one directory per version of a program, as an absolute path: the
+    /// tools that fill it are run from elsewhere.
+    pub(crate) fn cache(&self, program: &str) -> Result<PathBuf, FetchError> {
         let base = self.cache_dir.as_deref().ok_or(FetchError::NoCacheDir)?;
         let absolute = std::path::absolute(base).map_err(FetchError::io("find", base))?;
-        Ok(absolute.join("kafka"))
+        Ok(absolute.join(program))
     }
 
     /// The first file called `name` in `PATH`.

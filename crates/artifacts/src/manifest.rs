@@ -1,52 +1,64 @@
-//! The list of a home's jars with their sizes and hashes, written when the home is assembled.
+//! The list of what belongs to a directory in the cache, with sizes and hashes, written when it is
+//! assembled.
 //!
-//! Names and sizes are compared every time a home is used: that finds a disk that was full or a
+//! Names and sizes are compared every time a directory is used: that finds a disk that was full or a
 //! cache that was cleaned by halves, in a millisecond. Hashes are compared only when asked for.
 
-use std::fs::{self, File};
-use std::io::{Read as _, Seek as _, SeekFrom};
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
 use aws_lc_rs::digest;
 
 use crate::FetchError;
 
-/// The manifest's name in a home.
+/// The manifest's name in a directory.
 pub(crate) const FILE: &str = "manifest";
 
-/// Raised when a home of an older Gregor must be assembled again (a jar more in the pom).
-const HEADER: &str = "gregor kafka home, layout 1";
+/// What one kind of directory holds.
+pub(crate) struct Layout {
+    /// The first line of its manifests; another one in the file is another layout.
+    pub(crate) header: &'static str,
+    /// What one of its files is called.
+    pub(crate) noun: &'static str,
+    /// The names of the files that there are, relative to the directory, sorted.
+    pub(crate) names: fn(&Path) -> Result<Vec<String>, FetchError>,
+    /// Whether a file is not cut short, as far as can be told from the file alone.
+    pub(crate) is_whole: fn(&mut File) -> io::Result<bool>,
+}
 
-/// The directories of a home that hold jars.
-pub(crate) const JAR_DIRS: [&str; 2] = ["libs", "agents"];
-
-/// The jars of a home, by name.
+/// The files of a directory, by name.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Manifest(Vec<Jar>);
+pub(crate) struct Manifest(Vec<Entry>);
 
-/// One jar.
+/// One file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-struct Jar {
-    /// Relative to the home: `libs/kafka-clients-4.3.1.jar`.
+struct Entry {
+    /// Relative to the directory: `libs/kafka-clients-4.3.1.jar`.
     name: String,
     size_bytes: u64,
     sha256: String,
 }
 
 impl Manifest {
-    /// Lists and hashes every jar there is. `Err(Damaged)` for one that is not a whole jar.
-    pub(crate) fn of_home(root: &Path) -> Result<Self, FetchError> {
-        let mut jars = Vec::new();
-        for name in jar_names(root)? {
+    /// Lists and hashes every file there is. `Err(Damaged)` for one that is not whole.
+    pub(crate) fn of(root: &Path, layout: &Layout) -> Result<Self, FetchError> {
+        let mut entries = Vec::new();
+        for name in (layout.names)(root)? {
             let path = root.join(&name);
-            let jar = read_jar(&path, name.clone()).map_err(FetchError::io("read", &path))?;
-            let Some(jar) = jar else {
-                let reason = format!("{name} is not a complete jar");
+            let entry = read(&path, &name, layout).map_err(FetchError::io("read", &path))?;
+            let Some(entry) = entry else {
+                let reason = format!("{name} is not a complete {}", layout.noun);
                 return Err(FetchError::Damaged { root: root.to_owned(), reason });
             };
-            jars.push(jar);
+            entries.push(entry);
         }
-        Ok(Self(jars))
+        Ok(Self(entries))
+    }
+
+    /// The manifest that was written into a directory, if there is one of that layout.
+    pub(crate) fn stored(root: &Path, layout: &Layout) -> Option<Self> {
+        Self::from_text(&std::fs::read_to_string(root.join(FILE)).ok()?, layout)
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -54,75 +66,76 @@ impl Manifest {
     }
 
     /// The text of the file: a header, then `hash size name` a line.
-    pub(crate) fn to_text(&self) -> String {
-        let line = |jar: &Jar| format!("{} {} {}\n", jar.sha256, jar.size_bytes, jar.name);
-        std::iter::once(format!("{HEADER}\n")).chain(self.0.iter().map(line)).collect()
+    pub(crate) fn to_text(&self, layout: &Layout) -> String {
+        let line = |one: &Entry| format!("{} {} {}\n", one.sha256, one.size_bytes, one.name);
+        std::iter::once(format!("{}\n", layout.header)).chain(self.0.iter().map(line)).collect()
     }
 
     /// Reads [`Manifest::to_text`] back; `None` for anything else, another layout too.
-    pub(crate) fn from_text(text: &str) -> Option<Self> {
+    pub(crate) fn from_text(text: &str, layout: &Layout) -> Option<Self> {
         let mut lines = text.lines();
-        if lines.next() != Some(HEADER) {
+        if lines.next() != Some(layout.header) {
             return None;
         }
-        let jar = |line: &str| {
+        let entry = |line: &str| {
             let mut words = line.splitn(3, ' ');
             let sha256 = words.next()?.to_owned();
             let size_bytes = words.next()?.parse().ok()?;
             let name = words.next()?.to_owned();
-            (sha256.len() == 64).then_some(Jar { name, size_bytes, sha256 })
+            (sha256.len() == 64).then_some(Entry { name, size_bytes, sha256 })
         };
-        lines.map(jar).collect::<Option<Vec<_>>>().filter(|jars| !jars.is_empty()).map(Self)
+        lines.map(entry).collect::<Option<Vec<_>>>().filter(|all| !all.is_empty()).map(Self)
     }
 
-    /// The first jar that is missing or has another size, in words.
+    /// The first file that is missing or has another size, in words.
     pub(crate) fn find_missing(&self, root: &Path) -> Option<String> {
-        self.0.iter().find_map(|jar| match root.join(&jar.name).metadata() {
-            Ok(meta) if meta.len() == jar.size_bytes => None,
+        self.0.iter().find_map(|one| match root.join(&one.name).metadata() {
+            Ok(meta) if meta.len() == one.size_bytes => None,
             Ok(meta) => {
-                let Jar { name, size_bytes, .. } = jar;
+                let Entry { name, size_bytes, .. } = one;
                 Some(format!("{name} has {} bytes instead of {size_bytes}", meta.len()))
             }
-            Err(_) => Some(format!("{} is missing", jar.name)),
+            Err(_) => Some(format!("{} is missing", one.name)),
         })
     }
 
     /// The first difference to what is there now, in words.
-    pub(crate) fn find_difference(&self, now: &Manifest) -> Option<String> {
-        let lost = self.0.iter().find(|jar| !now.0.contains(jar));
-        let added = || now.0.iter().find(|jar| self.0.iter().all(|known| known.name != jar.name));
+    pub(crate) fn find_difference(&self, now: &Manifest, noun: &str) -> Option<String> {
+        let lost = self.0.iter().find(|one| !now.0.contains(one));
+        let added = || now.0.iter().find(|one| self.0.iter().all(|known| known.name != one.name));
         match lost {
-            Some(jar) => Some(format!("{} is not the jar that was fetched", jar.name)),
-            None => added().map(|jar| format!("{} was not there when it was fetched", jar.name)),
+            Some(one) => Some(format!("{} is not the {noun} that was fetched", one.name)),
+            None => added().map(|one| format!("{} was not there when it was fetched", one.name)),
         }
     }
 }
 
-/// The names of all jars of a home, sorted. A directory that is not there has none.
-pub(crate) fn jar_names(root: &Path) -> Result<Vec<String>, FetchError> {
-    let mut names = Vec::new();
-    for dir in JAR_DIRS {
-        let path = root.join(dir);
-        if !path.is_dir() {
-            continue;
-        }
-        for entry in fs::read_dir(&path).map_err(FetchError::io("read", &path))? {
-            let name = entry.map_err(FetchError::io("read", &path))?.file_name();
-            let name = name.to_string_lossy();
-            if name.ends_with(".jar") {
-                names.push(format!("{dir}/{name}"));
-            }
-        }
+/// What is wrong with a directory in the cache, by names and sizes.
+pub(crate) fn find_damage(root: &Path, layout: &Layout) -> Option<String> {
+    match Manifest::stored(root, layout) {
+        Some(manifest) => manifest.find_missing(root),
+        None => Some("it has no manifest of this layout".to_owned()),
     }
-    names.sort();
-    Ok(names)
 }
 
-/// Hashes one jar; `None` if it is cut short. The content is also forced to the disk, so that a
-/// home whose rename survives a power cut has its jars too.
-fn read_jar(path: &Path, name: String) -> std::io::Result<Option<Jar>> {
+/// Reads every file and compares it with what was fetched.
+pub(crate) fn verify(root: &Path, layout: &Layout) -> Result<(), FetchError> {
+    let now = Manifest::of(root, layout)?;
+    let difference = match Manifest::stored(root, layout) {
+        Some(known) => known.find_difference(&now, layout.noun),
+        None => Some("its manifest cannot be read".to_owned()),
+    };
+    match difference {
+        None => Ok(()),
+        Some(reason) => Err(FetchError::Damaged { root: root.to_owned(), reason }),
+    }
+}
+
+/// Hashes one file; `None` if it is cut short. The content is also forced to the disk, so that a
+/// directory whose rename survives a power cut has its files too.
+fn read(path: &Path, name: &str, layout: &Layout) -> io::Result<Option<Entry>> {
     let mut file = File::open(path)?;
-    if !is_complete_zip(&mut file)? {
+    if !(layout.is_whole)(&mut file)? {
         return Ok(None);
     }
     file.seek(SeekFrom::Start(0))?;
@@ -139,42 +152,14 @@ fn read_jar(path: &Path, name: String) -> std::io::Result<Option<Jar>> {
     }
     file.sync_all()?;
     let sha256 = context.finish().as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-    Ok(Some(Jar { name, size_bytes, sha256 }))
-}
-
-/// Whether the zip's directory, which stands at the very end of the file, is all there. A download
-/// that was cut short has lost it.
-fn is_complete_zip(file: &mut File) -> std::io::Result<bool> {
-    /// Size of the end record without its comment, and the longest comment.
-    const END_BYTES: usize = 22;
-    const COMMENT_BYTES_MAX: u64 = 0xffff;
-    let size = file.metadata()?.len();
-    let tail_from = size.saturating_sub(END_BYTES as u64 + COMMENT_BYTES_MAX);
-    file.seek(SeekFrom::Start(tail_from))?;
-    let mut tail = Vec::new();
-    file.read_to_end(&mut tail)?;
-    let number = |at: usize, bytes: usize| {
-        tail[at..at + bytes].iter().rev().fold(0_u64, |n, byte| n << 8 | u64::from(*byte))
-    };
-    let Some(last) = tail.len().checked_sub(END_BYTES) else { return Ok(false) };
-    let is_end = |at: &usize| {
-        tail[*at..].starts_with(b"PK\x05\x06")
-            && at + END_BYTES + usize::try_from(number(at + 20, 2)).unwrap_or(0) == tail.len()
-    };
-    let Some(end) = (0..=last).rev().find(is_end) else { return Ok(false) };
-    let (entries, length, offset) = (number(end + 10, 2), number(end + 12, 4), number(end + 16, 4));
-    if entries == 0 || offset + length > tail_from + end as u64 {
-        return Ok(false);
-    }
-    let mut signature = [0; 4];
-    file.seek(SeekFrom::Start(offset))?;
-    file.read_exact(&mut signature)?;
-    Ok(signature == *b"PK\x01\x02")
+    Ok(Some(Entry { name: name.to_owned(), size_bytes, sha256 }))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::jars::LAYOUT;
+    use std::fs;
 
     /// The smallest archive with one entry: an empty file called `a`.
     pub(crate) fn small_jar() -> Vec<u8> {
@@ -211,17 +196,21 @@ mod tests {
     #[test]
     fn a_manifest_survives_its_file() {
         let home = home(&[("a.jar", &small_jar()), ("b c.jar", &small_jar()), ("LICENSE", b"x")]);
-        let manifest = Manifest::of_home(home.path()).unwrap();
+        let manifest = Manifest::of(home.path(), &LAYOUT).unwrap();
         assert_eq!(manifest.len(), 2);
-        assert_eq!(Manifest::from_text(&manifest.to_text()), Some(manifest));
+        assert_eq!(Manifest::from_text(&manifest.to_text(&LAYOUT), &LAYOUT), Some(manifest));
     }
 
     #[test]
     fn a_file_that_is_no_manifest_is_refused() {
-        for text in
-            ["", "gregor kafka home, layout 0\n", HEADER, "x\ny", &format!("{HEADER}\nab 1 c")]
-        {
-            assert_eq!(Manifest::from_text(text), None, "{text}");
+        for text in [
+            "",
+            "gregor kafka home, layout 0\n",
+            LAYOUT.header,
+            "x\ny",
+            &format!("{}\nab 1 c", LAYOUT.header),
+        ] {
+            assert_eq!(Manifest::from_text(text, &LAYOUT), None, "{text}");
         }
     }
 
@@ -230,7 +219,7 @@ mod tests {
         let whole = small_jar();
         for length in 0..whole.len() {
             let home = home(&[("a.jar", &whole[..length])]);
-            let error = Manifest::of_home(home.path()).unwrap_err();
+            let error = Manifest::of(home.path(), &LAYOUT).unwrap_err();
             assert!(matches!(error, FetchError::Damaged { .. }), "{length}: {error}");
         }
     }
@@ -241,13 +230,13 @@ mod tests {
         let end = jar.len();
         jar[end - 2..].copy_from_slice(&3_u16.to_le_bytes());
         jar.extend(b"abc");
-        assert!(Manifest::of_home(home(&[("a.jar", &jar)]).path()).is_ok());
+        assert!(Manifest::of(home(&[("a.jar", &jar)]).path(), &LAYOUT).is_ok());
     }
 
     #[test]
     fn the_hash_is_sha_256() {
         let home = home(&[("a.jar", &small_jar())]);
-        let text = Manifest::of_home(home.path()).unwrap().to_text();
+        let text = Manifest::of(home.path(), &LAYOUT).unwrap().to_text(&LAYOUT);
         let output = std::process::Command::new("sha256sum")
             .arg(home.path().join("libs/a.jar"))
             .output()
@@ -259,15 +248,15 @@ mod tests {
     #[test]
     fn sizes_are_compared_cheaply_and_hashes_on_demand() {
         let home = home(&[("a.jar", &small_jar()), ("b.jar", &small_jar())]);
-        let manifest = Manifest::of_home(home.path()).unwrap();
+        let manifest = Manifest::of(home.path(), &LAYOUT).unwrap();
         assert_eq!(manifest.find_missing(home.path()), None);
 
         let mut other = small_jar();
         other[10] ^= 1;
         fs::write(home.path().join("libs/a.jar"), other).unwrap();
         assert_eq!(manifest.find_missing(home.path()), None);
-        let now = Manifest::of_home(home.path()).unwrap();
-        let difference = manifest.find_difference(&now).unwrap();
+        let now = Manifest::of(home.path(), &LAYOUT).unwrap();
+        let difference = manifest.find_difference(&now, "jar").unwrap();
         assert_eq!(difference, "libs/a.jar is not the jar that was fetched");
 
         fs::remove_file(home.path().join("libs/b.jar")).unwrap();

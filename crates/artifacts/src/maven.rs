@@ -1,11 +1,11 @@
 //! Runs Maven and makes sense of what it prints.
 
-use std::io::{BufRead as _, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
 
 use crate::java::Java;
+use crate::lines::read_lines;
 use crate::version::POM;
 use crate::{Environment, Event, FetchError, KafkaVersion, Progress};
 
@@ -65,20 +65,6 @@ fn follow(mut child: Child, progress: &dyn Progress) -> std::io::Result<(ExitSta
     });
     output.extend(stderr.and_then(|thread| thread.join().ok()).unwrap_or_default());
     Ok((child.wait()?, output))
-}
-
-/// All lines of a stream that is text for people, so bytes that are not are replaced.
-fn read_lines(stream: impl Read, mut each: impl FnMut(&str)) -> Vec<String> {
-    let mut reader = BufReader::new(stream);
-    let mut lines = Vec::new();
-    let mut bytes = Vec::new();
-    while reader.read_until(b'\n', &mut bytes).is_ok_and(|n| n > 0) {
-        let line = String::from_utf8_lossy(&bytes).trim_end().to_owned();
-        each(&line);
-        lines.push(line);
-        bytes.clear();
-    }
-    lines
 }
 
 /// The file in `[INFO] Downloaded from central: https://…/x.jar (9 kB at 1 kB/s)`.

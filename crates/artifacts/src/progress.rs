@@ -1,6 +1,7 @@
 //! What a person who waits for a download gets to know.
 
 use std::path::Path;
+use std::time::Duration;
 
 use crate::version::KafkaVersion;
 
@@ -10,12 +11,12 @@ use crate::version::KafkaVersion;
 pub enum Event<'a> {
     /// Another process fetches the same version; we wait for it to end.
     Waiting {
-        /// The version that both want.
-        version: &'a KafkaVersion,
+        /// What both want: a program and its version.
+        what: &'a str,
     },
-    /// The home in the cache is not whole and is fetched again.
+    /// What is in the cache is not whole and is fetched again.
     Damaged {
-        /// The home.
+        /// Its directory.
         root: &'a Path,
         /// What is wrong with it.
         reason: &'a str,
@@ -25,17 +26,31 @@ pub enum Event<'a> {
         /// The version asked for.
         version: &'a KafkaVersion,
     },
-    /// Maven has downloaded one more file (its own plug-ins are among them).
+    /// Maven or Go has downloaded one more file (Maven's own plug-ins are among them).
     Downloaded {
         /// How many so far.
         count: usize,
         /// The file's name.
         file: &'a str,
     },
-    /// The jars are read and hashed.
+    /// Go builds a program; told at its beginning and after every package.
+    Building {
+        /// The program.
+        program: &'a str,
+        /// Which of the programs it is, from 1.
+        number: usize,
+        /// How many programs are built in all.
+        of: usize,
+        /// How many packages were compiled for this program so far. Go compiles only what its own
+        /// cache does not have.
+        packages: usize,
+        /// Since the first program was begun.
+        elapsed: Duration,
+    },
+    /// The files are read and hashed.
     Verifying {
         /// How many there are.
-        jars: usize,
+        files: usize,
     },
 }
 

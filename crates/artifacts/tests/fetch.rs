@@ -47,9 +47,8 @@ impl Machine {
         fs::write(path("small.jar"), small_jar()).unwrap();
         let environment = Environment {
             path: Some(path("bin").into_os_string()),
-            java_home: None,
-            kafka_home: None,
             cache_dir: Some(path("cache")),
+            ..Environment::default()
         };
         Self { temp, environment }
     }
@@ -121,7 +120,7 @@ impl Progress for Heard {
             Event::Damaged { reason, .. } => format!("damaged: {reason}"),
             Event::Resolving { version } => format!("resolving {version}"),
             Event::Downloaded { count, file } => format!("{count} {file}"),
-            Event::Verifying { jars } => format!("verifying {jars}"),
+            Event::Verifying { files } => format!("verifying {files}"),
             other => panic!("{other:?}"),
         };
         self.0.lock().unwrap().push(name);

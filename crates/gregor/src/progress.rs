@@ -55,12 +55,15 @@ struct Lines;
 /// How many downloads make a line in a log: some hundred files are downloaded in all.
 const DOWNLOADS_PER_LINE: usize = 50;
 
+/// How many packages make a line in a log: Kubernetes has some thousands.
+const PACKAGES_PER_LINE: usize = 200;
+
 impl Progress for Lines {
     fn report(&self, event: Event<'_>) {
-        if let Event::Downloaded { count, .. } = event
-            && count % DOWNLOADS_PER_LINE != 0
-        {
-            return;
+        match event {
+            Event::Downloaded { count, .. } if count % DOWNLOADS_PER_LINE != 0 => return,
+            Event::Building { packages, .. } if packages % PACKAGES_PER_LINE != 0 => return,
+            _ => {}
         }
         if let Some(text) = sentence(&event) {
             eprintln!("{text}");
@@ -74,15 +77,19 @@ impl Finish for Lines {
 
 fn sentence(event: &Event<'_>) -> Option<String> {
     Some(match event {
-        Event::Waiting { version } => {
-            format!("Another process is fetching Kafka {version}; waiting for it")
-        }
+        Event::Waiting { what } => format!("Another process is fetching {what}; waiting for it"),
         Event::Damaged { root, reason } => {
             format!("{} is damaged ({reason}) and will be replaced", root.display())
         }
         Event::Resolving { version } => format!("Fetching Kafka {version} with Maven"),
         Event::Downloaded { count, file } => format!("Downloaded {count} files (now {file})"),
-        Event::Verifying { jars } => format!("Checking {jars} jars"),
+        Event::Building { program, number, of, packages, elapsed } => {
+            let (minutes, seconds) = (elapsed.as_secs() / 60, elapsed.as_secs() % 60);
+            format!(
+                "Building {program} ({number} of {of}, {packages} packages, {minutes}:{seconds:02})"
+            )
+        }
+        Event::Verifying { files } => format!("Checking {files} files"),
         // Whatever a later version reports is no reason to fail.
         _ => return None,
     })

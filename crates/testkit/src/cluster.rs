@@ -354,8 +354,8 @@ impl Progress for Announce {
     fn report(&self, event: Event<'_>) {
         match event {
             Event::Resolving { version } => eprintln!("testkit: fetching Kafka {version}, once"),
-            Event::Waiting { version } => {
-                eprintln!("testkit: another test fetches Kafka {version}")
+            Event::Waiting { what } => {
+                eprintln!("testkit: another test fetches {what}")
             }
             _ => {}
         }

@@ -1,0 +1,13 @@
+// Package tools names the programs that are built from this module, so that everything they need is in
+// go.mod and go.sum. It is never built itself.
+//
+//go:build tools
+
+package tools
+
+import (
+	_ "k8s.io/kubernetes/cmd/kube-apiserver"
+	_ "k8s.io/kubernetes/cmd/kube-controller-manager"
+	_ "k8s.io/kubernetes/cmd/kube-scheduler"
+	_ "k8s.io/kubernetes/cmd/kubectl"
+)

@@ -1,0 +1,152 @@
+//! Directories in the cache: one for each version of a program.
+//!
+//! A directory appears by one rename, whole, and is never changed afterwards. Whatever is not whole is
+//! a staging directory, which belongs to the holder of the version's lock file.
+
+use std::fs::{self, File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::manifest::{self, Layout, Manifest};
+use crate::{Event, FetchError, Progress};
+
+/// Where a program comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Source {
+    /// Put together by us, in the cache.
+    Cache,
+    /// A directory that the user named: `GREGOR_KAFKA_HOME`, `KUBEBUILDER_ASSETS`.
+    Given,
+}
+
+/// The place of one version in the cache.
+pub(crate) struct Slot<'a> {
+    /// The directory of all versions.
+    pub(crate) dir: PathBuf,
+    /// The version and its program, for people.
+    pub(crate) what: &'a str,
+    pub(crate) version: &'a str,
+    pub(crate) layout: &'a Layout,
+    pub(crate) progress: &'a dyn Progress,
+}
+
+impl Slot<'_> {
+    /// The directory, which `assemble` makes if it is not there or not whole: it returns a staging
+    /// directory that takes its place.
+    pub(crate) fn ensure(
+        &self,
+        assemble: impl FnOnce() -> Result<PathBuf, FetchError>,
+    ) -> Result<PathBuf, FetchError> {
+        let root = self.dir.join(self.version);
+        // Without the lock: directories appear whole, and this is the way that is taken nearly always.
+        if manifest::find_damage(&root, self.layout).is_none() {
+            return Ok(root);
+        }
+        fs::create_dir_all(&self.dir).map_err(FetchError::io("create", &self.dir))?;
+        let _lock = self.lock()?;
+        self.remove_leftovers()?;
+        match manifest::find_damage(&root, self.layout) {
+            // Whoever held the lock before us has done it.
+            None => return Ok(root),
+            Some(reason) if root.exists() => {
+                self.progress.report(Event::Damaged { root: &root, reason: &reason });
+            }
+            Some(_) => {}
+        }
+        let staging = assemble()?;
+        let result = self.publish(&staging, &root);
+        if result.is_err() {
+            // The error that is told is the first one; the next run tries the removal again.
+            let _ = fs::remove_dir_all(&staging);
+        }
+        result.map(|()| root)
+    }
+
+    /// Fills a new staging directory, which goes away again if that fails. Its name ends in the
+    /// process's id: what outlived a killed process must not write into ours.
+    pub(crate) fn fresh_staging(
+        &self,
+        fill: impl FnOnce(&Path) -> Result<(), FetchError>,
+    ) -> Result<PathBuf, FetchError> {
+        let staging = self.dir.join(format!("{}{}", self.staging_prefix(), std::process::id()));
+        fs::create_dir(&staging).map_err(FetchError::io("create", &staging))?;
+        match fill(&staging) {
+            Ok(()) => Ok(staging),
+            Err(error) => {
+                let _ = fs::remove_dir_all(&staging);
+                Err(error)
+            }
+        }
+    }
+
+    /// A directory for what is worth keeping when a run is interrupted; the next run finds it.
+    pub(crate) fn lasting_staging(&self) -> Result<PathBuf, FetchError> {
+        let staging = self.dir.join(format!(".partial-{}", self.version));
+        fs::create_dir_all(&staging).map_err(FetchError::io("create", &staging))?;
+        Ok(staging)
+    }
+
+    /// Held until the file is dropped, and by the kernel taken from a process that dies.
+    fn lock(&self) -> Result<File, FetchError> {
+        let path = self.dir.join(format!("{}.lock", self.version));
+        let open = File::options().create(true).truncate(false).write(true).open(&path);
+        let file = open.map_err(FetchError::io("open", &path))?;
+        match file.try_lock() {
+            Ok(()) => Ok(file),
+            Err(TryLockError::WouldBlock) => {
+                self.progress.report(Event::Waiting { what: self.what });
+                file.lock().map_err(FetchError::io("lock", &path))?;
+                Ok(file)
+            }
+            Err(TryLockError::Error(error)) => Err(FetchError::io("lock", &path)(error)),
+        }
+    }
+
+    /// Writes the manifest and moves the directory to its place.
+    fn publish(&self, staging: &Path, root: &Path) -> Result<(), FetchError> {
+        let files = (self.layout.names)(staging)?.len();
+        self.progress.report(Event::Verifying { files });
+        let manifest = Manifest::of(staging, self.layout)?;
+        tracing::debug!(files = manifest.len(), what = self.what, "assembled");
+        write_synced(&staging.join(manifest::FILE), &manifest.to_text(self.layout))?;
+        if root.exists() {
+            let aside =
+                self.dir.join(format!("{}aside-{}", self.staging_prefix(), std::process::id()));
+            fs::rename(root, &aside).map_err(FetchError::io("replace", root))?;
+            fs::remove_dir_all(&aside).map_err(FetchError::io("remove", &aside))?;
+        }
+        fs::rename(staging, root).map_err(FetchError::io("create", root))
+    }
+
+    fn staging_prefix(&self) -> String {
+        format!(".staging-{}-", self.version)
+    }
+
+    /// Removes what interrupted runs have left; the lock says that none of them still runs. But a
+    /// program that one of them started may, so that a directory cannot be emptied now: the next run
+    /// will.
+    fn remove_leftovers(&self) -> Result<(), FetchError> {
+        let prefix = self.staging_prefix();
+        for entry in fs::read_dir(&self.dir).map_err(FetchError::io("read", &self.dir))? {
+            let entry = entry.map_err(FetchError::io("read", &self.dir))?;
+            if entry.file_name().to_string_lossy().starts_with(&prefix) {
+                let path = entry.path();
+                if let Err(error) = fs::remove_dir_all(&path) {
+                    tracing::warn!(?path, %error, "could not remove what an earlier run left");
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Writes a file that is on the disk when this returns.
+pub(crate) fn write_synced(path: &Path, text: &str) -> Result<(), FetchError> {
+    use io::Write as _;
+    let write = || {
+        let mut file = File::create(path)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()
+    };
+    write().map_err(FetchError::io("write", path))
+}
