@@ -13,7 +13,7 @@ use kafka_admin::{
 };
 use model::{NodeId, TopicName, TopicPartition};
 use serde_json::{Value, json};
-use testkit::{Cluster, Role};
+use testkit::{Authority, Cluster, Role, Security, TLS_SUPER_USER};
 
 /// What a run of the program left.
 #[derive(Debug)]
@@ -190,6 +190,35 @@ async fn every_command_tells_the_truth_about_a_real_cluster() {
     unregister(&world).await;
     change_voters(&world).await;
     a_removal_that_would_stop_the_quorum(&world).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_with_certificates_is_reached_with_the_right_ones_only() {
+    let builder = Cluster::builder().combined(1).security(Security::Tls).authorizer(true);
+    let cluster = builder.start().await.unwrap();
+    let authority = cluster.tls().unwrap();
+    let file = |name: &str, text: String| {
+        let path = cluster.dir().join(name);
+        fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let identity = authority.client_certificate(TLS_SUPER_USER).unwrap();
+    let foreign = Authority::new("foreign").unwrap();
+    let (ca, other_ca) = (file("ca", authority.ca_pem()), file("other", foreign.ca_pem()));
+    let (cert, key) = (file("cert", identity.certificate_pem), file("key", identity.key_pem));
+    let host = cluster.node(200).host().to_owned();
+    let ask = |ca: &str, more: &[&str]| {
+        let address = format!("{host}:9093");
+        let words = ["quorum", "--controllers", &address, "--timeout", "3", "--ca", ca];
+        gregor(&[&words[..], more].concat())
+    };
+    let text = ask(&ca, &["--cert", &cert, "--key", &key]).ok();
+    assert!(text.contains("200  Leader") && text.contains("Voters:          1"), "{text}");
+    ask(&other_ca, &["--cert", &cert, "--key", &key]).failed(1, "the TLS handshake failed");
+    let named = ["--cert", &cert, "--key", &key, "--server-name", "somebody.else"];
+    ask(&ca, &named).failed(1, "the TLS handshake failed");
+    assert_eq!(ask(&ca, &[]).code, 1, "without a certificate nobody comes in");
+    ask(&key, &[]).failed(1, "TLS cannot be set up from");
 }
 
 fn describe(world: &World) {
@@ -481,7 +510,8 @@ async fn change_voters(world: &World) {
     assert_eq!(count(&added["before"]["voters"]), 3);
     let after = &added["after"]["voters"];
     assert_eq!((count(after), &after[3]["directoryId"]), (4, &json!(directory)));
-    add(&directory, &[]).failed(1, "is a voter already");
+    let twice = add(&directory, &[]).failed(1, "is a voter already");
+    assert!(!twice.err.contains("no observer"), "{}", twice.err);
 
     let remove = |directory: &str| {
         world.ask_controllers(&["remove-controller", &id_text, "--directory-id", directory])

@@ -15,7 +15,7 @@ use crate::output::{Grid, Out, View, note};
 
 pub(super) const EXAMPLE: &str = "\
 Examples:
-  gregor kafka elect-leaders --all                    preferred leaders everywhere
+  gregor kafka elect-leaders --all                     preferred leaders everywhere
   gregor kafka elect-leaders --unclean --yes orders-0  any replica that is left; records are lost";
 
 /// Which partitions, and who may be elected.

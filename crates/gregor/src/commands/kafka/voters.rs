@@ -78,13 +78,15 @@ impl AddController {
     pub(super) async fn run(self, session: &Session, out: &mut Out) -> anyhow::Result<()> {
         let Self { id, directory_id, listener } = self;
         let before = Before::read(&session.admin).await?;
-        let follows = |replica: &kafka_admin::QuorumReplica| {
+        // A voter of that id is for Kafka to refuse.
+        let known = |replica: &kafka_admin::QuorumReplica| {
             replica.id == id && replica.directory == Some(directory_id)
         };
-        if !before.quorum.observers.iter().any(follows) {
+        let votes = before.quorum.voters.iter().any(|voter| voter.id == id);
+        if !votes && !before.quorum.observers.iter().any(known) {
             note(&format!(
-                "no observer has the id {id} and the directory id {directory_id}: Kafka will wait \
-                 for it, and then leave open what happened"
+                "no observer has the id {id} and the directory id {directory_id}: to Kafka it will \
+                 look like a node that is behind"
             ));
         }
         before.show(out)?;
