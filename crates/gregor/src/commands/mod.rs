@@ -2,6 +2,7 @@
 
 mod fetch;
 mod kafka;
+mod shim;
 
 use clap::Subcommand;
 
@@ -12,6 +13,9 @@ pub(crate) enum Command {
     Fetch(fetch::Fetch),
     /// Look at a Kafka cluster and change what can be changed by hand
     Kafka(Box<kafka::Kafka>),
+    /// The parent of a container; started by `gregor kubelet`
+    #[command(hide = true)]
+    Shim(shim::Shim),
 }
 
 impl Command {
@@ -20,6 +24,7 @@ impl Command {
         match self {
             Command::Fetch(fetch) => fetch.run(),
             Command::Kafka(kafka) => kafka.run(),
+            Command::Shim(shim) => shim.run(),
         }
     }
 }

@@ -1,1 +1,5 @@
-//! A node agent that runs pods as processes.
+//! A node agent that runs pods as processes. It talks to the API server only.
+
+mod files;
+mod process;
+pub mod shim;
