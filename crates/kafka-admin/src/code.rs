@@ -4,6 +4,8 @@ use std::fmt;
 
 use kafka_protocol::ResponseError;
 
+use crate::net::Outcome;
+
 /// A code that Kafka answered with. Zero is success.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Code(pub i16);
@@ -126,6 +128,19 @@ impl Refusal {
         Err(Self { code, message })
     }
 
+    /// Whether what was refused may have happened all the same.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        /// Something broke inside Kafka; it does not say before or after.
+        const UNKNOWN_SERVER_ERROR: Code = Code(-1);
+        match self.code {
+            Code::REQUEST_TIMED_OUT | Code::NETWORK_EXCEPTION | UNKNOWN_SERVER_ERROR => {
+                Outcome::Unknown
+            }
+            _ => Outcome::NotDone,
+        }
+    }
+
     /// As [`check`](Self::check), for answers that carry no message.
     pub(crate) fn check_code(code: i16) -> Result<(), Self> {
         Self::check(code, None::<String>)
@@ -154,5 +169,14 @@ mod tests {
             "TOPIC_ALREADY_EXISTS (36)"
         );
         assert_eq!(Refusal::check_code(0), Ok(()));
+    }
+
+    #[test]
+    fn a_refusal_for_lack_of_time_leaves_open_what_happened() {
+        for (code, outcome) in
+            [(7, Outcome::Unknown), (-1, Outcome::Unknown), (41, Outcome::NotDone)]
+        {
+            assert_eq!(Refusal::check_code(code).unwrap_err().outcome(), outcome, "{code}");
+        }
     }
 }

@@ -25,7 +25,8 @@ use kafka_protocol::messages::{BrokerId, DescribeClusterResponse, UnregisterBrok
 use kafka_protocol::protocol::StrBytes;
 use model::{NodeId, TopicName};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
+use tokio::time::timeout;
 
 use server::{Reply, Server};
 use support::{Request, encode};
@@ -224,19 +225,40 @@ async fn a_name_without_an_address_is_a_failure_to_connect() {
 
 /// An address that nobody has (it is set aside for documentation), then one that somebody has.
 #[derive(Debug)]
-struct GoneAndThere(SocketAddr);
+struct GoneAndThere {
+    hangs: SocketAddr,
+    answers: SocketAddr,
+}
+
+/// A listener that accepts nothing and whose queue is full: the system leaves out whoever comes next
+/// without a word, as a host behind a firewall does. The connections in the queue are held by those
+/// returned.
+async fn full_listener() -> (TcpListener, Vec<TcpStream>) {
+    let socket = TcpSocket::new_v4().unwrap();
+    socket.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+    let listener = socket.listen(1).unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut queued = Vec::new();
+    // The queue takes one or two more than it was asked to; then a connection no longer comes about.
+    while let Ok(stream) = timeout(Duration::from_millis(500), TcpStream::connect(address)).await {
+        queued.push(stream.unwrap());
+        assert!(queued.len() < 10, "a queue of one should be full by now");
+    }
+    (listener, queued)
+}
 
 impl Resolve for GoneAndThere {
-    fn resolve<'a>(&'a self, _: &'a str, port: u16) -> Resolving<'a> {
-        let gone = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), port);
-        Box::pin(async move { Ok(vec![gone, self.0]) })
+    fn resolve<'a>(&'a self, _: &'a str, _: u16) -> Resolving<'a> {
+        Box::pin(async move { Ok(vec![self.hangs, self.answers]) })
     }
 }
 
 #[tokio::test]
 async fn an_address_that_hangs_leaves_time_for_the_next_one() {
     let server = Server::start(|request, _| proper(request)).await;
-    let names = Arc::new(GoneAndThere(server.address));
+    let (full, _queued) = full_listener().await;
+    let hangs = full.local_addr().unwrap();
+    let names = Arc::new(GoneAndThere { hangs, answers: server.address });
     let options = ClientOptions { names, ..options(LONG, Duration::from_secs(3)) };
     let admin = admin([Endpoint::new("broker.test", 9092)], options);
     change(&admin).await.unwrap();

@@ -70,15 +70,6 @@ pub enum UnregisterBrokerError {
         /// The broker.
         broker: NodeId,
     },
-    /// Kafka did not finish in time.
-    #[error("broker {broker} may or may not be unregistered")]
-    Unknown {
-        /// The broker.
-        broker: NodeId,
-        /// What Kafka said.
-        #[source]
-        refusal: Refusal,
-    },
     /// Kafka said no for another reason.
     #[error("Kafka refused to unregister broker {broker}")]
     Refused {
@@ -96,10 +87,8 @@ impl UnregisterBrokerError {
     pub fn outcome(&self) -> Outcome {
         match self {
             UnregisterBrokerError::Call { source, .. } => source.outcome(),
-            UnregisterBrokerError::Unknown { .. } => Outcome::Unknown,
-            UnregisterBrokerError::NotRegistered { .. } | UnregisterBrokerError::Refused { .. } => {
-                Outcome::NotDone
-            }
+            UnregisterBrokerError::NotRegistered { .. } => Outcome::NotDone,
+            UnregisterBrokerError::Refused { refusal, .. } => refusal.outcome(),
         }
     }
 }
@@ -153,7 +142,6 @@ impl Admin {
         Refusal::check(answer.error_code, answer.error_message).map_err(|refusal| {
             match refusal.code {
                 Code::BROKER_ID_NOT_REGISTERED => UnregisterBrokerError::NotRegistered { broker },
-                Code::REQUEST_TIMED_OUT => UnregisterBrokerError::Unknown { broker, refusal },
                 _ => UnregisterBrokerError::Refused { broker, refusal },
             }
         })

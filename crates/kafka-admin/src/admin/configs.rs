@@ -16,7 +16,7 @@ use model::{NodeId, TopicName};
 
 use super::{Admin, wire};
 use crate::code::{Code, Refusal};
-use crate::net::{Bootstrap, CallError, Effect, Route};
+use crate::net::{Bootstrap, CallError, Effect, Outcome, Route};
 use crate::proto::Api;
 
 const TYPE_TOPIC: i8 = 2;
@@ -216,6 +216,20 @@ pub enum AlterConfigsError {
         #[source]
         refusal: Refusal,
     },
+}
+
+impl AlterConfigsError {
+    /// Whether the settings may have changed.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        match self {
+            AlterConfigsError::Call { source, .. } => source.outcome(),
+            AlterConfigsError::Refused { refusal, .. } => refusal.outcome(),
+            AlterConfigsError::Check { .. }
+            | AlterConfigsError::NoSuchSetting { .. }
+            | AlterConfigsError::ReadOnly { .. } => Outcome::NotDone,
+        }
+    }
 }
 
 impl Admin {

@@ -62,15 +62,6 @@ pub enum UpdateFeatureError {
         /// What Kafka said, for people: it names the node that is in the way.
         message: Option<String>,
     },
-    /// Kafka did not finish in time.
-    #[error("the level of {feature} may or may not have changed")]
-    Unknown {
-        /// The feature.
-        feature: String,
-        /// What Kafka said.
-        #[source]
-        refusal: Refusal,
-    },
     /// Kafka said no for another reason.
     #[error("Kafka refused to change the level of {feature}")]
     Refused {
@@ -88,10 +79,8 @@ impl UpdateFeatureError {
     pub fn outcome(&self) -> Outcome {
         match self {
             UpdateFeatureError::Call { source, .. } => source.outcome(),
-            UpdateFeatureError::Unknown { .. } => Outcome::Unknown,
-            UpdateFeatureError::Level { .. } | UpdateFeatureError::Refused { .. } => {
-                Outcome::NotDone
-            }
+            UpdateFeatureError::Level { .. } => Outcome::NotDone,
+            UpdateFeatureError::Refused { refusal, .. } => refusal.outcome(),
         }
     }
 }
@@ -156,7 +145,6 @@ impl Admin {
             Code::INVALID_UPDATE_VERSION => {
                 UpdateFeatureError::Level { feature: named(), level, message: refusal.message }
             }
-            Code::REQUEST_TIMED_OUT => UpdateFeatureError::Unknown { feature: named(), refusal },
             _ => UpdateFeatureError::Refused { feature: named(), refusal },
         })
     }

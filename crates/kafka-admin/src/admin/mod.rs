@@ -90,6 +90,17 @@ macro_rules! plain_error {
             #[error("Kafka refused to {}", $doing)]
             Refused(#[from] $crate::code::Refusal),
         }
+
+        impl $name {
+            /// Whether it may have happened all the same.
+            #[must_use]
+            pub fn outcome(&self) -> $crate::net::Outcome {
+                match self {
+                    $name::Call(error) => error.outcome(),
+                    $name::Refused(refusal) => refusal.outcome(),
+                }
+            }
+        }
     };
 }
 use plain_error;

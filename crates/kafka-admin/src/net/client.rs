@@ -88,6 +88,9 @@ pub struct ClientOptions {
     pub attempt_timeout: Duration,
     /// The longest that making a connection takes.
     pub connect_timeout: Duration,
+    /// Whether to wait, up to `call_timeout`, for nodes that cannot be reached now. A person who has
+    /// mistyped a port would rather know at once.
+    pub wait_for_nodes: bool,
 }
 
 impl Default for ClientOptions {
@@ -100,6 +103,7 @@ impl Default for ClientOptions {
             call_timeout: Duration::from_secs(30),
             attempt_timeout: Duration::from_secs(10),
             connect_timeout: Duration::from_secs(5),
+            wait_for_nodes: true,
         }
     }
 }
@@ -197,7 +201,9 @@ impl Client {
             }
             self.look_elsewhere(route);
             let length = pause.next();
-            if Instant::now() + length >= deadline {
+            // Without a pause there is another node to try.
+            let all_tried = length > Duration::ZERO && !self.shared.options.wait_for_nodes;
+            if (all_tried && unreachable(&outcome)) || Instant::now() + length >= deadline {
                 return outcome;
             }
             sleep(length).await;
@@ -429,6 +435,17 @@ fn again_after_error(error: &CallError, effect: Effect) -> bool {
         | CallError::Malformed { .. }
         | CallError::Answer { .. }
         | CallError::NoSuchNode { .. } => false,
+    }
+}
+
+/// Whether no connection came about at all.
+fn unreachable<A>(outcome: &Result<A, CallError>) -> bool {
+    match outcome {
+        Err(CallError::Connect { .. }) => true,
+        Err(CallError::Locate { source, .. }) => {
+            matches!(source.as_ref(), CallError::Connect { .. })
+        }
+        _ => false,
     }
 }
 

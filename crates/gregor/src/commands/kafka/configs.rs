@@ -2,14 +2,12 @@
 
 use anyhow::anyhow;
 use clap::{Args, Subcommand};
-use kafka_admin::{
-    AlterConfigsError, ConfigChange, ConfigEntry, ConfigResource, ConfigSource, Outcome,
-};
+use kafka_admin::{ConfigChange, ConfigEntry, ConfigResource, ConfigSource, Outcome};
 use model::{NodeId, TopicName};
 use serde::Serialize;
 
+use super::after_change;
 use super::connection::Session;
-use super::{after_change, refusal_outcome};
 use crate::failure::Usage;
 use crate::output::{Grid, Out, View, list, note, yes_no};
 
@@ -216,20 +214,10 @@ async fn alter(
     let altered = session.admin.alter_configs(resource, &changes, what.dry_run).await;
     altered.map_err(|error| {
         // Nothing can have changed where nothing was to be.
-        let outcome = if what.dry_run { Outcome::NotDone } else { alter_outcome(&error) };
+        let outcome = if what.dry_run { Outcome::NotDone } else { error.outcome() };
         after_change(anyhow!(error), outcome, "the settings have changed")
     })?;
     out.view(&view)
-}
-
-fn alter_outcome(error: &AlterConfigsError) -> Outcome {
-    match error {
-        AlterConfigsError::Call { source, .. } => source.outcome(),
-        AlterConfigsError::Refused { refusal, .. } => refusal_outcome(refusal),
-        AlterConfigsError::Check { .. }
-        | AlterConfigsError::NoSuchSetting { .. }
-        | AlterConfigsError::ReadOnly { .. } => Outcome::NotDone,
-    }
 }
 
 impl View for ChangeView {

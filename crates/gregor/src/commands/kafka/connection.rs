@@ -108,6 +108,7 @@ impl Connection {
             call_timeout: timeout,
             attempt_timeout: timeout / ATTEMPT_PARTS,
             connect_timeout: CONNECT_MAX.min(timeout / ATTEMPT_PARTS),
+            wait_for_nodes: false,
             ..ClientOptions::default()
         };
         Ok(Session { admin: Admin::new(bootstrap, options)?, asks_brokers })

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use anyhow::{anyhow, bail};
 use clap::Args;
-use kafka_admin::{ElectLeadersError, Election, ElectionOutcome, Outcome};
+use kafka_admin::{Election, ElectionOutcome, Outcome};
 use model::TopicPartition;
 use serde::Serialize;
 
 use super::connection::Session;
-use super::{after_change, parse_partition, refusal_outcome};
+use super::{after_change, parse_partition};
 use crate::failure::Usage;
 use crate::output::{Grid, Out, View, note};
 
@@ -65,10 +65,7 @@ impl ElectLeaders {
         let what = "leaders were elected";
         let outcomes =
             session.admin.elect_leaders(election, partitions).await.map_err(|error| {
-                let outcome = match &error {
-                    ElectLeadersError::Call(error) => error.outcome(),
-                    ElectLeadersError::Refused(refusal) => refusal_outcome(refusal),
-                };
+                let outcome = error.outcome();
                 after_change(anyhow!(error), outcome, what)
             })?;
         if outcomes.is_empty() {
@@ -77,9 +74,9 @@ impl ElectLeaders {
         out.view(&ElectionsView::new(&outcomes))?;
         let failed = outcomes.values().filter(|outcome| failure(outcome).is_some()).count();
         if failed > 0 {
-            let open = outcomes.values().any(|outcome| {
-                failure(outcome).is_some_and(|r| refusal_outcome(r) == Outcome::Unknown)
-            });
+            let open = outcomes
+                .values()
+                .any(|outcome| failure(outcome).is_some_and(|r| r.outcome() == Outcome::Unknown));
             let outcome = if open { Outcome::Unknown } else { Outcome::NotDone };
             let error = anyhow!("{failed} of {} partitions got no leader", outcomes.len());
             bail!(after_change(error, outcome, what));

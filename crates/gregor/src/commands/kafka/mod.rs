@@ -146,11 +146,6 @@ fn after_change(error: anyhow::Error, outcome: Outcome, what: &str) -> anyhow::E
     }
 }
 
-/// What is known of a change that Kafka refused.
-fn refusal_outcome(refusal: &Refusal) -> Outcome {
-    if refusal.code == Code::REQUEST_TIMED_OUT { Outcome::Unknown } else { Outcome::NotDone }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

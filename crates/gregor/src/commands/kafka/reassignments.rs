@@ -9,7 +9,7 @@ use model::{NodeId, TopicPartition};
 use serde::Serialize;
 
 use super::connection::Session;
-use super::{after_change, parse_partition, refusal_outcome};
+use super::{after_change, parse_partition};
 use crate::output::{Grid, Out, View, list, note};
 
 pub(super) const EXAMPLE: &str = "\
@@ -100,14 +100,11 @@ async fn cancel(
     }
     let what = "the moves were cancelled";
     let results = session.admin.cancel_reassignments(partitions).await.map_err(|error| {
-        let outcome = match &error {
-            AlterReassignmentsError::Call(error) => error.outcome(),
-            AlterReassignmentsError::Refused(refusal) => refusal_outcome(refusal),
-        };
+        let outcome = error.outcome();
         after_change(anyhow!(error), outcome, what)
     })?;
     let unknown = |result: &Result<(), Refusal>| {
-        result.as_ref().is_err_and(|refusal| refusal_outcome(refusal) == Outcome::Unknown)
+        result.as_ref().is_err_and(|refusal| refusal.outcome() == Outcome::Unknown)
     };
     let unknown = results.values().any(unknown);
     let failed = results.values().filter(|result| result.is_err()).count();
