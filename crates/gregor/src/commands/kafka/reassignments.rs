@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{anyhow, bail};
 use clap::{Args, Subcommand};
-use kafka_admin::{AlterReassignmentsError, Outcome, Reassignment, Refusal};
+use kafka_admin::{Outcome, Reassignment, Refusal};
 use model::{NodeId, TopicPartition};
 use serde::Serialize;
 
