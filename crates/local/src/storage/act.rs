@@ -1,0 +1,281 @@
+//! Does what was decided: directories first, then the API. Every task can be repeated.
+
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolume, PersistentVolumeClaim};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use kube::{Api, Client, Resource as _, ResourceExt as _};
+use serde_json::json;
+
+use super::directory::{self, Mark};
+use super::error::StorageError;
+use super::plan::{self, ClaimStep, Doomed, FINALIZER, Growth, NewVolume, VolumeStep};
+use super::{NodeVolumes, PROVISIONER, Step};
+
+/// One thing to do, with the object that it is for.
+#[derive(Debug)]
+pub(super) enum Task {
+    /// For a claim.
+    Claim(Arc<PersistentVolumeClaim>, ClaimStep),
+    /// For a volume.
+    Volume(Arc<PersistentVolume>, VolumeStep),
+}
+
+/// The hands of the provisioner.
+pub(super) struct Actor {
+    client: Client,
+    volumes: Api<PersistentVolume>,
+    recorder: Recorder,
+    stop_after: Option<Step>,
+}
+
+/// What an event says, and to whom it happened.
+struct Words {
+    type_: EventType,
+    reason: &'static str,
+    note: String,
+}
+
+impl Actor {
+    pub(super) fn new(client: Client, stop_after: Option<Step>) -> Self {
+        let reporter = Reporter { controller: PROVISIONER.to_owned(), instance: None };
+        Self {
+            volumes: Api::all(client.clone()),
+            recorder: Recorder::new(client.clone(), reporter),
+            client,
+            stop_after,
+        }
+    }
+
+    /// Does one task. A failure is logged and told as an event before it is returned.
+    pub(super) async fn perform(&self, task: &Task) -> Result<(), StorageError> {
+        let result = match task {
+            Task::Claim(_, ClaimStep::Nothing) | Task::Volume(_, VolumeStep::Nothing) => Ok(()),
+            Task::Claim(claim, ClaimStep::Provision(new)) => self.provision(claim, new).await,
+            Task::Claim(_, ClaimStep::Refuse(refusal)) => {
+                Err(StorageError::Refused(refusal.words()))
+            }
+            Task::Claim(claim, ClaimStep::Grow(growth)) => self.grow(claim, growth).await,
+            Task::Volume(volume, VolumeStep::Remove(doomed)) => self.remove(volume, doomed).await,
+            Task::Volume(volume, VolumeStep::LetGo) => self.let_go(volume).await,
+        };
+        if let Err(error) = &result
+            && !matches!(error, StorageError::Stopped(_))
+        {
+            self.report(task, error).await;
+        }
+        result
+    }
+
+    async fn report(&self, task: &Task, error: &StorageError) {
+        let words = error.words();
+        tracing::warn!(error = %words, "a volume could not be dealt with; it is tried again");
+        match task {
+            Task::Claim(claim, ClaimStep::Grow(_)) => {
+                let reason = "VolumeResizeFailed";
+                let words = Words { type_: EventType::Warning, reason, note: words };
+                self.tell(&claim.object_ref(&()), words).await;
+            }
+            Task::Claim(claim, _) => self.tell_failure(claim, &words).await,
+            Task::Volume(volume, _) => {
+                let reason = "VolumeFailedDelete";
+                let words = Words { type_: EventType::Warning, reason, note: words };
+                self.tell(&volume.object_ref(&()), words).await;
+            }
+        }
+    }
+
+    async fn provision(
+        &self,
+        claim: &PersistentVolumeClaim,
+        new: &NewVolume,
+    ) -> Result<(), StorageError> {
+        let name = new.object.name_any();
+        // The copy of the volumes may be older than our own last write.
+        if self.exists(&name, &new.mark).await? {
+            return Ok(());
+        }
+        let (namespace, claim_name) = (&new.mark.namespace, &new.mark.claim);
+        let note = format!(
+            "External provisioner is provisioning volume for claim \"{namespace}/{claim_name}\""
+        );
+        let reference = claim.object_ref(&());
+        self.tell(&reference, Words { type_: EventType::Normal, reason: "Provisioning", note })
+            .await;
+        let (volumes, mark, volume) = (new.volumes.clone(), new.mark.clone(), name.clone());
+        on_disk(move || directory::make(&volumes, &volume, &mark)).await?;
+        self.pass(Step::DirectoryMade)?;
+        self.create(&new.object, &new.mark).await?;
+        self.pass(Step::VolumeCreated)?;
+        tracing::info!(volume = name, claim = %format!("{namespace}/{claim_name}"), "a volume was made");
+        let note = format!("Successfully provisioned volume {name}");
+        let words = Words { type_: EventType::Normal, reason: "ProvisioningSucceeded", note };
+        self.tell(&reference, words).await;
+        Ok(())
+    }
+
+    async fn exists(&self, name: &str, mark: &Mark) -> Result<bool, StorageError> {
+        let found = self.volumes.get_opt(name).await.map_err(|source| {
+            StorageError::ReadVolume { name: name.to_owned(), source: Box::new(source) }
+        })?;
+        match found {
+            None => Ok(false),
+            Some(volume) if plan::claim_uid(&volume) == Some(&mark.uid) => Ok(true),
+            Some(_) => Err(StorageError::ForeignVolume { name: name.to_owned() }),
+        }
+    }
+
+    async fn create(&self, object: &PersistentVolume, mark: &Mark) -> Result<(), StorageError> {
+        let name = object.name_any();
+        match self.volumes.create(&PostParams::default(), object).await {
+            Ok(_) => Ok(()),
+            // An answer that was lost: the first attempt did arrive.
+            Err(kube::Error::Api(status)) if status.code == 409 => {
+                self.exists(&name, mark).await.map(|_| ())
+            }
+            Err(source) => Err(StorageError::CreateVolume { name, source: Box::new(source) }),
+        }
+    }
+
+    async fn grow(
+        &self,
+        claim: &PersistentVolumeClaim,
+        growth: &Growth,
+    ) -> Result<(), StorageError> {
+        let capacity = json!({"storage": growth.size});
+        if let Some(name) = &growth.volume {
+            let patch = Patch::Merge(json!({"spec": {"capacity": capacity}}));
+            self.volumes.patch(name, &PatchParams::default(), &patch).await.map_err(|source| {
+                StorageError::GrowVolume { name: name.clone(), source: Box::new(source) }
+            })?;
+            self.pass(Step::VolumeGrown)?;
+        }
+        let (namespace, name) = (claim.namespace().unwrap_or_default(), claim.name_any());
+        let claims: Api<PersistentVolumeClaim> = Api::namespaced(self.client.clone(), &namespace);
+        let patch = Patch::Merge(json!({"status": {"capacity": capacity}}));
+        claims.patch_status(&name, &PatchParams::default(), &patch).await.map_err(|source| {
+            let claim = format!("{namespace}/{name}");
+            StorageError::GrowClaim { claim, source: Box::new(source) }
+        })?;
+        let note = format!("Resize volume succeeded: {}", growth.size.0);
+        let reason = "VolumeResizeSuccessful";
+        let words = Words { type_: EventType::Normal, reason, note };
+        self.tell(&claim.object_ref(&()), words).await;
+        Ok(())
+    }
+
+    async fn remove(&self, volume: &PersistentVolume, doomed: &Doomed) -> Result<(), StorageError> {
+        let name = volume.name_any();
+        let (volumes, uid, directory) = (doomed.volumes.clone(), doomed.uid.clone(), name.clone());
+        on_disk(move || directory::remove(&volumes, &directory, &uid)).await?;
+        self.pass(Step::DataRemoved)?;
+        let params = DeleteParams::default()
+            .preconditions(Preconditions { uid: volume.uid(), resource_version: None });
+        match self.volumes.delete(&name, &params).await {
+            Ok(_) => {}
+            Err(kube::Error::Api(status)) if status.code == 404 => return Ok(()),
+            Err(source) => {
+                return Err(StorageError::DeleteVolume { name, source: Box::new(source) });
+            }
+        }
+        self.let_go(volume).await?;
+        tracing::info!(volume = name, "a volume was removed with its data");
+        Ok(())
+    }
+
+    /// Takes our finalizer off, so that the API server can drop the object.
+    async fn let_go(&self, volume: &PersistentVolume) -> Result<(), StorageError> {
+        let name = volume.name_any();
+        let failed =
+            |source| StorageError::DeleteVolume { name: name.clone(), source: Box::new(source) };
+        let Some(current) = self.volumes.get_opt(&name).await.map_err(failed)? else {
+            return Ok(());
+        };
+        let rest: Vec<_> = current.finalizers().iter().filter(|one| *one != FINALIZER).collect();
+        let patch = Patch::Merge(json!({"metadata": {
+            "finalizers": rest,
+            "resourceVersion": current.resource_version(),
+        }}));
+        match self.volumes.patch(&name, &PatchParams::default(), &patch).await {
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+            other => other.map(|_| ()).map_err(failed),
+        }
+    }
+
+    /// Removes directories that a crash left behind before they were used: marked, empty, and neither
+    /// volume nor claim exists. Anything unclear is left alone.
+    pub(super) async fn sweep(&self, nodes: &[NodeVolumes]) {
+        for node in nodes {
+            let volumes = node.volumes.clone();
+            let found = match on_disk(move || directory::list(&volumes)).await {
+                Ok(found) => found,
+                Err(error) => {
+                    tracing::warn!(error = %error.words(), "unused volumes could not be looked for");
+                    continue;
+                }
+            };
+            for (volume, mark) in found {
+                if let Err(error) = self.sweep_one(node, volume, &mark).await {
+                    tracing::warn!(error = %error.words(), "an unused volume could not be removed");
+                }
+            }
+        }
+    }
+
+    async fn sweep_one(
+        &self,
+        node: &NodeVolumes,
+        volume: String,
+        mark: &Mark,
+    ) -> Result<(), StorageError> {
+        let found = self.volumes.get_opt(&volume).await.map_err(|source| {
+            StorageError::ReadVolume { name: volume.clone(), source: Box::new(source) }
+        })?;
+        let claims: Api<PersistentVolumeClaim> =
+            Api::namespaced(self.client.clone(), &mark.namespace);
+        let claim = claims.get_metadata_opt(&mark.claim).await.map_err(|source| {
+            let claim = format!("{}/{}", mark.namespace, mark.claim);
+            StorageError::ReadClaim { claim, source: Box::new(source) }
+        })?;
+        if found.is_some() || claim.is_some_and(|claim| claim.uid().as_ref() == Some(&mark.uid)) {
+            return Ok(());
+        }
+        let volumes = node.volumes.clone();
+        on_disk(move || directory::remove_unused(&volumes, &volume)).await
+    }
+
+    fn pass(&self, step: Step) -> Result<(), StorageError> {
+        if self.stop_after == Some(step) { Err(StorageError::Stopped(step)) } else { Ok(()) }
+    }
+
+    async fn tell_failure(&self, claim: &PersistentVolumeClaim, why: &str) {
+        let class = claim.spec.as_ref().and_then(|spec| spec.storage_class_name.as_deref());
+        let class = class.unwrap_or_default();
+        let note = format!("failed to provision volume with StorageClass \"{class}\": {why}");
+        let words = Words { type_: EventType::Warning, reason: "ProvisioningFailed", note };
+        self.tell(&claim.object_ref(&()), words).await;
+    }
+
+    /// Events are for people: that one could not be written must not stop the work.
+    async fn tell(&self, about: &ObjectReference, words: Words) {
+        let event = Event {
+            type_: words.type_,
+            reason: words.reason.to_owned(),
+            // The API takes at most 1 kB.
+            note: Some(words.note.chars().take(1000).collect()),
+            action: words.reason.to_owned(),
+            secondary: None,
+        };
+        if let Err(error) = self.recorder.publish(&event, about).await {
+            tracing::debug!(%error, reason = words.reason, "an event could not be written");
+        }
+    }
+}
+
+/// Runs work on the file system where it may block.
+async fn on_disk<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, StorageError> + Send + 'static,
+) -> Result<T, StorageError> {
+    tokio::task::spawn_blocking(work).await.map_err(StorageError::Interrupted)?
+}

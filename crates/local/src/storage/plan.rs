@@ -1,0 +1,315 @@
+//! What to do for a claim and for a volume. Pure: objects in, a step out.
+//!
+//! 1. A volume is made only for a claim of one of our classes, for which the scheduler has chosen one
+//!    of our nodes, which is not being deleted and has no volume yet.
+//! 2. Data is removed only when its volume is `Released`, its policy is `Delete`, and the volume is one
+//!    that we made on one of our nodes.
+//! 3. A volume never shrinks.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use k8s_openapi::api::core::v1::{
+    LocalVolumeSource, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, ObjectReference,
+    PersistentVolume, PersistentVolumeClaim, PersistentVolumeSpec, VolumeNodeAffinity,
+};
+use k8s_openapi::api::storage::v1::StorageClass;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::ResourceExt as _;
+
+use super::directory::{self, Mark};
+use super::{NodeVolumes, PROVISIONER, quantity};
+
+/// Where the scheduler says which node it chose.
+pub(crate) const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
+
+/// Who made a volume; the volume controller leaves the deletion to the one named here.
+pub(crate) const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
+
+/// Keeps the volume object until its data is removed, also when a person deletes the object first.
+pub(crate) const FINALIZER: &str = "gregor.io/volume-data";
+
+const HOSTNAME: &str = "kubernetes.io/hostname";
+
+/// What a claim needs now.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum ClaimStep {
+    /// Nothing, or nothing from us.
+    Nothing,
+    /// A directory, and then a volume object.
+    Provision(Box<NewVolume>),
+    /// It asks for something that cannot be had here.
+    Refuse(Refusal),
+    /// It asks for more than its volume or its own status says.
+    Grow(Growth),
+}
+
+/// A volume that is to be made.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct NewVolume {
+    /// Where the volumes of the chosen node are.
+    pub(crate) volumes: PathBuf,
+    /// What is written beside the data.
+    pub(crate) mark: Mark,
+    /// The object.
+    pub(crate) object: PersistentVolume,
+}
+
+/// Why a claim cannot be served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    /// It selects volumes by label.
+    Selector,
+    /// It wants a block device.
+    Block,
+    /// It wants to be used by several nodes.
+    SharedAccess,
+    /// It wants to begin with other data.
+    DataSource,
+    /// It does not say how much.
+    NoSize,
+}
+
+impl Refusal {
+    /// The sentence of the event.
+    pub(crate) const fn words(self) -> &'static str {
+        match self {
+            Self::Selector => "a claim with a selector cannot be provisioned; remove the selector",
+            Self::Block => "only volumeMode Filesystem can be provisioned",
+            Self::SharedAccess => {
+                "the data is on one node, so only the access modes ReadWriteOnce and \
+                 ReadWriteOncePod can be provisioned"
+            }
+            Self::DataSource => {
+                "snapshots and clones cannot be provisioned; remove the data source"
+            }
+            Self::NoSize => "the claim does not say how much storage it requests",
+        }
+    }
+}
+
+/// More capacity for a claim that has its volume.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Growth {
+    /// The volume, if its object has to be changed too.
+    pub(crate) volume: Option<String>,
+    /// The new capacity.
+    pub(crate) size: Quantity,
+}
+
+/// What a volume needs now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum VolumeStep {
+    /// Nothing, or nothing from us.
+    Nothing,
+    /// Its data is to be removed, and then the object.
+    Remove(Doomed),
+    /// The object is being deleted and its data is to stay.
+    LetGo,
+}
+
+/// A volume whose data is to be removed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Doomed {
+    /// Where the volumes of its node are.
+    pub(crate) volumes: PathBuf,
+    /// The claim that the data belonged to.
+    pub(crate) uid: String,
+}
+
+/// Decides for one claim. `volume` is the one that the claim is bound to, if any.
+pub(crate) fn claim_step(
+    claim: &PersistentVolumeClaim,
+    class: Option<&StorageClass>,
+    volume: Option<&PersistentVolume>,
+    nodes: &[NodeVolumes],
+) -> ClaimStep {
+    if claim.metadata.deletion_timestamp.is_some() {
+        return ClaimStep::Nothing;
+    }
+    let Some(spec) = &claim.spec else { return ClaimStep::Nothing };
+    if spec.volume_name.as_ref().is_some_and(|name| !name.is_empty()) {
+        return volume.map_or(ClaimStep::Nothing, |volume| growth(claim, volume, nodes));
+    }
+    let Some(class) = class.filter(|class| class.provisioner == PROVISIONER) else {
+        return ClaimStep::Nothing;
+    };
+    let node = claim
+        .annotations()
+        .get(SELECTED_NODE)
+        .and_then(|name| nodes.iter().find(|node| node.node == *name));
+    let (Some(node), Some(uid)) = (node, claim.metadata.uid.as_deref()) else {
+        return ClaimStep::Nothing;
+    };
+    match refusal(claim) {
+        Some(refusal) => ClaimStep::Refuse(refusal),
+        None => ClaimStep::Provision(Box::new(new_volume(claim, uid, class, node))),
+    }
+}
+
+/// The name of the volume of a claim: always the same, so that a repeated attempt finds the first.
+pub(crate) fn volume_name(claim_uid: &str) -> String {
+    format!("pvc-{claim_uid}")
+}
+
+fn refusal(claim: &PersistentVolumeClaim) -> Option<Refusal> {
+    let spec = claim.spec.as_ref()?;
+    let modes = spec.access_modes.as_deref().unwrap_or_default();
+    if spec.selector.is_some() {
+        Some(Refusal::Selector)
+    } else if spec.volume_mode.as_deref() == Some("Block") {
+        Some(Refusal::Block)
+    } else if modes.iter().any(|mode| mode != "ReadWriteOnce" && mode != "ReadWriteOncePod") {
+        Some(Refusal::SharedAccess)
+    } else if spec.data_source.is_some() || spec.data_source_ref.is_some() {
+        Some(Refusal::DataSource)
+    } else if requested(claim).is_none() {
+        Some(Refusal::NoSize)
+    } else {
+        None
+    }
+}
+
+fn requested(claim: &PersistentVolumeClaim) -> Option<&Quantity> {
+    claim.spec.as_ref()?.resources.as_ref()?.requests.as_ref()?.get("storage")
+}
+
+fn new_volume(
+    claim: &PersistentVolumeClaim,
+    uid: &str,
+    class: &StorageClass,
+    node: &NodeVolumes,
+) -> NewVolume {
+    let name = volume_name(uid);
+    let namespace = claim.namespace().unwrap_or_default();
+    let size = requested(claim).cloned().unwrap_or_default();
+    let mark = Mark {
+        namespace: namespace.clone(),
+        claim: claim.name_any(),
+        uid: uid.to_owned(),
+        size: size.0.clone(),
+    };
+    let claim_ref = ObjectReference {
+        api_version: Some("v1".to_owned()),
+        kind: Some("PersistentVolumeClaim".to_owned()),
+        namespace: Some(namespace),
+        name: Some(claim.name_any()),
+        uid: Some(uid.to_owned()),
+        resource_version: claim.resource_version(),
+        ..ObjectReference::default()
+    };
+    let spec = PersistentVolumeSpec {
+        capacity: Some(BTreeMap::from([("storage".to_owned(), size)])),
+        access_modes: claim.spec.as_ref().and_then(|spec| spec.access_modes.clone()),
+        persistent_volume_reclaim_policy: Some(
+            class.reclaim_policy.clone().unwrap_or_else(|| "Delete".to_owned()),
+        ),
+        storage_class_name: Some(class.name_any()),
+        volume_mode: Some("Filesystem".to_owned()),
+        claim_ref: Some(claim_ref),
+        local: Some(LocalVolumeSource {
+            path: directory::data(&node.volumes, &name).to_string_lossy().into_owned(),
+            fs_type: None,
+        }),
+        node_affinity: Some(affinity(&node.node)),
+        ..PersistentVolumeSpec::default()
+    };
+    let metadata = ObjectMeta {
+        name: Some(name),
+        annotations: Some(BTreeMap::from([(PROVISIONED_BY.to_owned(), PROVISIONER.to_owned())])),
+        finalizers: Some(vec![FINALIZER.to_owned()]),
+        ..ObjectMeta::default()
+    };
+    let object = PersistentVolume { metadata, spec: Some(spec), status: None };
+    NewVolume { volumes: node.volumes.clone(), mark, object }
+}
+
+fn affinity(node: &str) -> VolumeNodeAffinity {
+    let only = NodeSelectorRequirement {
+        key: HOSTNAME.to_owned(),
+        operator: "In".to_owned(),
+        values: Some(vec![node.to_owned()]),
+    };
+    VolumeNodeAffinity {
+        required: Some(NodeSelector {
+            node_selector_terms: vec![NodeSelectorTerm {
+                match_expressions: Some(vec![only]),
+                match_fields: None,
+            }],
+        }),
+    }
+}
+
+fn growth(
+    claim: &PersistentVolumeClaim,
+    volume: &PersistentVolume,
+    nodes: &[NodeVolumes],
+) -> ClaimStep {
+    let status = claim.status.as_ref();
+    if home(volume, nodes).is_none()
+        || claim_uid(volume) != claim.metadata.uid.as_deref()
+        || status.and_then(|status| status.phase.as_deref()) != Some("Bound")
+    {
+        return ClaimStep::Nothing;
+    }
+    let size = requested(claim).and_then(|size| Some((size, quantity::bytes(size)?)));
+    let Some((size, wanted)) = size else { return ClaimStep::Nothing };
+    let smaller = |capacity: Option<&BTreeMap<String, Quantity>>| {
+        capacity
+            .and_then(|capacity| quantity::bytes(capacity.get("storage")?))
+            .is_none_or(|bytes| bytes < wanted)
+    };
+    let volume_grows = smaller(volume.spec.as_ref().and_then(|spec| spec.capacity.as_ref()));
+    let claim_grows = smaller(status.and_then(|status| status.capacity.as_ref()));
+    if !volume_grows && !claim_grows {
+        return ClaimStep::Nothing;
+    }
+    let volume = volume_grows.then(|| volume.name_any());
+    ClaimStep::Grow(Growth { volume, size: size.clone() })
+}
+
+/// Decides for one volume.
+pub(crate) fn volume_step(volume: &PersistentVolume, nodes: &[NodeVolumes]) -> VolumeStep {
+    let Some(volumes) = home(volume, nodes) else { return VolumeStep::Nothing };
+    let spec = volume.spec.as_ref();
+    let phase = volume.status.as_ref().and_then(|status| status.phase.as_deref());
+    let policy = spec.and_then(|spec| spec.persistent_volume_reclaim_policy.as_deref());
+    let deleting = volume.metadata.deletion_timestamp.is_some();
+    match (policy, phase, claim_uid(volume)) {
+        (Some("Delete"), Some("Released"), Some(uid)) => {
+            VolumeStep::Remove(Doomed { volumes: volumes.to_owned(), uid: uid.to_owned() })
+        }
+        (Some("Delete"), _, Some(_)) => VolumeStep::Nothing,
+        // Retained, or bound to nobody: the object may go when nobody uses it, the data stays.
+        _ if deleting && phase != Some("Bound") && has_finalizer(volume) => VolumeStep::LetGo,
+        _ => VolumeStep::Nothing,
+    }
+}
+
+fn has_finalizer(volume: &PersistentVolume) -> bool {
+    volume.finalizers().iter().any(|finalizer| finalizer == FINALIZER)
+}
+
+/// Whose claim a volume is for.
+pub(crate) fn claim_uid(volume: &PersistentVolume) -> Option<&str> {
+    volume.spec.as_ref()?.claim_ref.as_ref()?.uid.as_deref()
+}
+
+/// The directory of volumes that a volume of ours is in. Both the annotation and the path must be
+/// ours, so that a volume that a person wrote by hand is never touched.
+fn home<'a>(volume: &PersistentVolume, nodes: &'a [NodeVolumes]) -> Option<&'a Path> {
+    if volume.annotations().get(PROVISIONED_BY).map(String::as_str) != Some(PROVISIONER) {
+        return None;
+    }
+    let path = Path::new(&volume.spec.as_ref()?.local.as_ref()?.path);
+    let name = volume.name_any();
+    nodes
+        .iter()
+        .find(|node| directory::data(&node.volumes, &name) == path)
+        .map(|node| node.volumes.as_path())
+}
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;
