@@ -21,7 +21,7 @@ mod voters;
 
 use anyhow::Context as _;
 use clap::{Args, Subcommand};
-use kafka_admin::{Code, Outcome, Refusal};
+use kafka_admin::Outcome;
 use model::{TopicName, TopicPartition};
 
 use self::connection::{Connection, Session};
