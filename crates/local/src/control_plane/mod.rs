@@ -1,1 +1,467 @@
-//! The control plane as processes.
+//! A real Kubernetes control plane as processes: etcd, kube-apiserver, kube-controller-manager and
+//! kube-scheduler, on 127.0.0.1, with certificates of their own.
+//!
+//! All it knows is in one state directory, mode 0700:
+//!
+//! | path | what |
+//! |---|---|
+//! | `version` | marks the directory as ours; a newer version than ours is refused |
+//! | `lock`, `supervisor.json` | who runs it now; one process at a time |
+//! | `ports.json` | where the components listen, kept from start to start |
+//! | `pki/` | certificates and keys, and when to renew them |
+//! | `kubeconfig` | for people, with all rights |
+//! | `kubeconfigs/COMPONENT`, `nodes/NAME/kubeconfig` | for components and for nodes |
+//! | `config/` | configuration of the API server |
+//! | `etcd/` | the data |
+//! | `run/COMPONENT.json` | the process of each component, with its exact command line |
+//! | `logs/COMPONENT.log` | what each component says; long ones are put aside at a start |
+//!
+//! Invariants:
+//!
+//! 1. Whatever is killed, at any moment, nothing that was acknowledged is lost (with
+//!    [`Durability::Full`]: every write is on the disk before it is acknowledged).
+//! 2. No process runs that the state directory does not know of: it is recorded before it becomes a
+//!    component. So the next start finds what a killed one has left, and takes it over if it is exactly
+//!    what it would start itself, or else ends it.
+//! 3. Of two starts in one directory the second is refused, before it changes anything.
+//!
+//! What it must not do: imitate any part of the API, know of pods or of Kafka, or listen on an address
+//! that other machines can reach.
+
+mod components;
+mod error;
+mod health;
+mod identity;
+mod kubeconfig;
+mod pki;
+mod ports;
+mod process;
+mod reaper;
+mod state;
+mod supervisor;
+
+use std::fmt;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use artifacts::kubernetes::Binaries;
+
+pub use components::Component;
+pub use error::Error;
+pub use identity::ProcessIdentity;
+pub use pki::KeyFiles;
+pub use state::{Held, StateDir};
+
+use components::{AUTHENTICATION_CONFIG, Surroundings};
+use pki::{Authority, Pki};
+use ports::Ports;
+use process::{CommandLine, Process};
+use reaper::Reaper;
+use supervisor::{Seat, Watched};
+
+/// What happens when the machine loses its power.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Durability {
+    /// Nothing that was acknowledged is lost.
+    #[default]
+    Full,
+    /// The last writes may be lost. Faster, and enough for a test; a kill of any process still loses
+    /// nothing.
+    Fast,
+}
+
+/// What to start, and where.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The state directory, which is made if it is not there.
+    pub state_dir: PathBuf,
+    /// The programs.
+    pub binaries: Binaries,
+    /// Whether writes reach the disk before they are acknowledged.
+    pub durability: Durability,
+    /// Whether the components end when this process does, however it does: for tests.
+    pub die_with_parent: bool,
+}
+
+impl Options {
+    /// A durable control plane that outlives this process.
+    #[must_use]
+    pub fn new(state_dir: impl Into<PathBuf>, binaries: Binaries) -> Self {
+        let durability = Durability::Full;
+        Self { state_dir: state_dir.into(), binaries, durability, die_with_parent: false }
+    }
+
+    /// For a test: fast, and gone with the test.
+    #[must_use]
+    pub fn for_test(state_dir: impl Into<PathBuf>, binaries: Binaries) -> Self {
+        let options = Self::new(state_dir, binaries);
+        Self { durability: Durability::Fast, die_with_parent: true, ..options }
+    }
+}
+
+/// One thing that happened to a control plane.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// A process was started.
+    Started {
+        /// Of which component.
+        component: Component,
+        /// Its number.
+        pid: u32,
+    },
+    /// A process of an earlier run was found running and is used.
+    TakenOver {
+        /// Of which component.
+        component: Component,
+        /// Its number.
+        pid: u32,
+    },
+    /// A process of an earlier run is not what would be started now, and is ended.
+    Replacing {
+        /// Of which component.
+        component: Component,
+        /// Its number.
+        pid: u32,
+    },
+    /// Somebody else has taken a port, so another is used.
+    PortMoved {
+        /// Of which component.
+        component: Component,
+        /// The port before.
+        from: u16,
+        /// The port now.
+        to: u16,
+    },
+    /// A component does its work.
+    Ready {
+        /// Which.
+        component: Component,
+        /// Since the beginning of the start.
+        after: Duration,
+    },
+    /// A component has ended by itself and is started again.
+    Died {
+        /// Which.
+        component: Component,
+        /// When.
+        pause: Duration,
+    },
+    /// A component is told to end.
+    Stopping {
+        /// Which.
+        component: Component,
+    },
+}
+
+/// Who gets to know.
+type Report = Arc<dyn Fn(Event) + Send + Sync>;
+
+/// A running control plane. Dropping it ends all its processes at once and waits until they are gone;
+/// [`ControlPlane::stop`] does it in order, and [`ControlPlane::detach`] leaves them running.
+pub struct ControlPlane {
+    held: Option<Held>,
+    state: StateDir,
+    pki: Pki,
+    ports: Ports,
+    client: kube::Client,
+    watched: Vec<Watched>,
+}
+
+/// What a node needs to join.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeIdentity {
+    /// For the API: user `system:node:NAME` in the group `system:nodes`.
+    pub kubeconfig: PathBuf,
+    /// What the node serves with; for the names and addresses that were asked for, and 127.0.0.1.
+    pub serving: KeyFiles,
+    /// Who signs the API server's client certificate, whose common name is
+    /// `kube-apiserver-kubelet-client`: a node must serve nobody else.
+    pub client_ca: PathBuf,
+}
+
+impl ControlPlane {
+    /// Starts a control plane and waits until it is ready. What an earlier run has left running is
+    /// taken over.
+    pub async fn start(
+        options: Options,
+        report: impl Fn(Event) + Send + Sync + 'static,
+    ) -> Result<Self, Error> {
+        for component in Component::ALL {
+            let program = options.binaries.program(component.program());
+            CommandLine::new(program, Vec::new(), &[])?;
+        }
+        let held = StateDir::hold_or_create(&options.state_dir)?;
+        let begin = Begin { options: &options, report: Arc::new(report), begun: Instant::now() };
+        match begin.prepare(&held.dir).await {
+            Ok(prepared) => begin.run(held, prepared).await,
+            Err(error) => {
+                held.discard_if_new();
+                Err(error)
+            }
+        }
+    }
+
+    /// The state directory.
+    #[must_use]
+    pub fn state_dir(&self) -> &StateDir {
+        &self.state
+    }
+
+    /// A kubeconfig with all rights, mode 0600.
+    #[must_use]
+    pub fn kubeconfig_path(&self) -> PathBuf {
+        self.state.kubeconfig()
+    }
+
+    /// A client with all rights.
+    #[must_use]
+    pub fn client(&self) -> kube::Client {
+        self.client.clone()
+    }
+
+    /// The authority of the API, in PEM.
+    pub fn ca_pem(&self) -> Result<String, Error> {
+        let path = self.pki.files(Authority::Api.file()).certificate;
+        std::fs::read_to_string(&path).map_err(Error::io("read", &path))
+    }
+
+    /// The port of the API server on 127.0.0.1.
+    #[must_use]
+    pub fn api_port(&self) -> u16 {
+        self.ports.api_server
+    }
+
+    /// What a node of that name needs to join; made if it is not there. `addresses` are those by which
+    /// the API server will call it.
+    pub fn node_identity(&self, name: &str, addresses: &[IpAddr]) -> Result<NodeIdentity, Error> {
+        check_node_name(name)?;
+        let [client, serving] = self.pki.ensure_node(name, addresses)?;
+        let authority = self.pki.files(Authority::Api.file()).certificate;
+        let kubeconfig = self.state.root().join("nodes").join(name).join("kubeconfig");
+        let text = kubeconfig::text(self.ports.api_server, &authority, &client)?;
+        state::write_private(&kubeconfig, &text)?;
+        Ok(NodeIdentity { kubeconfig, serving, client_ca: authority })
+    }
+
+    /// The number of a component's process; `None` in the moment between its end and its next start.
+    #[must_use]
+    pub fn pid(&self, component: Component) -> Option<u32> {
+        self.watched.iter().find(|one| one.seat.component == component)?.seat.pid()
+    }
+
+    /// Ends all components in order, the last started first.
+    pub async fn stop(mut self) -> Result<(), Error> {
+        let mut result = Ok(());
+        while let Some(watched) = self.watched.pop() {
+            // The others are ended all the same.
+            result = result.and(watched.end().await);
+        }
+        result
+    }
+
+    /// Leaves all components running; the next start takes them over.
+    pub async fn detach(mut self) {
+        while let Some(watched) = self.watched.pop() {
+            watched.leave().await;
+        }
+    }
+}
+
+impl Drop for ControlPlane {
+    fn drop(&mut self) {
+        while let Some(watched) = self.watched.pop() {
+            if let Err(error) = watched.kill() {
+                tracing::error!(%error, "a component was left running");
+            }
+        }
+        // Last, so that nobody else starts anything before all is gone.
+        self.held.take();
+    }
+}
+
+impl fmt::Debug for ControlPlane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ControlPlane").field("state", &self.state).finish_non_exhaustive()
+    }
+}
+
+/// Ends what a run has left in a state directory that nobody holds any more, the last started first.
+pub async fn end_leftovers(held: &Held, report: impl Fn(Event)) -> Result<(), Error> {
+    for component in Component::ALL.into_iter().rev() {
+        if let Some((mut process, _)) = Process::find(&held.dir, component, None) {
+            report(Event::Stopping { component });
+            process.end(supervisor::PATIENCE).await?;
+        }
+    }
+    Ok(())
+}
+
+/// A start, while it goes on.
+struct Begin<'a> {
+    options: &'a Options,
+    report: Report,
+    begun: Instant,
+}
+
+/// All that must be there before the first process.
+struct Prepared {
+    pki: Pki,
+    ports: Ports,
+    command_lines: Vec<(Component, CommandLine)>,
+    adopted: Vec<(Component, Process)>,
+    client: kube::Client,
+}
+
+impl Begin<'_> {
+    /// Certificates, ports, configuration; and what runs already is found, or ended.
+    async fn prepare(&self, state: &StateDir) -> Result<Prepared, Error> {
+        let pki = Pki::ensure(&state.pki())?;
+        let mut ports = match state.read_json("ports.json")? {
+            Some(ports) => ports,
+            None => Ports::choose(state.root())?,
+        };
+        // From the first: if a port of one must be changed, those that use it have other flags then.
+        let mut adopted = Vec::new();
+        let mut command_lines = Vec::new();
+        for component in Component::ALL {
+            let line = self.command_line(state, &pki, &ports, component)?;
+            match Process::find(state, component, Some(&line)) {
+                Some((process, true)) => adopted.push((component, process)),
+                Some((mut process, false)) => {
+                    (self.report)(Event::Replacing { component, pid: process.id() });
+                    process.end(supervisor::PATIENCE).await?;
+                    self.free_ports(state, &mut ports, component)?;
+                }
+                None => self.free_ports(state, &mut ports, component)?,
+            }
+            command_lines.push((component, self.command_line(state, &pki, &ports, component)?));
+        }
+        state.write_json("ports.json", &ports)?;
+        let client = write_kubeconfigs(state, &pki, &ports).await?;
+        write_if_changed(&state.authentication_config(), AUTHENTICATION_CONFIG.as_bytes())?;
+        Ok(Prepared { pki, ports, command_lines, adopted, client })
+    }
+
+    fn command_line(
+        &self,
+        state: &StateDir,
+        pki: &Pki,
+        ports: &Ports,
+        component: Component,
+    ) -> Result<CommandLine, Error> {
+        let durability = self.options.durability;
+        let surroundings = Surroundings { state, pki, ports, durability };
+        let program = self.options.binaries.program(component.program());
+        let input = match component_user(component) {
+            Some(name) => component_kubeconfig(pki, ports, name)?,
+            None => Vec::new(),
+        };
+        CommandLine::new(program, surroundings.flags(component), &input)
+    }
+
+    fn free_ports(
+        &self,
+        state: &StateDir,
+        ports: &mut Ports,
+        component: Component,
+    ) -> Result<(), Error> {
+        for (from, to) in ports.replace_taken(component, state.root())? {
+            (self.report)(Event::PortMoved { component, from, to });
+        }
+        Ok(())
+    }
+
+    /// Starts what does not run, in order, and waits for each.
+    async fn run(&self, held: Held, prepared: Prepared) -> Result<ControlPlane, Error> {
+        let Prepared { pki, ports, command_lines, mut adopted, client } = prepared;
+        let state = held.dir.clone();
+        let reaper = match self.options.die_with_parent {
+            true => {
+                let reaper = Reaper::start().map_err(Error::io("run", Path::new("sh")))?;
+                Some(Arc::new(reaper))
+            }
+            false => None,
+        };
+        // From here on a failure drops this, which ends what was started.
+        let mut plane =
+            ControlPlane { held: Some(held), state, pki, ports, client, watched: Vec::new() };
+        for (component, line) in command_lines {
+            let found = adopted.iter().position(|(one, _)| *one == component);
+            let process = found.map(|index| adopted.swap_remove(index).1);
+            let report = Arc::clone(&self.report);
+            let seat = Seat::new(component, &plane.state, line, reaper.clone(), report);
+            plane.watched.push(seat.take(process)?);
+            // The last two do not wait for each other.
+            if matches!(component, Component::Etcd | Component::ApiServer) {
+                self.wait_for(&plane, component).await?;
+            }
+        }
+        for component in [Component::ControllerManager, Component::Scheduler] {
+            self.wait_for(&plane, component).await?;
+        }
+        Ok(plane)
+    }
+
+    async fn wait_for(&self, plane: &ControlPlane, component: Component) -> Result<(), Error> {
+        let probe = health::probe(component, plane).await?;
+        let seat = plane.watched.iter().map(|watched| &watched.seat);
+        for seat in seat.filter(|seat| seat.component == component) {
+            health::wait(&probe, seat).await?;
+        }
+        (self.report)(Event::Ready { component, after: self.begun.elapsed() });
+        Ok(())
+    }
+}
+
+/// Writes all kubeconfigs, and makes the client that has all rights.
+async fn write_kubeconfigs(
+    state: &StateDir,
+    pki: &Pki,
+    ports: &Ports,
+) -> Result<kube::Client, Error> {
+    for component in Component::ALL {
+        if let Some(name) = component_user(component) {
+            let text = component_kubeconfig(pki, ports, name)?;
+            write_if_changed(&state.component_kubeconfig(component), &text)?;
+        }
+    }
+    let admin = component_kubeconfig(pki, ports, "admin")?;
+    write_if_changed(&state.kubeconfig(), &admin)?;
+    kubeconfig::client(&admin).await
+}
+
+/// The identity with which a component speaks to the API through a kubeconfig.
+fn component_user(component: Component) -> Option<&'static str> {
+    match component {
+        Component::Etcd | Component::ApiServer => None,
+        Component::ControllerManager => Some("controller-manager"),
+        Component::Scheduler => Some("scheduler"),
+    }
+}
+
+fn component_kubeconfig(pki: &Pki, ports: &Ports, name: &str) -> Result<Vec<u8>, Error> {
+    let authority = pki.files(Authority::Api.file()).certificate;
+    kubeconfig::text(ports.api_server, &authority, &pki.files(name))
+}
+
+/// Components watch some of these files, and people their times.
+fn write_if_changed(path: &Path, content: &[u8]) -> Result<(), Error> {
+    match std::fs::read(path) {
+        Ok(there) if there == content => Ok(()),
+        _ => state::write_private(path, content),
+    }
+}
+
+/// A name goes into file names and certificates, so it must be what the API allows.
+fn check_node_name(name: &str) -> Result<(), Error> {
+    let letter = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    let fits = !name.is_empty()
+        && name.len() <= 253
+        && name.starts_with(letter)
+        && name.ends_with(letter)
+        && name.chars().all(|c| letter(c) || c == '-' || c == '.');
+    if fits { Ok(()) } else { Err(Error::NodeName(name.to_owned())) }
+}

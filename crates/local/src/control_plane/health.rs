@@ -1,0 +1,82 @@
+//! Asks components whether they can do their work.
+
+use std::time::{Duration, Instant};
+
+use super::components::Component;
+use super::error::Error;
+use super::pki::Authority;
+use super::process::last_words;
+use super::supervisor::Seat;
+use super::{ControlPlane, kubeconfig};
+
+/// A loaded machine is slow; one that takes longer than this will not do.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A component that has ended this often without becoming ready will not become so. More than one, as a
+/// start may meet the end of an earlier process.
+const DEATHS_MAX: u32 = 3;
+
+/// Between two questions: starts take seconds.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// For one question.
+const TIMEOUT: Duration = Duration::from_secs(2);
+
+/// How to ask one component.
+pub(super) struct Probe {
+    component: Component,
+    client: kube::Client,
+}
+
+/// The probe for a component. etcd is asked with the API server's certificate, the others with ours.
+pub(super) async fn probe(component: Component, plane: &ControlPlane) -> Result<Probe, Error> {
+    let client = match component {
+        Component::ApiServer => plane.client.clone(),
+        Component::Etcd | Component::ControllerManager | Component::Scheduler => {
+            let (authority, name) = match component {
+                Component::Etcd => (Authority::Etcd, "etcd-client"),
+                _ => (Authority::Api, "admin"),
+            };
+            let authority = plane.pki.files(authority.file()).certificate;
+            let port = plane.ports.of(component);
+            let text = kubeconfig::text(port, &authority, &plane.pki.files(name))?;
+            kubeconfig::client(&text).await?
+        }
+    };
+    Ok(Probe { component, client })
+}
+
+impl Probe {
+    /// Whether it says that it is well.
+    pub(super) async fn ask(&self) -> bool {
+        let request = hyper::Request::get(self.component.health_path()).body(Vec::new());
+        let Ok(request) = request else { return false };
+        let answer = tokio::time::timeout(TIMEOUT, self.client.request_text(request)).await;
+        match answer {
+            // etcd answers with a sentence, and says false in it when it has no leader.
+            Ok(Ok(text)) => !text.contains("\"health\":\"false\""),
+            Ok(Err(_)) | Err(_) => false,
+        }
+    }
+}
+
+/// Asks again and again.
+pub(super) async fn wait(probe: &Probe, seat: &Seat) -> Result<(), Error> {
+    let begun = Instant::now();
+    let component = probe.component;
+    let log = seat.state.log(component);
+    loop {
+        if probe.ask().await {
+            return Ok(());
+        }
+        if seat.deaths() >= DEATHS_MAX {
+            let last = last_words(&log);
+            return Err(Error::Dies { component, log, last });
+        }
+        if begun.elapsed() > PATIENCE {
+            let (seconds, last) = (PATIENCE.as_secs(), last_words(&log));
+            return Err(Error::NotReady { component, seconds, log, last });
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}

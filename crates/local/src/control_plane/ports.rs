@@ -1,0 +1,121 @@
+//! The ports of a control plane on 127.0.0.1, which are kept from one start to the next.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::components::Component;
+use super::error::Error;
+
+/// Below the range that kernels take for outgoing connections: such a connection could have our port
+/// when a component is started again.
+const FIRST: u16 = 20_000;
+const COUNT: u16 = 10_000;
+
+/// Where each component listens.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Ports {
+    pub(super) etcd_client: u16,
+    pub(super) etcd_peer: u16,
+    pub(super) api_server: u16,
+    pub(super) controller_manager: u16,
+    pub(super) scheduler: u16,
+}
+
+impl Ports {
+    /// Free ports. The search begins at a place of its own for each state directory, so that two that
+    /// are started at once do not meet.
+    pub(super) fn choose(state: &Path) -> Result<Self, Error> {
+        let mut search = Search::new(state);
+        Ok(Self {
+            etcd_client: search.next()?,
+            etcd_peer: search.next()?,
+            api_server: search.next()?,
+            controller_manager: search.next()?,
+            scheduler: search.next()?,
+        })
+    }
+
+    /// Where a component listens for its clients.
+    pub(super) fn of(&self, component: Component) -> u16 {
+        match component {
+            Component::Etcd => self.etcd_client,
+            Component::ApiServer => self.api_server,
+            Component::ControllerManager => self.controller_manager,
+            Component::Scheduler => self.scheduler,
+        }
+    }
+
+    /// Replaces those ports of a component that somebody else has taken, and tells which: (before,
+    /// now). The component must not be running.
+    pub(super) fn replace_taken(
+        &mut self,
+        component: Component,
+        state: &Path,
+    ) -> Result<Vec<(u16, u16)>, Error> {
+        let mine: Vec<&mut u16> = match component {
+            Component::Etcd => vec![&mut self.etcd_client, &mut self.etcd_peer],
+            Component::ApiServer => vec![&mut self.api_server],
+            Component::ControllerManager => vec![&mut self.controller_manager],
+            Component::Scheduler => vec![&mut self.scheduler],
+        };
+        let mut replaced = Vec::new();
+        let mut search = Search::new(state);
+        for port in mine.into_iter().filter(|port| !is_free(**port)) {
+            let new = search.next()?;
+            replaced.push((*port, new));
+            *port = new;
+        }
+        Ok(replaced)
+    }
+}
+
+struct Search {
+    from: u16,
+    tried: u16,
+}
+
+impl Search {
+    fn new(state: &Path) -> Self {
+        let mut hasher = DefaultHasher::new();
+        state.hash(&mut hasher);
+        // The remainder is below COUNT.
+        let from = (hasher.finish() % u64::from(COUNT)) as u16;
+        Self { from, tried: 0 }
+    }
+
+    fn next(&mut self) -> Result<u16, Error> {
+        while self.tried < COUNT {
+            let port = FIRST + (self.from + self.tried) % COUNT;
+            self.tried += 1;
+            if is_free(port) {
+                return Ok(port);
+            }
+        }
+        Err(Error::NoFreePort)
+    }
+}
+
+fn is_free(port: u16) -> bool {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_differ_and_one_that_was_taken_is_replaced() {
+        let state = Path::new("/srv/a/state");
+        let mut ports = Ports::choose(state).unwrap();
+        let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, ports.etcd_peer)).unwrap();
+        let before = ports.clone();
+        assert_eq!(ports.replace_taken(Component::Scheduler, state).unwrap(), []);
+        let replaced = ports.replace_taken(Component::Etcd, state).unwrap();
+        assert_eq!(replaced, [(before.etcd_peer, ports.etcd_peer)]);
+        assert_ne!(ports.etcd_peer, taken.local_addr().unwrap().port());
+        assert_eq!(ports.etcd_client, before.etcd_client);
+    }
+}

@@ -1,0 +1,260 @@
+//! The state directory of one control plane: where its files are, whose it is, and who runs it now.
+
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::components::Component;
+use super::error::Error;
+use super::identity::ProcessIdentity;
+
+/// Raised when an older Gregor could not work with the directory.
+const VERSION: u32 = 1;
+
+/// Stands before the version in its file; a file that begins otherwise is not ours.
+const MARK: &str = "gregor state directory, version ";
+
+/// A state directory, whoever holds it.
+#[derive(Debug, Clone)]
+pub struct StateDir {
+    root: PathBuf,
+}
+
+/// The right to change what is in a state directory and to run its processes. Given back when it is
+/// dropped, and by the kernel when the process dies.
+#[derive(Debug)]
+pub struct Held {
+    /// The directory.
+    pub dir: StateDir,
+    /// Whether the directory was made by this start.
+    pub(super) new: bool,
+    _lock: File,
+}
+
+impl StateDir {
+    /// An existing directory.
+    pub fn open(path: &Path) -> Result<Self, Error> {
+        let root = std::path::absolute(path).map_err(Error::io("find", path))?;
+        let dir = Self { root };
+        match dir.read_version()? {
+            Some(_) => Ok(dir),
+            None if is_empty(&dir.root)? => Err(Error::NoStateDir(dir.root)),
+            None => Err(Error::NotAStateDir(dir.root)),
+        }
+    }
+
+    /// Takes hold of a directory, which is made if it is not there.
+    pub fn hold_or_create(path: &Path) -> Result<Held, Error> {
+        let root = std::path::absolute(path).map_err(Error::io("find", path))?;
+        let dir = Self { root };
+        let new = match dir.read_version()? {
+            Some(_) => false,
+            None if is_empty(&dir.root)? => {
+                private_dir(&dir.root)?;
+                dir.write("version", format!("{MARK}{VERSION}\n").as_bytes())?;
+                true
+            }
+            None => return Err(Error::NotAStateDir(dir.root)),
+        };
+        let mut held = dir.hold()?;
+        held.new = new;
+        Ok(held)
+    }
+
+    /// Takes hold of an existing directory.
+    pub fn hold(&self) -> Result<Held, Error> {
+        let path = self.root.join("lock");
+        let open = File::options().create(true).truncate(false).write(true).mode(0o600).open(&path);
+        let lock = open.map_err(Error::io("open", &path))?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(self.in_use()),
+            Err(TryLockError::Error(error)) => return Err(Error::io("lock", &path)(error)),
+        }
+        let own = ProcessIdentity::own().map_err(Error::io("read", Path::new("/proc")))?;
+        self.write_json("supervisor.json", &own)?;
+        Ok(Held { dir: self.clone(), new: false, _lock: lock })
+    }
+
+    /// The process that holds the directory; `None` if none does.
+    #[must_use]
+    pub fn holder(&self) -> Option<ProcessIdentity> {
+        let identity: ProcessIdentity = self.read_json("supervisor.json").ok()??;
+        let file = File::options().write(true).open(self.root.join("lock")).ok()?;
+        // Whoever has died holds no lock, even if another process has its number now.
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) if identity.is_alive() => Some(identity),
+            _ => None,
+        }
+    }
+
+    fn in_use(&self) -> Error {
+        let holder = match self.holder() {
+            Some(identity) => format!("process {}", identity.pid),
+            None => "another process".to_owned(),
+        };
+        Error::InUse { path: self.root.clone(), holder }
+    }
+
+    /// The directory itself.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The kubeconfig for people.
+    #[must_use]
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.root.join("kubeconfig")
+    }
+
+    /// Where a component logs.
+    #[must_use]
+    pub fn log(&self, component: Component) -> PathBuf {
+        self.logs().join(format!("{component}.log"))
+    }
+
+    /// The directory of all logs.
+    #[must_use]
+    pub fn logs(&self) -> PathBuf {
+        self.root.join("logs")
+    }
+
+    /// The data of etcd.
+    #[must_use]
+    pub(super) fn etcd_data(&self) -> PathBuf {
+        self.root.join("etcd")
+    }
+
+    pub(super) fn pki(&self) -> PathBuf {
+        self.root.join("pki")
+    }
+
+    pub(super) fn component_kubeconfig(&self, component: Component) -> PathBuf {
+        self.root.join("kubeconfigs").join(component.name())
+    }
+
+    pub(super) fn authentication_config(&self) -> PathBuf {
+        self.root.join("config/authentication.json")
+    }
+
+    /// The name, relative to the directory, of the record of a component's process.
+    pub(super) fn run_record(component: Component) -> String {
+        format!("run/{component}.json")
+    }
+
+    /// Deletes the directory and everything in it. Takes what is held, as nobody may use it now.
+    pub fn purge(held: Held) -> Result<(), Error> {
+        let root = &held.dir.root;
+        // Last, so that a removal that is interrupted can be repeated.
+        for entry in fs::read_dir(root).map_err(Error::io("read", root))? {
+            let path = entry.map_err(Error::io("read", root))?.path();
+            if path.file_name().is_some_and(|name| name == "version" || name == "lock") {
+                continue;
+            }
+            let removed =
+                if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+            removed.map_err(Error::io("remove", &path))?;
+        }
+        fs::remove_dir_all(root).map_err(Error::io("remove", root))
+    }
+
+    fn read_version(&self) -> Result<Option<u32>, Error> {
+        let path = self.root.join("version");
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(Error::io("read", &path)(error)),
+        };
+        let number = text.strip_prefix(MARK).and_then(|rest| rest.trim_end().parse().ok());
+        match number {
+            Some(found) if found > VERSION => {
+                Err(Error::NewerStateDir { path: self.root.clone(), found, known: VERSION })
+            }
+            Some(found) => Ok(Some(found)),
+            None => Err(Error::NotAStateDir(self.root.clone())),
+        }
+    }
+
+    /// Writes a file that only we may read, whole or not at all.
+    pub(super) fn write(&self, name: &str, content: &[u8]) -> Result<(), Error> {
+        write_private(&self.root.join(name), content)
+    }
+
+    pub(super) fn write_json(&self, name: &str, value: &impl Serialize) -> Result<(), Error> {
+        let path = self.root.join(name);
+        let text = serde_json::to_vec_pretty(value)
+            .map_err(|source| Error::Damaged { path: path.clone(), source })?;
+        write_private(&path, &text)
+    }
+
+    /// Reads a file back; `None` if there is none.
+    pub(super) fn read_json<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, Error> {
+        let path = self.root.join(name);
+        match fs::read(&path) {
+            Ok(text) => serde_json::from_slice(&text)
+                .map(Some)
+                .map_err(|source| Error::Damaged { path, source }),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Error::io("read", &path)(error)),
+        }
+    }
+}
+
+impl Held {
+    /// Removes a directory that this start has made and that never held anything, after a failure.
+    pub(super) fn discard_if_new(self) {
+        if self.new {
+            // The failure that is told is the first one.
+            let _ = StateDir::purge(self);
+        }
+    }
+}
+
+/// Whether there is nothing in it. What a start that was cut off in its first moment leaves does not
+/// count.
+fn is_empty(dir: &Path) -> Result<bool, Error> {
+    let entries = match fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
+        Err(error) => return Err(Error::io("read", dir)(error)),
+    };
+    for entry in entries {
+        let name = entry.map_err(Error::io("read", dir))?.file_name();
+        if name != "lock" && !name.to_string_lossy().starts_with("version") {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Makes a directory, and those above it, that only we may look into.
+pub(crate) fn private_dir(path: &Path) -> Result<(), Error> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true).mode(0o700).create(path).map_err(Error::io("create", path))
+}
+
+/// Writes a file that only we may read, by a rename, so that it is whole or not there.
+pub(crate) fn write_private(path: &Path, content: &[u8]) -> Result<(), Error> {
+    if let Some(dir) = path.parent() {
+        private_dir(dir)?;
+    }
+    let mut new = path.as_os_str().to_owned();
+    new.push(format!(".new-{}", std::process::id()));
+    let new = PathBuf::from(new);
+    let write = || {
+        let options = File::options().create(true).truncate(true).write(true).mode(0o600).clone();
+        let mut file = options.open(&new)?;
+        file.write_all(content)?;
+        file.sync_all()?;
+        fs::rename(&new, path)
+    };
+    write().map_err(|error| {
+        let _ = fs::remove_file(&new);
+        Error::io("write", path)(error)
+    })
+}
