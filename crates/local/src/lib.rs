@@ -4,11 +4,13 @@
 //!   with a PKI of their own.
 //! - [`kubelet`]: a node agent that runs pods as processes. It talks to the API server only, so it joins
 //!   any control plane that it is given a kubeconfig for.
+//! - [`services`]: a proxy for services, and the names of services and pods.
 //! - [`storage`]: volumes that are directories on the nodes of this process.
 //!
 //! What it must not do: imitate the Kubernetes API, or know anything of Kafka.
 
 pub mod control_plane;
 pub mod kubelet;
+pub mod services;
 pub mod storage;
 mod watch;

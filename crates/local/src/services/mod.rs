@@ -1,0 +1,222 @@
+//! Services without a network of their own: a proxy in user space, and a table of names.
+//!
+//! It listens on the cluster address of every service, and on every node's address for node ports, and
+//! forwards TCP connections to ready pods in turns. `default/kubernetes` leads to the API server.
+//! Addresses out of 127.0.0.0/8 can be listened on without being configured, so both the range of
+//! services and the pods' addresses are taken from there.
+//!
+//! What is not there: UDP and SCTP ports, `externalIPs`, traffic policies and topology (all nodes are
+//! on one machine), network policies. Only one proxy can run for a control plane and machine; a
+//! second one finds the addresses in use, says so, and takes over when the first ends.
+
+mod endpoints;
+mod error;
+pub mod names;
+mod pick;
+mod proxy;
+mod table;
+
+use std::convert::Infallible;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Node, Pod, Service};
+use kube::api::{Patch, PatchParams};
+use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use kube::runtime::reflector::Store;
+use kube::runtime::watcher;
+use kube::{Api, Client, ResourceExt as _};
+use serde_json::json;
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+use crate::watch;
+use proxy::{Failure, Proxy};
+use table::World;
+
+pub use error::ServicesError;
+pub use names::{Entry, Names};
+
+/// A load balancer that names no class, or this one, gets an address.
+pub const LOAD_BALANCER_CLASS: &str = "gregor.io/local";
+
+/// Changes come in bursts; so long is waited for the rest of one.
+const BURST: Duration = Duration::from_millis(10);
+
+/// What could not be written is written again after this time.
+const RETRY: Duration = Duration::from_secs(2);
+
+/// What the proxy needs to know besides the API.
+#[derive(Debug, Clone)]
+pub struct ProxyOptions {
+    /// Where the API server really listens; `default/kubernetes` leads there.
+    pub api_server: SocketAddr,
+    /// The hosts file to keep, in a directory that exists. [`names::mounted_file`] is kept beside it.
+    pub hosts_file: PathBuf,
+    /// Names that the table has besides those of the cluster, such as that of the machine.
+    pub extra_names: Vec<Entry>,
+    /// The table that is kept, shared with those who look names up.
+    pub names: Names,
+}
+
+/// The proxy and the table of names of one machine.
+pub struct ServiceProxy {
+    client: Client,
+    options: ProxyOptions,
+}
+
+impl ServiceProxy {
+    /// For the control plane that the client leads to.
+    pub fn new(client: Client, options: ProxyOptions) -> Self {
+        Self { client, options }
+    }
+
+    /// Works until it is dropped, and then ends all listeners and connections. Failures are logged,
+    /// reported as events and tried again, so it never returns.
+    pub async fn run(self) -> Infallible {
+        let mut tasks = JoinSet::new();
+        let bell = Arc::new(Notify::new());
+        let copies = Copies::keep(&self.client, &bell, &mut tasks);
+        copies.wait_until_ready().await;
+        let reporter = Reporter { controller: "gregor-proxy".to_owned(), instance: None };
+        let recorder = Recorder::new(self.client.clone(), reporter);
+        let (mut proxy, mut written) = (Proxy::new(), None);
+        loop {
+            let (services, pods, nodes) = copies.state();
+            let entries = names::entries(&services, &pods, &self.options.extra_names);
+            self.options.names.replace(&entries);
+            let named = self.write_names(&entries, &mut written);
+            let world = World { services: &services, pods: &pods, nodes: &nodes };
+            for failure in proxy.apply(&table::table(world, self.options.api_server)) {
+                report(&recorder, failure).await;
+            }
+            let balanced = self.write_ingresses(&services).await;
+            let retry = if named && balanced { proxy.retry() } else { Some(RETRY) };
+            tokio::select! {
+                () = bell.notified() => sleep(BURST).await,
+                () = async {
+                    match retry {
+                        Some(pause) => sleep(pause).await,
+                        None => std::future::pending().await,
+                    }
+                } => {}
+            }
+        }
+    }
+
+    /// Writes the hosts file if it is not as it should be. Returns whether it is now.
+    fn write_names(&self, entries: &[Entry], written: &mut Option<String>) -> bool {
+        let text = names::render(entries);
+        if written.as_ref() == Some(&text) {
+            return true;
+        }
+        match names::write(&self.options.hosts_file, &text) {
+            Ok(()) => {
+                *written = Some(text);
+                true
+            }
+            Err(error) => {
+                tracing::warn!(error = %words(&error), "names may be out of date");
+                false
+            }
+        }
+    }
+
+    /// Gives load balancers their addresses. Returns whether all have them.
+    async fn write_ingresses(&self, services: &[Arc<Service>]) -> bool {
+        let mut all = true;
+        for service in services {
+            let Some(addresses) = table::missing_ingress(service) else { continue };
+            if let Err(error) = self.write_ingress(service, &addresses).await {
+                tracing::warn!(error = %words(&error), "a load balancer has no address yet");
+                all = false;
+            }
+        }
+        all
+    }
+
+    async fn write_ingress(
+        &self,
+        service: &Service,
+        addresses: &[IpAddr],
+    ) -> Result<(), ServicesError> {
+        let (namespace, name) = (service.namespace().unwrap_or_default(), service.name_any());
+        let ingress: Vec<_> =
+            addresses.iter().map(|ip| json!({"ip": ip, "ipMode": "VIP"})).collect();
+        let patch = Patch::Merge(json!({"status": {"loadBalancer": {"ingress": ingress}}}));
+        let services: Api<Service> = Api::namespaced(self.client.clone(), &namespace);
+        match services.patch_status(&name, &PatchParams::default(), &patch).await {
+            // Deleted meanwhile.
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+            other => other.map(|_| ()).map_err(|source| ServicesError::WriteIngress {
+                service: format!("{namespace}/{name}"),
+                source: Box::new(source),
+            }),
+        }
+    }
+}
+
+async fn report(recorder: &Recorder, failure: Failure) {
+    let note = failure.error.to_string();
+    tracing::warn!(service = ?failure.service.name, error = %note, "a port of a service is not served");
+    let event = Event {
+        type_: EventType::Warning,
+        reason: "FailedToListen".to_owned(),
+        note: Some(note),
+        action: "Listen".to_owned(),
+        secondary: None,
+    };
+    if let Err(error) = recorder.publish(&event, &failure.service).await {
+        tracing::debug!(%error, "an event could not be written");
+    }
+}
+
+/// The whole chain of causes in one line.
+fn words(error: &ServicesError) -> String {
+    let mut words = error.to_string();
+    let mut cause = std::error::Error::source(error);
+    while let Some(error) = cause {
+        words = format!("{words}: {error}");
+        cause = error.source();
+    }
+    words
+}
+
+/// What the API server has, as far as it is of interest here.
+struct Copies {
+    services: Store<Service>,
+    pods: Store<Pod>,
+    nodes: Store<Node>,
+}
+
+type State = (Vec<Arc<Service>>, Vec<Arc<Pod>>, Vec<Arc<Node>>);
+
+impl Copies {
+    fn keep(client: &Client, bell: &Arc<Notify>, tasks: &mut JoinSet<()>) -> Self {
+        let config = watcher::Config::default;
+        Self {
+            services: watch::keep(Api::all(client.clone()), config(), bell.clone(), tasks),
+            pods: watch::keep(Api::all(client.clone()), config(), bell.clone(), tasks),
+            nodes: watch::keep(Api::all(client.clone()), config(), bell.clone(), tasks),
+        }
+    }
+
+    async fn wait_until_ready(&self) {
+        // The writers live as long as the tasks do, so none of these can fail while we are polled.
+        let _ready = futures::join!(
+            self.services.wait_until_ready(),
+            self.pods.wait_until_ready(),
+            self.nodes.wait_until_ready()
+        );
+    }
+
+    /// Everything, pods in a stable order: turns must not depend on the order of a hash table.
+    fn state(&self) -> State {
+        let mut pods = self.pods.state();
+        pods.sort_by_key(|pod| (pod.namespace(), pod.name_any()));
+        (self.services.state(), pods, self.nodes.state())
+    }
+}
