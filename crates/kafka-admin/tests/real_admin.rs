@@ -1,5 +1,7 @@
 //! Every admin call on real clusters: the newest Kafka that we support and the oldest.
 
+#![allow(clippy::unwrap_used, reason = "a test fails where it cannot go on")]
+
 mod admin_steps;
 mod common;
 

@@ -1,5 +1,7 @@
 //! The quorum of controllers on real clusters: growing, shrinking, and every way it says no.
 
+#![allow(clippy::unwrap_used, reason = "a test fails where it cannot go on")]
+
 mod common;
 
 use std::time::Duration;

@@ -1,5 +1,7 @@
 //! Who is let in: TLS with certificates, and SASL.
 
+#![allow(clippy::unwrap_used, reason = "a test fails where it cannot go on")]
+
 mod common;
 
 use std::time::Duration;

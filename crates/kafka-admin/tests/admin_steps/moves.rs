@@ -16,7 +16,14 @@ async fn create(admin: &Admin, name: &str, layout: &[&[i32]]) -> anyhow::Result<
     let layout = Layout::Assigned(layout.iter().map(|ids| nodes(ids)).collect());
     let new = NewTopic { layout, ..NewTopic::new(topic(name), 0, 0) };
     let results = admin.create_topics(&[new], false).await?;
-    results[&topic(name)].clone().context("created")
+    results[&topic(name)].clone().context("created")?;
+    // The broker that is asked next hears of it a little later.
+    eventually(&format!("{name} is seen"), async || {
+        let page = admin.describe_topics(&[topic(name)]).await?;
+        let led = page.topics.iter().flat_map(|t| &t.partitions).all(|p| p.leader.is_some());
+        so(led && !page.topics.is_empty(), page)
+    })
+    .await
 }
 
 async fn only_partition(admin: &Admin, name: &str) -> anyhow::Result<Partition> {
@@ -164,7 +171,8 @@ pub(crate) async fn leaders_are_elected(cluster: &Cluster) -> anyhow::Result<()>
     let admin = brokers(cluster);
     create(&admin, "led", &[&[100, 101]]).await?;
     let led = partition("led", 0);
-    let preferred = async || admin.elect_leaders(Election::Preferred, Some(&[led.clone()])).await;
+    let preferred =
+        async || admin.elect_leaders(Election::Preferred, Some(std::slice::from_ref(&led))).await;
     eventually("it is led by its first replica", async || {
         so(only_partition(&admin, "led").await?.leader == Some(node(100)), ())
     })
@@ -186,7 +194,8 @@ pub(crate) async fn leaders_are_elected(cluster: &Cluster) -> anyhow::Result<()>
     .await?;
 
     let missing = partition("missing", 0);
-    let outcome = admin.elect_leaders(Election::Unclean, Some(&[missing.clone()])).await?;
+    let outcome =
+        admin.elect_leaders(Election::Unclean, Some(std::slice::from_ref(&missing))).await?;
     ensure!(matches!(outcome[&missing], ElectionOutcome::Refused(_)), "{outcome:?}");
     let all = admin.elect_leaders(Election::Preferred, None).await?;
     ensure!(all.values().all(|o| !matches!(o, ElectionOutcome::Refused(_))), "{all:?}");
