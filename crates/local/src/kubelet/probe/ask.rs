@@ -1,0 +1,131 @@
+//! Asking: one task for each probe of a container that runs.
+
+use std::ffi::OsString;
+use std::process::Stdio;
+use std::time::Duration;
+
+use tokio::io::AsyncReadExt as _;
+use tokio::net::TcpStream;
+use tokio::process::Command;
+use tokio::time::{sleep, timeout};
+
+use super::{Action, Kind, Machine, Plan};
+use crate::kubelet::shim::AttemptDir;
+
+/// What of a command's output is said in an event, as much as a kubelet says.
+const OUTPUT_BYTES_MAX: u64 = 10 * 1024;
+
+/// How to run a command in a container: the program that enters, and the container's files.
+#[derive(Debug, Clone)]
+pub(crate) struct Entrance {
+    /// The shim's command line, such as `gregor shim`.
+    pub(crate) shim: Vec<OsString>,
+    pub(crate) dir: AttemptDir,
+}
+
+impl Entrance {
+    /// A command that runs `command` in the container. Dropped, it is killed.
+    pub(crate) fn command(&self, command: &[String]) -> Command {
+        let mut words = self.shim.iter();
+        let mut entering = Command::new(words.next().cloned().unwrap_or_default());
+        entering
+            .args(words)
+            .arg("--enter")
+            .arg(self.dir.path())
+            .arg("--")
+            .args(command)
+            .kill_on_drop(true);
+        entering
+    }
+}
+
+/// What happened at a probe.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Report {
+    /// It failed, which need not change anything.
+    Failed(String),
+    /// There is a new verdict.
+    Verdict(bool),
+}
+
+/// Asks until the container has ended, which is when the task is aborted; a startup probe until its
+/// verdict.
+pub(crate) async fn keep_asking<F>(kind: Kind, plan: Plan, entrance: Entrance, report: F)
+where
+    F: AsyncFn(Report),
+{
+    let mut machine = Machine::new(kind, &plan);
+    sleep(plan.initial_delay).await;
+    loop {
+        let answer = ask(&plan.action, plan.timeout, &entrance).await;
+        let verdict = machine.observe(answer.is_ok());
+        if let Err(problem) = answer {
+            report(Report::Failed(problem)).await;
+        }
+        if let Some(verdict) = verdict {
+            report(Report::Verdict(verdict)).await;
+            if kind == Kind::Startup {
+                return;
+            }
+        }
+        sleep(plan.period).await;
+    }
+}
+
+/// Does what a probe or a hook asks for; the error says why it did not succeed.
+pub(crate) async fn ask(
+    action: &Action,
+    limit: Duration,
+    entrance: &Entrance,
+) -> Result<(), String> {
+    let asking = async {
+        match action {
+            Action::Exec(command) => exec(command, entrance).await,
+            Action::Http(get) => get.ask().await,
+            Action::Tcp { host, port } => TcpStream::connect((host.as_str(), *port))
+                .await
+                .map(drop)
+                .map_err(|error| format!("dial tcp {host}:{port}: {error}")),
+            Action::Sleep(time) => {
+                sleep(*time).await;
+                Ok(())
+            }
+            Action::Unsupported(problem) => Err(problem.clone()),
+        }
+    };
+    let late = || match action {
+        Action::Exec(command) => {
+            format!("command timed out: {command:?} timed out after {limit:?}")
+        }
+        Action::Http(get) => format!("Get \"{}\": context deadline exceeded", get.url()),
+        Action::Tcp { host, port } => format!("dial tcp {host}:{port}: i/o timeout"),
+        Action::Sleep(_) | Action::Unsupported(_) => "timed out".to_owned(),
+    };
+    timeout(limit, asking).await.unwrap_or_else(|_| Err(late()))
+}
+
+async fn exec(command: &[String], entrance: &Entrance) -> Result<(), String> {
+    let mut process = entrance.command(command);
+    process.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = process.spawn().map_err(|error| format!("could not start: {error}"))?;
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let read_out = async {
+        if let Some(stdout) = stdout {
+            let _ = stdout.take(OUTPUT_BYTES_MAX).read_to_end(&mut out).await;
+        }
+    };
+    let read_err = async {
+        if let Some(stderr) = stderr {
+            let _ = stderr.take(OUTPUT_BYTES_MAX).read_to_end(&mut err).await;
+        }
+    };
+    let ((), (), status) = tokio::join!(read_out, read_err, child.wait());
+    let status = status.map_err(|error| format!("could not wait: {error}"))?;
+    if status.success() {
+        return Ok(());
+    }
+    out.append(&mut err);
+    let text = String::from_utf8_lossy(&out).trim().to_owned();
+    Err(if text.is_empty() { format!("command failed: {status}") } else { text })
+}
