@@ -4,6 +4,7 @@
 //!   with a PKI of their own.
 //! - [`kubelet`]: a node agent that runs pods as processes. It talks to the API server only, so it joins
 //!   any control plane that it is given a kubeconfig for.
+//! - [`manifests`]: objects from files, applied to a cluster.
 //! - [`services`]: a proxy for services, and the names of services and pods.
 //! - [`storage`]: volumes that are directories on the nodes of this process.
 //!
@@ -11,6 +12,7 @@
 
 pub mod control_plane;
 pub mod kubelet;
+pub mod manifests;
 pub mod services;
 pub mod storage;
 mod watch;

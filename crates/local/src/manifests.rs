@@ -1,0 +1,397 @@
+//! Objects from files, applied to a cluster as `kubectl apply --server-side` does it.
+//!
+//! All files are read before anything is applied, so that a mistake in one changes nothing. What
+//! defines kinds and places (CustomResourceDefinition, Namespace) goes first, and an object of a kind
+//! that one of them defines waits until the API serves it. What it must not do: delete anything.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use kube::api::{Api, DynamicObject, Patch, PatchParams};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::discovery::{ApiCapabilities, Scope};
+use serde_json::Value;
+
+/// Who owns the fields that are applied.
+const FIELD_MANAGER: &str = "gregor";
+
+/// For a kind whose definition is among what is applied: the API server takes a second or two.
+const NEW_KIND_PATIENCE: Duration = Duration::from_secs(30);
+
+/// For anything else that may be a matter of moments: an API server that is being restarted, a
+/// definition that was applied by somebody else just now.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Why files were not applied.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file or directory could not be read.
+    #[error("could not read {path:?}")]
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A directory without a file of ours.
+    #[error("there is no .yaml, .yml or .json file in {0:?}")]
+    Empty(PathBuf),
+    /// Not YAML.
+    #[error("{path:?}, document {document}, is not YAML")]
+    Parse {
+        /// The file.
+        path: PathBuf,
+        /// Which of its documents, from 1.
+        document: usize,
+        /// What is wrong with it, and where.
+        #[source]
+        source: Box<serde_saphyr::Error>,
+    },
+    /// YAML, but not an object of Kubernetes.
+    #[error("{place} is no object of Kubernetes: {reason}")]
+    NotAnObject {
+        /// File and document.
+        place: Place,
+        /// What is missing.
+        reason: &'static str,
+    },
+    /// The API has no such kind.
+    #[error(
+        "{place}: the cluster has no kind {kind} in {api_version}; apply its definition first, or \
+         correct the name"
+    )]
+    UnknownKind {
+        /// File and document.
+        place: Place,
+        /// The kind.
+        kind: String,
+        /// Its group and version.
+        api_version: String,
+    },
+    /// The API server refused it, or could not be asked.
+    #[error("{place}: {what} could not be applied")]
+    Refused {
+        /// File and document.
+        place: Place,
+        /// Kind and name.
+        what: String,
+        /// What the API server said.
+        #[source]
+        source: Box<kube::Error>,
+    },
+}
+
+/// Where an object was written down.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// The file.
+    pub path: PathBuf,
+    /// Which of its documents, from 1.
+    pub document: usize,
+}
+
+impl std::fmt::Display for Place {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:?}, document {}", self.path, self.document)
+    }
+}
+
+/// One object, as it was written.
+#[derive(Debug, Clone)]
+pub struct Manifest {
+    /// Where.
+    pub place: Place,
+    kind: GroupVersionKind,
+    api_version: String,
+    name: String,
+    namespace: Option<String>,
+    object: Value,
+}
+
+impl Manifest {
+    /// Kind and name, for people.
+    #[must_use]
+    pub fn what(&self) -> String {
+        match &self.namespace {
+            Some(namespace) => format!("{} {namespace}/{}", self.kind.kind, self.name),
+            None => format!("{} {}", self.kind.kind, self.name),
+        }
+    }
+
+    fn new(place: Place, object: Value) -> Result<Self, Error> {
+        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
+        let need = |pointer: &str, reason| match text(pointer).filter(|text| !text.is_empty()) {
+            Some(text) => Ok(text.to_owned()),
+            None => Err(Error::NotAnObject { place: place.clone(), reason }),
+        };
+        let api_version = need("/apiVersion", "it has no apiVersion")?;
+        let kind = need("/kind", "it has no kind")?;
+        let name = need("/metadata/name", "it has no metadata.name")?;
+        let (group, version) = match api_version.split_once('/') {
+            Some((group, version)) => (group, version),
+            None => ("", api_version.as_str()),
+        };
+        let kind = GroupVersionKind::gvk(group, version, &kind);
+        let namespace = text("/metadata/namespace").map(str::to_owned);
+        Ok(Self { place, kind, api_version, name, namespace, object })
+    }
+
+    /// What others may need goes first.
+    fn rank(&self) -> u8 {
+        match (self.kind.group.as_str(), self.kind.kind.as_str()) {
+            ("", "Namespace") => 0,
+            ("apiextensions.k8s.io", "CustomResourceDefinition") => 1,
+            _ => 2,
+        }
+    }
+
+    /// The group and kind that it defines, if it is a definition.
+    fn defines(&self) -> Option<(String, String)> {
+        let text = |pointer: &str| self.object.pointer(pointer).and_then(Value::as_str);
+        (self.rank() == 1)
+            .then(|| Some((text("/spec/group")?.to_owned(), text("/spec/names/kind")?.to_owned())))
+            .flatten()
+    }
+}
+
+/// Reads files, and of directories the files `*.yaml`, `*.yml` and `*.json`, in the order of their
+/// names; directories below are left alone, as kubectl does.
+pub fn read(paths: &[PathBuf]) -> Result<Vec<Manifest>, Error> {
+    let mut manifests = Vec::new();
+    for path in paths {
+        for file in files(path)? {
+            let text = std::fs::read_to_string(&file)
+                .map_err(|source| Error::Read { path: file.clone(), source })?;
+            parse(&file, &text, &mut manifests)?;
+        }
+    }
+    // Stable: apart from that the order is the user's.
+    manifests.sort_by_key(Manifest::rank);
+    Ok(manifests)
+}
+
+/// Applies the objects in order and tells of each that is done.
+pub async fn apply(
+    client: &kube::Client,
+    manifests: &[Manifest],
+    mut done: impl FnMut(&Manifest),
+) -> Result<(), Error> {
+    let new_kinds: BTreeSet<_> = manifests.iter().filter_map(Manifest::defines).collect();
+    for manifest in manifests {
+        let kind = (manifest.kind.group.clone(), manifest.kind.kind.clone());
+        let patience = if new_kinds.contains(&kind) { NEW_KIND_PATIENCE } else { PATIENCE };
+        apply_one(client, manifest, patience).await?;
+        done(manifest);
+    }
+    Ok(())
+}
+
+async fn apply_one(
+    client: &kube::Client,
+    manifest: &Manifest,
+    patience: Duration,
+) -> Result<(), Error> {
+    let begun = Instant::now();
+    let is_late = || begun.elapsed() > patience;
+    loop {
+        match kube::discovery::pinned_kind(client, &manifest.kind).await {
+            Ok((resource, capabilities)) => {
+                match patch(client, manifest, &resource, &capabilities).await {
+                    Ok(()) => return Ok(()),
+                    // A kind that was just defined is listed a moment before it is served.
+                    Err(error) if is_late() || !may_pass(&error, patience) => {
+                        let (place, what) = (manifest.place.clone(), manifest.what());
+                        return Err(Error::Refused { place, what, source: Box::new(error) });
+                    }
+                    Err(_) => {}
+                }
+            }
+            Err(error) if is_late() => return Err(unknown_kind(manifest, error)),
+            Err(_) => {}
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+async fn patch(
+    client: &kube::Client,
+    manifest: &Manifest,
+    resource: &ApiResource,
+    capabilities: &ApiCapabilities,
+) -> Result<(), kube::Error> {
+    let api: Api<DynamicObject> = match (&capabilities.scope, &manifest.namespace) {
+        (Scope::Cluster, _) => Api::all_with(client.clone(), resource),
+        (Scope::Namespaced, Some(namespace)) => {
+            Api::namespaced_with(client.clone(), namespace, resource)
+        }
+        (Scope::Namespaced, None) => Api::default_namespaced_with(client.clone(), resource),
+    };
+    let params = PatchParams::apply(FIELD_MANAGER).force();
+    api.patch(&manifest.name, &params, &Patch::Apply(&manifest.object)).await.map(|_| ())
+}
+
+/// Whether it is worth trying again.
+fn may_pass(error: &kube::Error, patience: Duration) -> bool {
+    match error {
+        kube::Error::Api(status) => match status.code {
+            429 | 500 | 502 | 503 | 504 => true,
+            404 => patience == NEW_KIND_PATIENCE,
+            _ => false,
+        },
+        // No answer at all; applying again does no harm.
+        _ => true,
+    }
+}
+
+fn unknown_kind(manifest: &Manifest, error: kube::Error) -> Error {
+    let place = manifest.place.clone();
+    match error {
+        kube::Error::Api(_) | kube::Error::Discovery(_) => Error::UnknownKind {
+            place,
+            kind: manifest.kind.kind.clone(),
+            api_version: manifest.api_version.clone(),
+        },
+        source => Error::Refused { place, what: manifest.what(), source: Box::new(source) },
+    }
+}
+
+fn files(path: &Path) -> Result<Vec<PathBuf>, Error> {
+    let refuse = |source| Error::Read { path: path.to_owned(), source };
+    if !path.metadata().map_err(refuse)?.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let refuse = |source| Error::Read { path: path.to_owned(), source };
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(path).map_err(refuse)? {
+        let file = entry.map_err(|source| Error::Read { path: path.to_owned(), source })?.path();
+        let ending = file.extension().and_then(|ending| ending.to_str());
+        if matches!(ending, Some("yaml" | "yml" | "json")) && !file.is_dir() {
+            files.push(file);
+        }
+    }
+    files.sort();
+    if files.is_empty() { Err(Error::Empty(path.to_owned())) } else { Ok(files) }
+}
+
+fn parse(path: &Path, text: &str, manifests: &mut Vec<Manifest>) -> Result<(), Error> {
+    let mut options = serde_saphyr::Options::default();
+    // `defaultMode: 0644` means what it does for kubectl.
+    options.legacy_octal_numbers = true;
+    // A name may be `n`, which older YAML takes for false.
+    options.strict_booleans = true;
+    // The error is a sentence in a line.
+    options.with_snippet = false;
+    // The file is the user's own, and a definition can be long.
+    options.budget = None;
+    let documents: Vec<Value> =
+        serde_saphyr::from_multiple_with_options(text, options).map_err(|source| {
+            let line = source.location().map_or(1, |location| location.line());
+            let document = document_of_line(text, line);
+            Error::Parse { path: path.to_owned(), document, source: Box::new(source) }
+        })?;
+    for (index, document) in documents.into_iter().enumerate() {
+        let place = Place { path: path.to_owned(), document: index + 1 };
+        match document {
+            // A document of comments only.
+            Value::Null => {}
+            Value::Object(mut object) if is_list(&object) => {
+                let items = object.remove("items").and_then(|items| match items {
+                    Value::Array(items) => Some(items),
+                    _ => None,
+                });
+                for item in items.unwrap_or_default() {
+                    manifests.push(Manifest::new(place.clone(), item)?);
+                }
+            }
+            Value::Object(object) => manifests.push(Manifest::new(place, object.into())?),
+            _ => return Err(Error::NotAnObject { place, reason: "it has no fields" }),
+        }
+    }
+    Ok(())
+}
+
+fn is_list(object: &serde_json::Map<String, Value>) -> bool {
+    object.get("kind").and_then(Value::as_str).is_some_and(|kind| kind == "List")
+        && object.contains_key("items")
+}
+
+/// Which document a line belongs to, both counted from 1. A separator before the first one opens it.
+fn document_of_line(text: &str, line: u64) -> usize {
+    let before = text.lines().take(usize::try_from(line).unwrap_or(usize::MAX));
+    let mut documents = 1;
+    let mut content = false;
+    for line in before {
+        if line == "---" || line.starts_with("--- ") {
+            documents += usize::from(content);
+            content = true;
+        } else if !line.trim().is_empty() && !line.starts_with('#') {
+            content = true;
+        }
+    }
+    documents
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> Result<Vec<Manifest>, Error> {
+        let mut manifests = Vec::new();
+        parse(Path::new("a.yaml"), text, &mut manifests).map(|()| manifests)
+    }
+
+    #[test]
+    fn documents_lists_and_comments() {
+        let text = "# first\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n\
+                    data: {mode: 0644}\n---\n# nothing\n---\napiVersion: v1\nkind: List\nitems:\n\
+                    - {apiVersion: apps/v1, kind: Deployment, metadata: {name: b, namespace: c}}\n";
+        let manifests = parsed(text).unwrap();
+        let what: Vec<_> = manifests.iter().map(Manifest::what).collect();
+        assert_eq!(what, ["ConfigMap a", "Deployment c/b"]);
+        assert_eq!(manifests[0].object["data"]["mode"], 0o644);
+        assert_eq!(manifests[1].kind.group, "apps");
+    }
+
+    #[test]
+    fn mistakes_are_named_with_file_and_document() {
+        let check = |text: &str, expected: &str| {
+            let error = parsed(text).unwrap_err();
+            assert!(error.to_string().starts_with(expected), "{error}");
+        };
+        let whole = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n---\n";
+        check("a: [", "\"a.yaml\", document 1, is not YAML");
+        check(&format!("{whole}a: b: c\n"), "\"a.yaml\", document 2, is not YAML");
+        check(&format!("---\n{whole}a: b: c\n"), "\"a.yaml\", document 2, is not YAML");
+        check("kind: A", "\"a.yaml\", document 1 is no object of Kubernetes: it has no apiVersion");
+        check(&format!("{whole}- a\n"), "\"a.yaml\", document 2 is no object of Kubernetes");
+        check(
+            "apiVersion: v1\nkind: Pod\n",
+            "\"a.yaml\", document 1 is no object of Kubernetes: it",
+        );
+    }
+
+    #[test]
+    fn definitions_and_namespaces_go_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let object = |api: &str, kind: &str, name: &str| {
+            format!("apiVersion: {api}\nkind: {kind}\nmetadata: {{name: {name}}}\n")
+        };
+        std::fs::write(dir.path().join("a.yaml"), object("x.io/v1", "X", "x")).unwrap();
+        let crd = object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "xs.x.io");
+        let crd = format!("{crd}spec: {{group: x.io, names: {{kind: X}}}}\n");
+        std::fs::write(dir.path().join("b.yml"), crd).unwrap();
+        std::fs::write(dir.path().join("c.json"), object("v1", "Namespace", "n")).unwrap();
+        std::fs::write(dir.path().join("README.md"), "no").unwrap();
+        let manifests = read(&[dir.path().to_owned()]).unwrap();
+        let kinds: Vec<_> = manifests.iter().map(|one| one.kind.kind.as_str()).collect();
+        assert_eq!(kinds, ["Namespace", "CustomResourceDefinition", "X"]);
+        assert_eq!(manifests[1].defines(), Some(("x.io".to_owned(), "X".to_owned())));
+        let empty = tempfile::tempdir().unwrap();
+        assert!(matches!(read(&[empty.path().to_owned()]), Err(Error::Empty(_))));
+        assert!(matches!(read(&[empty.path().join("a")]), Err(Error::Read { .. })));
+    }
+}
