@@ -7,4 +7,5 @@ mod pod;
 mod probe;
 mod process;
 mod quantity;
+pub mod server;
 pub mod shim;
