@@ -1,0 +1,9 @@
+//! Every decision: facts go in, a value comes out that says what to do next, or why not.
+//!
+//! Nothing here does I/O, reads a clock or fails because the world is odd. A fact that could not be
+//! read is an [`Option`] that is `None`, and no rule takes it for "no".
+
+#![warn(clippy::wildcard_enum_match_arm)]
+
+pub mod node;
+pub mod quorum;
