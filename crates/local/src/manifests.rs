@@ -240,6 +240,8 @@ fn may_pass(error: &kube::Error, patience: Duration) -> bool {
         kube::Error::Api(status) => match status.code {
             429 | 500 | 502 | 503 | 504 => true,
             404 => patience == NEW_KIND_PATIENCE,
+            // A pod in a namespace that is a moment old.
+            403 => status.message.contains("error looking up service account"),
             _ => false,
         },
         // No answer at all; applying again does no harm.

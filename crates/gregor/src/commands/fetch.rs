@@ -1,7 +1,7 @@
 //! `gregor fetch`: gets what Gregor runs but does not contain.
 
 use artifacts::kafka::{self, KafkaHome, Source};
-use artifacts::{Environment, KafkaVersion};
+use artifacts::{Environment, KafkaVersion, kubernetes};
 use clap::{Args, Subcommand};
 use serde::Serialize;
 
@@ -27,6 +27,43 @@ enum What {
     /// Where an installed Kafka is to be used instead, set GREGOR_KAFKA_HOME to its directory.
     #[command(after_long_help = AFTER_HELP)]
     Kafka(FetchKafka),
+    /// Get the programs of a Kubernetes control plane, and print where they are
+    ///
+    /// etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kubectl are built with Go from
+    /// sources whose hashes are part of this program (Go obeys GOPROXY) and kept in the cache. That
+    /// takes some minutes, once. What an interrupted run has built is kept. Several `gregor` may do
+    /// this at once: one builds and the others wait for it.
+    ///
+    /// Where programs that are there already are to be used, set KUBEBUILDER_ASSETS to their directory.
+    #[command(after_long_help = AFTER_HELP_KUBERNETES)]
+    Kubernetes(FetchKubernetes),
+}
+
+const AFTER_HELP_KUBERNETES: &str = "\
+Environment:
+  KUBEBUILDER_ASSETS  a directory with all five programs, instead of building them
+  GREGOR_CACHE_DIR    where to keep what is built [default: gregor in the user's cache directory]
+  GREGOR_GO           the Go to use [default: the first go in PATH]
+
+Examples:
+  gregor fetch kubernetes           build them if they are not there
+  gregor fetch kubernetes --verify  also check that no file has changed since it was built";
+
+#[derive(Debug, Args)]
+struct FetchKubernetes {
+    #[arg(long, value_name = "VERSION", help = kubernetes_version_help())]
+    version: Option<String>,
+    /// Read every file again and compare it with its SHA-256 from when it was built
+    #[arg(long)]
+    verify: bool,
+    /// How to print the result
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    output: Format,
+}
+
+fn kubernetes_version_help() -> String {
+    let pinned = kubernetes::VERSION;
+    format!("The version of Kubernetes; only {pinned} can be built [default: {pinned}]")
 }
 
 const AFTER_HELP: &str = "\
@@ -63,7 +100,7 @@ fn version_help() -> String {
 struct Report {
     version: String,
     path: String,
-    /// `cache` or `GREGOR_KAFKA_HOME`.
+    /// `cache`, or the variable that named the directory.
     source: &'static str,
     /// Whether the files were compared with their hashes in this run.
     verified: bool,
@@ -73,6 +110,7 @@ impl Fetch {
     pub(crate) fn run(self) -> anyhow::Result<()> {
         match self.what {
             What::Kafka(fetch) => fetch.run(),
+            What::Kubernetes(fetch) => fetch.run(),
         }
     }
 }
@@ -86,6 +124,28 @@ impl FetchKafka {
         }
         progress.finish();
         Out::new(self.output).view(&Report::new(&home, self.verify))
+    }
+}
+
+impl FetchKubernetes {
+    fn run(self) -> anyhow::Result<()> {
+        let progress = progress::for_stderr();
+        let environment = Environment::from_process();
+        let binaries = kubernetes::ensure(&environment, self.version.as_deref(), &*progress)?;
+        if self.verify {
+            binaries.verify(&*progress)?;
+        }
+        progress.finish();
+        let report = Report {
+            version: binaries.version,
+            path: binaries.dir.display().to_string(),
+            source: match binaries.source {
+                Source::Cache => "cache",
+                Source::Given => "KUBEBUILDER_ASSETS",
+            },
+            verified: self.verify,
+        };
+        Out::new(self.output).view(&report)
     }
 }
 

@@ -1,15 +1,26 @@
 //! One module per command.
 
+mod down;
 mod fetch;
 mod kafka;
+mod kubeconfig;
 mod shim;
+mod state;
+mod up;
 
 use clap::Subcommand;
 
 /// What `gregor` can be asked to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Get the programs that Gregor runs (Apache Kafka), into the cache
+    /// Start a Kubernetes on this machine, without containers, and look after it
+    #[command(after_help = up::EXAMPLES)]
+    Up(up::Up),
+    /// End what `gregor up` has started, in order
+    Down(down::Down),
+    /// Print the path of the kubeconfig of what `gregor up` has started
+    Kubeconfig(kubeconfig::Kubeconfig),
+    /// Get the programs that Gregor runs (Apache Kafka, Kubernetes), into the cache
     Fetch(fetch::Fetch),
     /// Look at a Kafka cluster and change what can be changed by hand
     Kafka(Box<kafka::Kafka>),
@@ -22,6 +33,9 @@ impl Command {
     /// Runs the command to its end.
     pub(crate) fn run(self) -> anyhow::Result<()> {
         match self {
+            Command::Up(up) => up.run(),
+            Command::Down(down) => down.run(),
+            Command::Kubeconfig(kubeconfig) => kubeconfig.run(),
             Command::Fetch(fetch) => fetch.run(),
             Command::Kafka(kafka) => kafka.run(),
             Command::Shim(shim) => shim.run(),

@@ -2,6 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::Api;
+
 use super::components::Component;
 use super::error::Error;
 use super::pki::Authority;
@@ -60,23 +63,43 @@ impl Probe {
     }
 }
 
+/// Waits for what the controllers make first and pods cannot do without: in its absence the API server
+/// refuses a pod. It is also the sign that they do their work.
+pub(super) async fn wait_for_service_account(
+    client: &kube::Client,
+    seat: &Seat,
+) -> Result<(), Error> {
+    let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), "default");
+    let begun = Instant::now();
+    // An API server that is being restarted right now is not the end.
+    while !matches!(accounts.get_opt("default").await, Ok(Some(_))) {
+        check_patience(seat, begun)?;
+        tokio::time::sleep(PAUSE).await;
+    }
+    Ok(())
+}
+
 /// Asks again and again.
 pub(super) async fn wait(probe: &Probe, seat: &Seat) -> Result<(), Error> {
     let begun = Instant::now();
-    let component = probe.component;
-    let log = seat.state.log(component);
-    loop {
-        if probe.ask().await {
-            return Ok(());
-        }
-        if seat.deaths() >= DEATHS_MAX {
-            let last = last_words(&log);
-            return Err(Error::Dies { component, log, last });
-        }
-        if begun.elapsed() > PATIENCE {
-            let (seconds, last) = (PATIENCE.as_secs(), last_words(&log));
-            return Err(Error::NotReady { component, seconds, log, last });
-        }
+    while !probe.ask().await {
+        check_patience(seat, begun)?;
         tokio::time::sleep(PAUSE).await;
     }
+    Ok(())
+}
+
+/// An error if there is no hope.
+fn check_patience(seat: &Seat, begun: Instant) -> Result<(), Error> {
+    let component = seat.component;
+    let log = seat.state.log(component);
+    if seat.deaths() >= DEATHS_MAX {
+        let last = last_words(&log);
+        return Err(Error::Dies { component, log, last });
+    }
+    if begun.elapsed() > PATIENCE {
+        let (seconds, last) = (PATIENCE.as_secs(), last_words(&log));
+        return Err(Error::NotReady { component, seconds, log, last });
+    }
+    Ok(())
 }

@@ -410,6 +410,9 @@ impl Begin<'_> {
         let seat = plane.watched.iter().map(|watched| &watched.seat);
         for seat in seat.filter(|seat| seat.component == component) {
             health::wait(&probe, seat).await?;
+            if component == Component::ControllerManager {
+                health::wait_for_service_account(&plane.client, seat).await?;
+            }
         }
         (self.report)(Event::Ready { component, after: self.begun.elapsed() });
         Ok(())

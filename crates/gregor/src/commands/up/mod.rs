@@ -1,0 +1,79 @@
+//! `gregor up`: a Kubernetes on this machine.
+//!
+//! All that can be found wrong before anything is started is: files that do not parse, programs that
+//! are missing, a state directory that is in use.
+
+mod detach;
+mod nodes;
+mod session;
+pub(crate) mod words;
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use artifacts::Environment;
+use artifacts::kubernetes::{self, Binaries};
+use clap::Args;
+use local::manifests::{self, Manifest};
+
+use super::state::StateArgs;
+use crate::progress;
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  gregor up                        start, and stop with Ctrl-C
+  gregor up -f manifests/          start, and apply what is in the files
+  gregor up --detach               start, and return when it is ready; gregor down stops it
+  gregor up --state /tmp/second    another one, beside the first";
+
+/// What to start.
+#[derive(Debug, Args)]
+pub(crate) struct Up {
+    /// Apply the objects in this file, or in the YAML and JSON files of this directory; may be repeated
+    #[arg(short, long = "file", value_name = "FILE|DIR")]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    state: StateArgs,
+    /// How many nodes to run pods on
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    nodes: u32,
+    /// Return when all is ready, and leave a process in the background that looks after it
+    #[arg(long)]
+    detach: bool,
+    /// Be that process
+    #[arg(long, hide = true, conflicts_with_all = ["detach", "files"])]
+    supervise: bool,
+}
+
+/// What was asked for, after all of it was checked.
+struct Plan {
+    state_dir: PathBuf,
+    binaries: Binaries,
+    nodes: u32,
+    manifests: Vec<Manifest>,
+}
+
+impl Up {
+    pub(crate) fn run(self) -> anyhow::Result<()> {
+        nodes::check(self.nodes)?;
+        let manifests = manifests::read(&self.files)?;
+        let state_dir = self.state.path()?;
+        let progress = progress::for_stderr();
+        let binaries = kubernetes::ensure(&Environment::from_process(), None, &*progress)?;
+        progress.finish();
+        let plan = Plan { state_dir, binaries, nodes: self.nodes, manifests };
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            // The components do the work; this only waits for them.
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .context("cannot start the runtime")?;
+        runtime.block_on(async {
+            match (self.detach, self.supervise) {
+                (true, _) => detach::run(plan).await,
+                (false, true) => session::supervise(plan).await,
+                (false, false) => session::foreground(plan).await,
+            }
+        })
+    }
+}
