@@ -1,0 +1,1 @@
+//! What is honoured of each field of Strimzi 1.2.0.
