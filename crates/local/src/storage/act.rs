@@ -58,7 +58,7 @@ impl Actor {
             }
             Task::Claim(claim, ClaimStep::Grow(growth)) => self.grow(claim, growth).await,
             Task::Volume(volume, VolumeStep::Remove(doomed)) => self.remove(volume, doomed).await,
-            Task::Volume(volume, VolumeStep::LetGo) => self.let_go(volume).await,
+            Task::Volume(volume, VolumeStep::LetGo) => self.let_go(volume).await.map(|_| ()),
         };
         if let Err(error) = &result
             && !matches!(error, StorageError::Stopped(_))
@@ -179,27 +179,37 @@ impl Actor {
                 return Err(StorageError::DeleteVolume { name, source: Box::new(source) });
             }
         }
-        self.let_go(volume).await?;
-        tracing::info!(volume = name, "a volume was removed with its data");
+        if self.let_go(volume).await? {
+            tracing::info!(volume = name, "a volume was removed with its data");
+        }
         Ok(())
     }
 
-    /// Takes our finalizer off, so that the API server can drop the object.
-    async fn let_go(&self, volume: &PersistentVolume) -> Result<(), StorageError> {
+    /// Takes our finalizer off, so that the API server can drop the object. Returns whether it was on.
+    async fn let_go(&self, volume: &PersistentVolume) -> Result<bool, StorageError> {
         let name = volume.name_any();
         let failed =
             |source| StorageError::DeleteVolume { name: name.clone(), source: Box::new(source) };
-        let Some(current) = self.volumes.get_opt(&name).await.map_err(failed)? else {
-            return Ok(());
-        };
-        let rest: Vec<_> = current.finalizers().iter().filter(|one| *one != FINALIZER).collect();
-        let patch = Patch::Merge(json!({"metadata": {
-            "finalizers": rest,
-            "resourceVersion": current.resource_version(),
-        }}));
-        match self.volumes.patch(&name, &PatchParams::default(), &patch).await {
-            Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
-            other => other.map(|_| ()).map_err(failed),
+        loop {
+            let found = self.volumes.get_opt(&name).await.map_err(failed)?;
+            let Some(current) = found.filter(|found| found.uid() == volume.uid()) else {
+                return Ok(false);
+            };
+            let (ours, rest): (Vec<_>, Vec<_>) =
+                current.finalizers().iter().partition(|one| *one == FINALIZER);
+            if ours.is_empty() {
+                return Ok(false);
+            }
+            let patch = Patch::Merge(json!({"metadata": {
+                "finalizers": rest,
+                "resourceVersion": current.resource_version(),
+            }}));
+            match self.volumes.patch(&name, &PatchParams::default(), &patch).await {
+                Ok(_) => return Ok(true),
+                // Others take their finalizers off at the same moment. There are few of them.
+                Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
+                Err(source) => return Err(failed(source)),
+            }
         }
     }
 
