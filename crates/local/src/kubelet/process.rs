@@ -35,6 +35,11 @@ impl Identity {
         Some(Self { pid, start_ticks: start_ticks(&stat)?, boot: boot() })
     }
 
+    /// No process at all.
+    pub(crate) fn nobody() -> Self {
+        Self { pid: 0, start_ticks: 0, boot: String::new() }
+    }
+
     /// Whether this process is there. One that has ended and was not collected is not.
     #[must_use]
     pub fn is_alive(&self) -> bool {

@@ -1,0 +1,172 @@
+//! One run of a container, as the kubelet sees it: by the files that the shim keeps.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::process::Stdio;
+use std::time::Duration;
+
+use k8s_openapi::jiff::Timestamp;
+use rustix::process::Signal;
+use tokio::io::AsyncReadExt as _;
+use tokio::io::unix::AsyncFd;
+use tokio::process::Command;
+
+use super::decide::Run;
+use crate::kubelet::files;
+use crate::kubelet::process::end_marked;
+use crate::kubelet::shim::{self, AttemptDir, Exit, ExitKind, Spec, State};
+
+/// The exit code of what was killed or lost, as a shell has it for KILL.
+const LOST_CODE: i32 = 137;
+
+/// A shim that cannot be watched is looked at this often instead.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// One run of a container.
+#[derive(Debug, Clone)]
+pub(crate) struct Attempt {
+    pub(crate) dir: AttemptDir,
+    number: u32,
+    id: String,
+    streak: u32,
+    state: Option<State>,
+    paused: bool,
+}
+
+impl Attempt {
+    /// Writes down a run that is to be started.
+    pub(crate) fn record(dir: AttemptDir, number: u32, spec: &Spec) -> io::Result<Self> {
+        fs::create_dir_all(dir.root())?;
+        File::create(dir.message())?;
+        if let Some(parent) = spec.log.path.parent() {
+            fs::create_dir_all(parent)?;
+        }
+        files::write_json(&dir.spec(), spec)?;
+        let (id, streak) = (spec.id.clone(), spec.streak);
+        Ok(Self { dir, number, id, streak, state: None, paused: false })
+    }
+
+    /// A run that was written down before; `None` if not even that is complete.
+    pub(crate) fn load(dir: AttemptDir, number: u32) -> Option<Self> {
+        let spec: Spec = files::read_json(&dir.spec()).ok().flatten()?;
+        let paused = dir.paused().exists();
+        let (id, streak) = (spec.id, spec.streak);
+        let mut attempt = Self { dir, number, id, streak, state: None, paused };
+        attempt.refresh();
+        Some(attempt)
+    }
+
+    /// Starts the shim and waits until it has written what came of it.
+    pub(crate) async fn start(&mut self, shim: &[OsString]) -> io::Result<()> {
+        let mut words = shim.iter();
+        let errors = File::create(self.dir.path().join("shim.log"))?;
+        let mut child = Command::new(words.next().cloned().unwrap_or_default())
+            .args(words)
+            .arg(self.dir.spec())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(errors)
+            .spawn()?;
+        if let Some(mut stdout) = child.stdout.take() {
+            let mut nothing = Vec::new();
+            let _ = stdout.read_to_end(&mut nothing).await;
+        }
+        // It outlives us if we end; as long as we live it must be collected.
+        tokio::spawn(async move { child.wait().await });
+        self.refresh();
+        Ok(())
+    }
+
+    /// Reads what has become of it.
+    pub(crate) fn refresh(&mut self) {
+        if self.exit().is_some() {
+            return;
+        }
+        // In this order: a shim writes its last word and then lets go of the lock.
+        let held = shim::is_held(&self.dir);
+        self.state = files::read_json(&self.dir.state()).ok().flatten().or(self.state.take());
+        if !held && self.exit().is_none() {
+            self.declare_lost();
+        }
+    }
+
+    /// The shim is gone without a last word: ends what it may have left, and writes that word.
+    fn declare_lost(&mut self) {
+        if !matches!(shim::give_up(&self.dir), Ok(true)) {
+            return;
+        }
+        end_marked(&self.id);
+        let began = self.state.as_ref().is_some_and(|state| state.process.is_some());
+        let (kind, message) = if began {
+            (ExitKind::Lost, "the process that watched over the container was killed")
+        } else {
+            (ExitKind::NotStarted, "the container was given up before it was started")
+        };
+        let words = fs::read_to_string(self.dir.path().join("shim.log")).unwrap_or_default();
+        let message = format!("{message}\n{words}").trim().to_owned();
+        let exit = Exit { code: LOST_CODE, kind, message: Some(message), at: Timestamp::now() };
+        let mut state = self.state.take().unwrap_or_else(|| State {
+            shim: crate::kubelet::process::Identity::nobody(),
+            process: None,
+            started_at: None,
+            exit: None,
+        });
+        state.exit = Some(exit);
+        if let Err(error) = files::write_json(&self.dir.state(), &state) {
+            tracing::warn!(%error, id = self.id, "the end of a container could not be written");
+        }
+        self.state = Some(state);
+    }
+
+    /// Marks that it is ended only because the node stops.
+    pub(crate) fn pause(&mut self) {
+        if fs::write(self.dir.paused(), "").is_ok() {
+            self.paused = true;
+        }
+    }
+
+    /// Sends a signal to the shim, which knows what to do.
+    pub(crate) fn signal(&self, signal: Signal) {
+        if let Some(state) = &self.state {
+            state.shim.signal(signal);
+        }
+    }
+
+    /// Waits until the shim is gone.
+    pub(crate) async fn ended(self) {
+        let handle = self.state.as_ref().and_then(|state| state.shim.open());
+        if let Some(handle) = handle.and_then(watchable) {
+            let _ = handle.readable().await;
+        }
+        while shim::is_held(&self.dir) {
+            tokio::time::sleep(LOOK_EVERY).await;
+        }
+    }
+
+    pub(crate) fn exit(&self) -> Option<&Exit> {
+        self.state.as_ref()?.exit.as_ref()
+    }
+
+    pub(crate) fn runs(&self) -> bool {
+        self.exit().is_none()
+    }
+
+    pub(crate) fn run(&self) -> Run {
+        Run {
+            number: self.number,
+            id: self.id.clone(),
+            started_at: self.state.as_ref().and_then(|state| state.started_at),
+            exit: self.exit().cloned(),
+            streak: self.streak,
+            paused: self.paused,
+        }
+    }
+}
+
+/// The handle of a process can be read from when the process has ended.
+#[expect(deprecated, reason = "the new constructor is unsafe; what we own stays open as it asks")]
+fn watchable(handle: OwnedFd) -> Option<AsyncFd<OwnedFd>> {
+    AsyncFd::new(handle).ok()
+}

@@ -1,0 +1,46 @@
+//! Ends what is left of a pod that is not there any more.
+
+use std::fs;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use super::attempt::Attempt;
+use crate::kubelet::layout::PodRecord;
+use crate::kubelet::shared::Shared;
+use crate::kubelet::shim;
+
+/// Ends all containers of a pod that nobody wants any more, and removes its files.
+pub(crate) async fn end_orphan(shared: Arc<Shared>, record: PodRecord) {
+    let dir = shared.layout.pod(&record.uid);
+    let containers = dir.containers();
+    let numbers = containers
+        .iter()
+        .flat_map(|name| dir.attempts(name).into_iter().map(move |number| (name.clone(), number)));
+    let attempts = numbers.filter_map(|(name, number)| {
+        Attempt::load(dir.attempt(&name, number), number).filter(Attempt::runs)
+    });
+    let attempts: Vec<Attempt> = attempts.collect();
+    attempts.iter().for_each(|attempt| attempt.signal(shim::ASK));
+    let all = || futures::future::join_all(attempts.iter().cloned().map(Attempt::ended));
+    if timeout(Duration::from_secs(record.grace_seconds), all()).await.is_err() {
+        attempts.iter().for_each(|attempt| attempt.signal(shim::KILL));
+        all().await;
+    }
+    remove(&shared, &record);
+}
+
+/// Removes all files of a pod and gives its address back.
+pub(super) fn remove(shared: &Shared, record: &PodRecord) {
+    for path in [shared.layout.logs(record), shared.layout.pod(&record.uid).path().to_owned()] {
+        if let Err(error) = fs::remove_dir_all(&path) {
+            if error.kind() != std::io::ErrorKind::NotFound {
+                tracing::warn!(path = %path.display(), %error, "a pod's files cannot be removed");
+            }
+        }
+    }
+    if record.ip != shared.options.node_ip {
+        shared.give_back(record.ip);
+    }
+}

@@ -1,0 +1,105 @@
+//! Writes a pod's status, when it has changed.
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams, Preconditions};
+use serde_json::{Value, json};
+
+use crate::kubelet::shared::Shared;
+
+/// What came of an attempt to write.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Written {
+    /// It is there.
+    Done,
+    /// The pod is not there any more, or another one has its name.
+    Gone,
+    /// It has to be tried again.
+    Failed,
+}
+
+/// Writes the status of a pod.
+pub(super) async fn patch(shared: &Shared, pod: &Pod, status: &Value) -> Written {
+    let patch = json!({ "metadata": { "uid": pod.metadata.uid }, "status": status });
+    let (api, name) = api(shared, pod);
+    let params = PatchParams::default();
+    match api.patch_status(&name, &params, &Patch::Strategic(patch)).await {
+        Ok(_) => Written::Done,
+        Err(error) => failure(&error, &name),
+    }
+}
+
+/// Removes a pod whose containers have ended.
+pub(super) async fn remove(shared: &Shared, pod: &Pod) -> Written {
+    let (api, name) = api(shared, pod);
+    let uid = pod.metadata.uid.clone();
+    let params = DeleteParams::default()
+        .grace_period(0)
+        .preconditions(Preconditions { uid, resource_version: None });
+    match api.delete(&name, &params).await {
+        Ok(_) => Written::Done,
+        Err(error) => failure(&error, &name),
+    }
+}
+
+fn api(shared: &Shared, pod: &Pod) -> (Api<Pod>, String) {
+    let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+    let name = pod.metadata.name.clone().unwrap_or_default();
+    (Api::namespaced(shared.client.clone(), namespace), name)
+}
+
+fn failure(error: &kube::Error, name: &str) -> Written {
+    if let kube::Error::Api(status) = error {
+        // 409 is also what a uid that does not fit is answered with.
+        if matches!(status.code, 404 | 409) {
+            return Written::Gone;
+        }
+    }
+    tracing::debug!(pod = name, %error, "a pod could not be written, and will be again");
+    Written::Failed
+}
+
+/// Whether everything in `ours` is in `theirs` too. Lists must be the same, but for conditions, of which
+/// others may write their own.
+pub(super) fn is_part_of(ours: &Value, theirs: &Value) -> bool {
+    match (ours, theirs) {
+        (Value::Object(ours), Value::Object(theirs)) => ours.iter().all(|(key, value)| {
+            let there = theirs.get(key).unwrap_or(&Value::Null);
+            match (key.as_str(), value, there) {
+                ("conditions", Value::Array(ours), Value::Array(theirs)) => {
+                    ours.iter().all(|one| theirs.iter().any(|other| is_part_of(one, other)))
+                }
+                // What is empty need not be there.
+                (_, Value::Object(empty), Value::Null) if empty.is_empty() => true,
+                _ => is_part_of(value, there),
+            }
+        }),
+        (Value::Array(ours), Value::Array(theirs)) => {
+            ours.len() == theirs.len() && ours.iter().zip(theirs).all(|(a, b)| is_part_of(a, b))
+        }
+        _ => ours == theirs,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_that_says_the_same_is_not_written() {
+        let ready = json!({ "type": "Ready", "status": "True" });
+        let other = json!({ "type": "PodScheduled", "status": "True", "lastProbeTime": null });
+        let theirs =
+            json!({ "phase": "Running", "conditions": [other, ready], "qosClass": "Burstable" });
+        #[rustfmt::skip]
+        let table = [
+            (json!({}), true), (json!({ "phase": "Running" }), true), (json!({ "phase": "Failed" }), false),
+            (json!({ "conditions": [ready] }), true), (json!({ "podIP": "1" }), false), (json!({ "lastState": {} }), true),
+            (json!({ "conditions": [{ "type": "Ready", "status": "False" }] }), false),
+        ];
+        for (ours, expected) in table {
+            assert_eq!(is_part_of(&ours, &theirs), expected, "{ours}");
+        }
+        assert!(!is_part_of(&json!([1]), &json!([1, 2])));
+    }
+}

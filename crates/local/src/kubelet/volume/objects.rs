@@ -1,0 +1,100 @@
+//! ConfigMaps and Secrets of the pods of this node, each watched once however many pods use it.
+//!
+//! Each is watched by its name: a node may read what its pods refer to, and nothing else.
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use futures::StreamExt as _;
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::{Api, Client, Resource};
+use serde::de::DeserializeOwned;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use super::payload::{Data, SourceKey, config_map_data, secret_data};
+
+/// What is known of an object: nothing yet, that it is absent, or its content.
+pub(crate) type Known = Option<Option<Arc<Data>>>;
+
+/// All objects that are watched now.
+pub(crate) struct Objects {
+    client: Client,
+    entries: Mutex<BTreeMap<(String, SourceKey), Weak<Entry>>>,
+}
+
+/// An object that is watched as long as somebody has this.
+#[derive(Debug)]
+pub(crate) struct Entry {
+    known: watch::Receiver<Known>,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Entry {
+    /// What is known now, and a way to learn of changes.
+    pub(crate) fn known(&self) -> watch::Receiver<Known> {
+        self.known.clone()
+    }
+}
+
+impl Objects {
+    pub(crate) fn new(client: Client) -> Self {
+        Self { client, entries: Mutex::default() }
+    }
+
+    /// Watches an object, unless it is watched already.
+    pub(crate) fn watch(&self, namespace: &str, key: &SourceKey) -> Arc<Entry> {
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let place = (namespace.to_owned(), key.clone());
+        if let Some(entry) = entries.get(&place).and_then(Weak::upgrade) {
+            return entry;
+        }
+        entries.retain(|_, entry| entry.strong_count() > 0);
+        let (sender, known) = watch::channel(None);
+        let client = self.client.clone();
+        let task = match key {
+            SourceKey::ConfigMap(name) => {
+                let api = Api::<ConfigMap>::namespaced(client, namespace);
+                tokio::spawn(follow(api, name.clone(), sender, config_map_data))
+            }
+            SourceKey::Secret(name) => {
+                let api = Api::<Secret>::namespaced(client, namespace);
+                tokio::spawn(follow(api, name.clone(), sender, secret_data))
+            }
+        };
+        let entry = Arc::new(Entry { known, task });
+        entries.insert(place, Arc::downgrade(&entry));
+        entry
+    }
+}
+
+async fn follow<K>(api: Api<K>, name: String, sender: watch::Sender<Known>, data: fn(&K) -> Data)
+where
+    K: Resource<Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug + Send + 'static,
+    K::DynamicType: Default,
+{
+    let mut stream = std::pin::pin!(watcher::watch_object(api, &name).default_backoff());
+    while let Some(event) = stream.next().await {
+        match event {
+            Ok(object) => {
+                let known = Some(object.map(|object| Arc::new(data(&object))));
+                sender.send_if_modified(|old| {
+                    let changed = *old != known;
+                    *old = known;
+                    changed
+                });
+            }
+            // A refusal is usual for a moment, until the API server knows that the pod is here.
+            Err(error) => tracing::debug!(%name, %error, "could not watch an object"),
+        }
+    }
+}
