@@ -215,6 +215,10 @@ impl Surroundings<'_> {
             // There is only ever one; an election would only make a restart slower.
             ("leader-elect",              "false"),
             ("profiling",                 "false"),
+            // The usual 20 a second make the start of the controllers, each of which asks for a token of
+            // its own, seconds longer.
+            ("kube-api-qps",              "500"),
+            ("kube-api-burst",            "1000"),
         ])
     }
 }

@@ -265,7 +265,9 @@ impl ControlPlane {
     /// Leaves all components running; the next start takes them over.
     pub async fn detach(mut self) {
         while let Some(watched) = self.watched.pop() {
-            watched.leave().await;
+            let seat = watched.leave().await;
+            // Its end is what kills; now that is the end of this process.
+            std::mem::forget(seat.reaper.clone());
         }
     }
 }

@@ -38,6 +38,11 @@ impl Ports {
         })
     }
 
+    fn all(&self) -> [u16; 5] {
+        let Self { etcd_client, etcd_peer, api_server, controller_manager, scheduler } = *self;
+        [etcd_client, etcd_peer, api_server, controller_manager, scheduler]
+    }
+
     /// Where a component listens for its clients.
     pub(super) fn of(&self, component: Component) -> u16 {
         match component {
@@ -55,6 +60,7 @@ impl Ports {
         component: Component,
         state: &Path,
     ) -> Result<Vec<(u16, u16)>, Error> {
+        let all = self.all();
         let mine: Vec<&mut u16> = match component {
             Component::Etcd => vec![&mut self.etcd_client, &mut self.etcd_peer],
             Component::ApiServer => vec![&mut self.api_server],
@@ -64,7 +70,11 @@ impl Ports {
         let mut replaced = Vec::new();
         let mut search = Search::new(state);
         for port in mine.into_iter().filter(|port| !is_free(**port)) {
-            let new = search.next()?;
+            // Those of components that do not run now look free.
+            let mut new = search.next()?;
+            while all.contains(&new) {
+                new = search.next()?;
+            }
             replaced.push((*port, new));
             *port = new;
         }
@@ -116,6 +126,7 @@ mod tests {
         let replaced = ports.replace_taken(Component::Etcd, state).unwrap();
         assert_eq!(replaced, [(before.etcd_peer, ports.etcd_peer)]);
         assert_ne!(ports.etcd_peer, taken.local_addr().unwrap().port());
+        assert!(!before.all().contains(&ports.etcd_peer));
         assert_eq!(ports.etcd_client, before.etcd_client);
     }
 }

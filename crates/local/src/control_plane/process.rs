@@ -176,9 +176,11 @@ impl Process {
 
     /// Whether it runs. Collects it if it is a child of ours that has ended.
     pub(super) fn is_alive(&mut self) -> bool {
-        let collected =
-            self.child.as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(Some(_))));
-        !collected && self.identity.is_alive()
+        match &mut self.child {
+            // Not by its state: one that has ended must be collected, too.
+            Some(child) => matches!(child.try_wait(), Ok(None)),
+            None => self.identity.is_alive(),
+        }
     }
 
     pub(super) fn signal(&self, signal: Signal) {
