@@ -1,0 +1,139 @@
+//! The programs that a node runs: Java, and the jars of Kafka.
+
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The beginning of the name of the agent that shows MBeans over HTTP.
+const AGENT_JAR: &str = "jmx_prometheus_javaagent-";
+/// Where it can be: in a home that we assembled, or beside the other jars of a distribution.
+const AGENT_DIRS: [&str; 2] = ["agents", "libs"];
+/// A jar without which there is no Kafka.
+const KAFKA_JAR: &str = "kafka_2.13-";
+
+/// A directory with the jars of Kafka, and the Java to run them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KafkaHome {
+    libs: PathBuf,
+    agent: PathBuf,
+    java: PathBuf,
+}
+
+/// What is wrong with a Kafka home.
+#[derive(Debug, thiserror::Error)]
+pub enum HomeError {
+    /// A directory that cannot be read.
+    #[error("cannot read {}: set GREGOR_KAFKA_HOME to a directory with Kafka's libs", path.display())]
+    Read {
+        /// The directory.
+        path: PathBuf,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+    /// A directory without Kafka.
+    #[error("there is no {KAFKA_JAR}*.jar in {}: it is not Kafka's", .0.display())]
+    NoKafka(PathBuf),
+    /// A Kafka without the agent.
+    #[error(
+        "there is no {AGENT_JAR}*.jar in agents/ or libs/ of {}, which a node needs to know how \
+         Kafka is", .0.display()
+    )]
+    NoAgent(PathBuf),
+}
+
+impl KafkaHome {
+    /// Looks whether a directory has what a node needs. Java is the one in `java_home`, else the first
+    /// in the path.
+    ///
+    /// # Errors
+    /// If it has not.
+    pub fn open(root: &Path, java_home: Option<&Path>) -> Result<Self, HomeError> {
+        let libs = root.join("libs");
+        let names = jars(&libs).map_err(|source| HomeError::Read { path: libs.clone(), source })?;
+        if !names.iter().any(|name| name.starts_with(KAFKA_JAR)) {
+            return Err(HomeError::NoKafka(libs));
+        }
+        let agent_in = |dir: &str| {
+            let names = jars(&root.join(dir)).unwrap_or_default();
+            let name = names.into_iter().find(|name| name.starts_with(AGENT_JAR))?;
+            Some(root.join(dir).join(name))
+        };
+        let agent = AGENT_DIRS.into_iter().find_map(agent_in);
+        Ok(Self {
+            agent: agent.ok_or_else(|| HomeError::NoAgent(root.to_owned()))?,
+            java: java_home.map_or_else(|| PathBuf::from("java"), |home| home.join("bin/java")),
+            libs,
+        })
+    }
+
+    /// The jar of the agent.
+    pub(crate) fn agent(&self) -> &Path {
+        &self.agent
+    }
+
+    /// The command line that runs a class.
+    pub(crate) fn command(
+        &self,
+        options: Vec<String>,
+        class: &str,
+        arguments: Vec<OsString>,
+    ) -> Vec<OsString> {
+        // The JVM itself resolves the `*`.
+        let class_path = self.libs.join("*").into_os_string();
+        let start = [self.java.clone().into_os_string()];
+        start
+            .into_iter()
+            .chain(options.into_iter().map(OsString::from))
+            .chain(["-cp".into(), class_path, class.into()])
+            .chain(arguments)
+            .collect()
+    }
+}
+
+fn jars(dir: &Path) -> io::Result<Vec<String>> {
+    let name = |entry: io::Result<fs::DirEntry>| {
+        entry.map(|entry| entry.file_name().to_string_lossy().into_owned())
+    };
+    let mut names = fs::read_dir(dir)?.map(name).collect::<io::Result<Vec<_>>>()?;
+    names.retain(|name| name.ends_with(".jar"));
+    names.sort();
+    Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_home_needs_kafka_and_the_agent() {
+        let root = tempfile::tempdir().unwrap();
+        let open = || KafkaHome::open(root.path(), None);
+        let touch = |name: &str| {
+            let path = root.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "").unwrap();
+        };
+        assert!(matches!(open(), Err(HomeError::Read { .. })));
+        touch("libs/other.jar");
+        assert!(matches!(open(), Err(HomeError::NoKafka(_))));
+        touch("libs/kafka_2.13-4.3.1.jar");
+        assert!(matches!(open(), Err(HomeError::NoAgent(_))));
+        touch("libs/jmx_prometheus_javaagent-1.0.1.jar");
+        assert!(open().unwrap().agent().ends_with("libs/jmx_prometheus_javaagent-1.0.1.jar"));
+        touch("agents/jmx_prometheus_javaagent-1.0.1.jar");
+        assert!(open().unwrap().agent().ends_with("agents/jmx_prometheus_javaagent-1.0.1.jar"));
+    }
+
+    #[test]
+    fn a_command_has_the_options_before_the_class() {
+        let home = KafkaHome {
+            libs: "/k/libs".into(),
+            agent: "/k/agents/a.jar".into(),
+            java: "/j/bin/java".into(),
+        };
+        let command = home.command(vec!["-Xmx1g".to_owned()], "kafka.Kafka", vec!["f".into()]);
+        assert_eq!(command, ["/j/bin/java", "-Xmx1g", "-cp", "/k/libs/*", "kafka.Kafka", "f"]);
+    }
+}

@@ -1,0 +1,260 @@
+//! The life of a node, from its configuration to the end of Kafka.
+
+use std::fs;
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use control::quorum::format::{self, Act, Reason, Voters};
+use rustix::process::Signal;
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio::signal::unix::{self, SignalKind};
+
+use crate::agent::{self, Agent};
+use crate::config::{Config, ConfigError};
+use crate::health::{self, Addresses, Health};
+use crate::home::{HomeError, KafkaHome};
+use crate::jvm::{self, Jvm, JvmError};
+use crate::storage::{self, StorageError};
+use crate::tls::{TlsError, TlsListener};
+use crate::{disks, exit};
+
+/// Everything to standard output, from a level on.
+const LOG4J: &str = include_str!("log4j2.properties");
+/// The place of that level in it.
+const LOG4J_LEVEL: &str = "@LEVEL@";
+
+/// How a JVM ends that was asked to stop: as if by TERM or INT, or of itself.
+const STOPPED_CODES: [u8; 3] = [0, 128 + 15, 128 + 2];
+
+/// What a node is started with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// The configuration directory.
+    pub config_dir: PathBuf,
+    /// Where Kafka is.
+    pub kafka_home: PathBuf,
+    /// Where Java is; else it is the first in the path.
+    pub java_home: Option<PathBuf>,
+    /// How much memory the node may use, if that is known.
+    pub memory_bytes: Option<u64>,
+    /// Where to listen.
+    pub addresses: Addresses,
+}
+
+/// Why a node did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum NodeError {
+    /// The configuration directory.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// Kafka or Java.
+    #[error(transparent)]
+    Home(#[from] HomeError),
+    /// The certificates.
+    #[error("nobody could be told how the node is")]
+    Tls(#[source] TlsError),
+    /// An address.
+    #[error("cannot listen on {address}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+    /// Signals.
+    #[error("cannot take signals")]
+    Signals(#[source] io::Error),
+    /// A directory for what Java reads.
+    #[error("cannot write to a temporary directory")]
+    Temporary(#[source] io::Error),
+    /// The disks.
+    #[error("{0}")]
+    Refused(Reason),
+    /// The storage tool.
+    #[error("the disks could not be formatted")]
+    Format(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The JVM.
+    #[error("Kafka could not be started")]
+    Start(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl NodeError {
+    /// The code of [`exit`] that says so.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Config(_) => exit::CONFIG,
+            Self::Refused(reason) if reason.may_pass() => exit::WAIT,
+            Self::Refused(_) => exit::DISKS,
+            Self::Format(_) => exit::STORAGE_TOOL,
+            Self::Home(_)
+            | Self::Tls(_)
+            | Self::Listen { .. }
+            | Self::Signals(_)
+            | Self::Temporary(_)
+            | Self::Start(_) => exit::FAILED,
+        }
+    }
+}
+
+impl From<StorageError> for NodeError {
+    fn from(error: StorageError) -> Self {
+        Self::Format(Box::new(error))
+    }
+}
+
+impl From<JvmError> for NodeError {
+    fn from(error: JvmError) -> Self {
+        Self::Start(Box::new(error))
+    }
+}
+
+/// Runs a node to its end, and gives its exit code.
+///
+/// # Errors
+/// If Kafka was never started.
+pub async fn run(options: Options) -> Result<u8, NodeError> {
+    // First of all: signals do nothing to the first process of a container that does not take them.
+    let mut stop = Stop::new().map_err(NodeError::Signals)?;
+    let config = Config::read(&options.config_dir)?;
+    let home = KafkaHome::open(&options.kafka_home, options.java_home.as_deref())?;
+    let health = Arc::new(Health {
+        roles: config.roles,
+        beat_ms: config.beat_ms,
+        metadata_dir: config.metadata_dir.clone(),
+        agent: Agent(options.addresses.agent),
+        stopping: AtomicBool::new(false),
+    });
+    serve(&options.addresses, &health).await?;
+    let files = Files::write().map_err(NodeError::Temporary)?;
+    let formatting = format_disks(&home, &config, &files);
+    let formatted = tokio::select! {
+        formatted = formatting => formatted?,
+        // Nothing was started yet; the tool ends with us, and the next start goes on from there.
+        _ = stop.asked() => {
+            tracing::info!("asked to stop before Kafka was started");
+            return Ok(exit::STOPPED);
+        }
+    };
+    tracing::info!("{formatted}");
+    let log4j_file = config.log4j_file.as_deref().unwrap_or(&files.log4j);
+    let agent =
+        format!("{}={}:{}", home.agent().display(), options.addresses.agent, files.agent.display());
+    let command = jvm::command(&home, &config, options.memory_bytes, log4j_file, agent);
+    let jvm = Jvm::start(&command)?;
+    tracing::info!("started Kafka as node {}, {}", config.node, config.roles);
+    Ok(watch(jvm, &mut stop, &health).await)
+}
+
+/// Passes on what the node is asked to stop with, until Kafka has ended.
+async fn watch(mut jvm: Jvm, stop: &mut Stop, health: &Health) -> u8 {
+    let mut asked = false;
+    let code = loop {
+        tokio::select! {
+            code = jvm.wait() => break code,
+            signal = stop.asked() => {
+                tracing::info!("asked to stop: Kafka is asked too");
+                asked = true;
+                health.stopping.store(true, Ordering::Relaxed);
+                jvm.signal(signal);
+            }
+        }
+    };
+    if asked && STOPPED_CODES.contains(&code) {
+        tracing::info!("Kafka has stopped");
+        return exit::STOPPED;
+    }
+    tracing::error!("Kafka ended with code {code}");
+    code
+}
+
+/// Formats the disks if they are to be, and says what became of it.
+async fn format_disks(
+    home: &KafkaHome,
+    config: &Config,
+    files: &Files,
+) -> Result<String, NodeError> {
+    let decision = format::decide(&disks::observe(config));
+    for note in &decision.notes {
+        tracing::warn!("{note}");
+    }
+    let format = match decision.act {
+        Act::Leave => return Ok("the disks are formatted".to_owned()),
+        Act::Refuse(reason) => return Err(NodeError::Refused(reason)),
+        Act::Format(format) => format,
+    };
+    storage::format(home, config, &format, &files.tool_log4j).await?;
+    let voters = match &format.voters {
+        Voters::Static => "for a static quorum",
+        Voters::NoInitialControllers => "without initial controllers",
+        Voters::InitialControllers(_) => "as one of the initial controllers",
+    };
+    Ok(format!("formatted the disks {voters}"))
+}
+
+/// Begins to tell how the node is.
+async fn serve(addresses: &Addresses, health: &Arc<Health>) -> Result<(), NodeError> {
+    let listen = async |address: SocketAddr| {
+        let listener = TcpListener::bind(address).await;
+        listener.map_err(|source| NodeError::Listen { address, source })
+    };
+    if let Some((address, files)) = &addresses.https {
+        let listener = TlsListener::new(listen(*address).await?, files).map_err(NodeError::Tls)?;
+        health::serve_tls(listener, Arc::clone(health));
+    }
+    let everything = addresses.https.is_none();
+    health::serve_plain(listen(addresses.http).await?, Arc::clone(health), everything);
+    Ok(())
+}
+
+/// The requests to stop.
+struct Stop {
+    term: unix::Signal,
+    int: unix::Signal,
+}
+
+impl Stop {
+    fn new() -> io::Result<Self> {
+        let term = unix::signal(SignalKind::terminate())?;
+        Ok(Self { term, int: unix::signal(SignalKind::interrupt())? })
+    }
+
+    async fn asked(&mut self) -> Signal {
+        tokio::select! {
+            _ = self.term.recv() => Signal::TERM,
+            _ = self.int.recv() => Signal::INT,
+        }
+    }
+}
+
+/// What Java reads and the configuration directory does not have.
+struct Files {
+    agent: PathBuf,
+    log4j: PathBuf,
+    tool_log4j: PathBuf,
+    _dir: TempDir,
+}
+
+impl Files {
+    fn write() -> io::Result<Self> {
+        let dir = TempDir::with_prefix("gregor-node-")?;
+        let write = |name: &str, text: &str| -> io::Result<PathBuf> {
+            let path: &Path = dir.path();
+            let path = path.join(name);
+            fs::write(&path, text)?;
+            Ok(path)
+        };
+        Ok(Self {
+            agent: write("agent.yaml", agent::CONFIG)?,
+            log4j: write("log4j2.properties", &LOG4J.replace(LOG4J_LEVEL, "INFO"))?,
+            // What the tool prints is its result, and of interest only if it fails.
+            tool_log4j: write("tool-log4j2.properties", &LOG4J.replace(LOG4J_LEVEL, "WARN"))?,
+            _dir: dir,
+        })
+    }
+}
