@@ -154,7 +154,7 @@ fn data_is_removed_only_when_released_with_delete_and_ours() {
             VolumeStep::Nothing,
         ),
         (
-            json!({"spec": {"local": {"path": "/home/precious"}}, "status": {"phase": "Released"}}),
+            json!({"spec": {"local": {"path": "/elsewhere/precious"}}, "status": {"phase": "Released"}}),
             VolumeStep::Nothing,
         ),
         (

@@ -11,7 +11,7 @@ use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use axum::body::Bytes;
-use axum::extract::ws::{Message, WebSocket, WebSocketUpgrade};
+use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, close_code};
 use axum::response::Response;
 use futures::stream::{SplitSink, SplitStream};
 use futures::{SinkExt as _, StreamExt as _};
@@ -156,8 +156,9 @@ async fn outward(mut sender: SplitSink<WebSocket, Message>, mut child: Child, fi
     let status = exit.map_or_else(|error| internal(&error.to_string()), report);
     let sent = sender.send(message(STATUS, status.to_string().as_bytes())).await;
     if sent.is_ok() {
-        // The client may be gone by now, which is well.
-        let _ = sender.send(Message::Close(None)).await;
+        // Without this code clients take the end for a failure. They may be gone by now, which is well.
+        let end = CloseFrame { code: close_code::NORMAL, reason: "".into() };
+        let _ = sender.send(Message::Close(Some(end))).await;
         let _ = sender.close().await;
     }
 }
