@@ -4,6 +4,7 @@ mod down;
 mod fetch;
 mod kafka;
 mod kubeconfig;
+mod kubelet;
 mod shim;
 mod state;
 mod up;
@@ -24,6 +25,9 @@ pub(crate) enum Command {
     Fetch(fetch::Fetch),
     /// Look at a Kafka cluster and change what can be changed by hand
     Kafka(Box<kafka::Kafka>),
+    /// Run a node: pods as processes of this machine, for any Kubernetes control plane
+    #[command(after_help = kubelet::EXAMPLES)]
+    Kubelet(Box<kubelet::Kubelet>),
     /// The parent of a container; started by `gregor kubelet`
     #[command(hide = true)]
     Shim(shim::Shim),
@@ -38,6 +42,7 @@ impl Command {
             Command::Kubeconfig(kubeconfig) => kubeconfig.run(),
             Command::Fetch(fetch) => fetch.run(),
             Command::Kafka(kafka) => kafka.run(),
+            Command::Kubelet(kubelet) => kubelet.run(),
             Command::Shim(shim) => shim.run(),
         }
     }

@@ -144,12 +144,12 @@ impl Ledger {
             return Writing::Nothing;
         }
         let since = |then: Timestamp| Duration::try_from(now.duration_since(then)).ok();
-        if let Some(said) = self.said.get_mut(note) {
-            if since(said.last).is_some_and(|time| time < SAME_WITHIN) {
-                said.count += 1;
-                said.last = now;
-                return Writing::Again { name: said.name.clone(), count: said.count };
-            }
+        if let Some(said) = self.said.get_mut(note)
+            && since(said.last).is_some_and(|time| time < SAME_WITHIN)
+        {
+            said.count += 1;
+            said.last = now;
+            return Writing::Again { name: said.name.clone(), count: said.count };
         }
         let name = format!("{}.{:x}", note.object.name, now.as_nanosecond());
         let said = Said { name: name.clone(), count: 1, last: now };

@@ -42,7 +42,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
-pub use options::{Options, Timing, parse_capacity};
+pub use options::{Capacity, Options, Timing, parse_capacity};
 pub use pod::decide::Backoff;
 
 use agent::{Agent, Order};

@@ -80,7 +80,7 @@ fn status(options: &Options, shared: &Shared, old: &[NodeCondition], now: Timest
         allocatable: Some(shared.capacity.clone()),
         conditions: Some(conditions(old, now)),
         daemon_endpoints: (port != 0)
-            .then(|| NodeDaemonEndpoints { kubelet_endpoint: Some(DaemonEndpoint { port }) }),
+            .then_some(NodeDaemonEndpoints { kubelet_endpoint: Some(DaemonEndpoint { port }) }),
         node_info: Some(info()),
         ..NodeStatus::default()
     }

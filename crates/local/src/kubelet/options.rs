@@ -124,11 +124,15 @@ fn default_env() -> Vec<(String, String)> {
     vec![("PATH".to_owned(), path), ("HOME".to_owned(), home)]
 }
 
+/// What a node offers, by the name of the resource.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Capacity(pub BTreeMap<String, Quantity>);
+
 /// `cpu=4,memory=8Gi`, as on the command line.
 ///
 /// # Errors
 /// A sentence that says what is wrong.
-pub fn parse_capacity(text: &str) -> Result<BTreeMap<String, Quantity>, String> {
+pub fn parse_capacity(text: &str) -> Result<Capacity, String> {
     let one = |part: &str| {
         let sensible = |value: &str| quantity::parse_milli(value).is_some_and(|milli| milli >= 0);
         let (name, value) = part
@@ -139,7 +143,7 @@ pub fn parse_capacity(text: &str) -> Result<BTreeMap<String, Quantity>, String> 
             })?;
         Ok((name.trim().to_owned(), Quantity(value.trim().to_owned())))
     };
-    text.split(',').map(one).collect()
+    text.split(',').map(one).collect::<Result<_, _>>().map(Capacity)
 }
 
 /// What the node offers in the end: what was said, and for the rest what the machine has.
@@ -168,7 +172,7 @@ mod tests {
 
     #[test]
     fn capacity_on_the_command_line() {
-        let parsed = parse_capacity("cpu=4, memory=8Gi").unwrap();
+        let parsed = parse_capacity("cpu=4, memory=8Gi").unwrap().0;
         assert_eq!(parsed["cpu"].0, "4");
         assert_eq!(parsed["memory"].0, "8Gi");
         for bad in ["", "cpu", "cpu=", "=4", "cpu=x", "cpu=4,,", "cpu=-1"] {
@@ -178,7 +182,7 @@ mod tests {
 
     #[test]
     fn what_is_not_given_is_what_the_machine_has() {
-        let all = full_capacity(&parse_capacity("cpu=64").unwrap());
+        let all = full_capacity(&parse_capacity("cpu=64").unwrap().0);
         assert_eq!(all["cpu"].0, "64");
         assert!(quantity::parse_milli(&all["memory"].0).unwrap() > 0);
         assert_eq!(all.len(), 4);

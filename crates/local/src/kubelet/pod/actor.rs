@@ -241,7 +241,9 @@ impl Actor {
 
     fn facts(&self) -> PodFacts {
         let spec = self.pod.spec.as_ref();
+        let PodRecord { namespace, name, uid, .. } = &self.record;
         PodFacts {
+            full_name: format!("{name}_{namespace}({uid})"),
             policy: RestartPolicy::parse(spec.and_then(|spec| spec.restart_policy.as_deref())),
             containers: self.slots.iter().map(Slot::facts).collect(),
             mounted: self.mounted,
@@ -320,11 +322,9 @@ impl Actor {
             let waits = super::decide::fate(container, &facts, backoff);
             let loops = matches!(waits, super::decide::Fate::WaitsUntil(_));
             if loops && container.hold.is_none() && container.run.is_some() && !facts.terminating {
-                let PodRecord { namespace, name, uid, .. } = &self.record;
-                let message = format!(
-                    "Back-off restarting failed container {} in pod {name}_{namespace}({uid})",
-                    container.name
-                );
+                let (container, pod) = (&container.name, &facts.full_name);
+                let message =
+                    format!("Back-off restarting failed container {container} in pod {pod}");
                 self.say(index, Level::Warning, "BackOff", message);
             }
         }

@@ -175,6 +175,8 @@ impl ContainerFacts {
 /// What is known of a pod. Its containers are in the order of the spec, init containers first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PodFacts {
+    /// `NAME_NAMESPACE(UID)`, as a kubelet calls it in messages.
+    pub(crate) full_name: String,
     pub(crate) policy: RestartPolicy,
     pub(crate) containers: Vec<ContainerFacts>,
     /// Whether it has an address and all its volumes.

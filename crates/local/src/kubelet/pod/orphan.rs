@@ -34,10 +34,10 @@ pub(crate) async fn end_orphan(shared: Arc<Shared>, record: PodRecord) {
 /// Removes all files of a pod and gives its address back.
 pub(super) fn remove(shared: &Shared, record: &PodRecord) {
     for path in [shared.layout.logs(record), shared.layout.pod(&record.uid).path().to_owned()] {
-        if let Err(error) = fs::remove_dir_all(&path) {
-            if error.kind() != std::io::ErrorKind::NotFound {
-                tracing::warn!(path = %path.display(), %error, "a pod's files cannot be removed");
-            }
+        if let Err(error) = fs::remove_dir_all(&path)
+            && error.kind() != std::io::ErrorKind::NotFound
+        {
+            tracing::warn!(path = %path.display(), %error, "a pod's files cannot be removed");
         }
     }
     if record.ip != shared.options.node_ip {

@@ -1,7 +1,7 @@
 //! Starting a container: what it needs is looked up, written down, and handed to a shim.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
@@ -142,7 +142,7 @@ impl Actor {
         let message_path = slot.spec.termination_message_path.as_deref();
         let message_path = message_path.unwrap_or("/dev/termination-log");
         mounts.push(writable(dir.message(), message_path));
-        if !mounts.iter().any(|mount| mount.destination == PathBuf::from("/etc/hosts")) {
+        if !mounts.iter().any(|mount| mount.destination == Path::new("/etc/hosts")) {
             mounts.push(writable(self.dir.hosts(), "/etc/hosts"));
         }
         let policy = slot.spec.termination_message_policy.as_deref();

@@ -132,7 +132,12 @@ fn state(container: &ContainerFacts, pod: &PodFacts, backoff: &Backoff) -> Conta
         }
         (None, Fate::WaitsUntil(_)) if !over => {
             let delay = backoff.delay(run.streak).as_secs();
-            let message = format!("back-off {} restarting failed container", duration(delay));
+            let message = format!(
+                "back-off {} restarting failed container={} pod={}",
+                duration(delay),
+                container.name,
+                pod.full_name
+            );
             waiting("CrashLoopBackOff", Some(message))
         }
         _ => terminated(run).unwrap_or_default(),

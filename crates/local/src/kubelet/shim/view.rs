@@ -212,7 +212,7 @@ fn become_container(dir: &AttemptDir, pipe: &mut fs::File) -> Result<Infallible,
     let spec_path = dir.spec();
     let spec: Spec = files::read_json(&spec_path)
         .map_err(Error::file(&spec_path))?
-        .ok_or_else(|| Error::NoSpec(spec_path))?;
+        .ok_or(Error::NoSpec(spec_path))?;
     let ops = plan(&spec.mounts, &Here);
     namespaces(&spec)?;
     build(&dir.root(), &ops)?;

@@ -1,0 +1,153 @@
+//! `gregor kubelet`: a node that runs pods as processes of this machine.
+
+use std::collections::BTreeMap;
+use std::io::IsTerminal as _;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use clap::Args;
+use kube::config::{Config, KubeConfigOptions, Kubeconfig};
+use local::kubelet::address::Range;
+use local::kubelet::image::{Images, parse_image};
+use local::kubelet::{Backoff, Capacity, Kubelet as Node, Options, parse_capacity};
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::output;
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  gregor kubelet --kubeconfig node.kubeconfig --name rack-1 --zone a
+  gregor kubelet --kubeconfig F --name n1 --capacity cpu=4,memory=8Gi --image app=/opt/app/bin/run
+
+The name must be that of the identity in the kubeconfig if the API server restricts nodes to themselves.
+A container sees the files of this machine, with its volumes at their real paths. Limits of CPU and
+memory, security contexts and network policies are not enforced.";
+
+/// Run pods as processes of this machine
+#[derive(Debug, Args)]
+pub(crate) struct Kubelet {
+    /// How to reach the API server, with the identity of a node
+    #[arg(long, value_name = "FILE", env = "KUBECONFIG")]
+    kubeconfig: PathBuf,
+    /// The name of the node
+    #[arg(long, value_name = "NAME")]
+    name: String,
+    /// The zone that the node says it is in
+    #[arg(long, value_name = "ZONE")]
+    zone: Option<String>,
+    /// What the node offers, for example cpu=4,memory=8Gi,pods=50 [default: what the machine has]
+    #[arg(long, value_name = "NAME=QUANTITY,…", value_parser = parse_capacity)]
+    capacity: Option<Capacity>,
+    /// Where pods, volumes and logs are kept [default: gregor/nodes/NAME in the user's state directory]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+    /// A program that stands for an image; may be repeated. With a command of its own a container runs
+    /// that, on the files of this machine
+    #[arg(long = "image", value_name = "NAME=PROGRAM", value_parser = parse_image)]
+    images: Vec<(String, Vec<String>)>,
+    /// The address of the node
+    #[arg(long, value_name = "ADDRESS", default_value_t = Ipv4Addr::LOCALHOST)]
+    node_ip: Ipv4Addr,
+    /// The addresses of its pods, which no other node may have
+    #[arg(long, value_name = "RANGE", default_value = "127.100.0.0/24")]
+    pod_range: Range,
+    /// A table of host names that all pods get
+    #[arg(long, value_name = "FILE")]
+    hosts_file: Option<PathBuf>,
+    /// At the end leave all containers running; the next start takes them over
+    #[arg(long)]
+    keep_pods: bool,
+    /// The first delay before a container is started again, for tests
+    #[arg(long, value_name = "MILLISECONDS", hide = true)]
+    backoff: Option<u64>,
+}
+
+impl Kubelet {
+    pub(crate) fn run(self) -> anyhow::Result<()> {
+        init_log();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(2)
+            .enable_all()
+            .build()
+            .context("cannot start the runtime")?;
+        runtime.block_on(self.live())
+    }
+
+    async fn live(self) -> anyhow::Result<()> {
+        let mut interrupt = signal(SignalKind::interrupt()).context("cannot hear signals")?;
+        let mut terminate = signal(SignalKind::terminate()).context("cannot hear signals")?;
+        let keep_pods = self.keep_pods;
+        let node = Node::start(self.options().await?).await?;
+        output::note(&format!("node {} is registered", node.name()));
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+        if keep_pods {
+            return Ok(());
+        }
+        output::note("ending the containers; the next start continues them");
+        node.stop().await;
+        Ok(())
+    }
+
+    async fn options(self) -> anyhow::Result<Options> {
+        let (client, api_server) = connect(&self.kubeconfig).await?;
+        let dir = self.dir.map_or_else(|| default_dir(&self.name), Ok)?;
+        let own = std::env::current_exe().context("cannot find this program")?;
+        let mut options = Options::new(client, api_server, &self.name, dir);
+        options.zone = self.zone;
+        options.capacity = self.capacity.map_or_else(BTreeMap::new, |capacity| capacity.0);
+        let images = Images::with_own_program(&own);
+        options.images =
+            self.images.into_iter().fold(images, |all, (name, program)| all.with(&name, program));
+        options.node_ip = self.node_ip;
+        options.pod_range = self.pod_range;
+        options.hosts_file = self.hosts_file;
+        options.shim = vec![own.into(), "shim".into()];
+        if let Some(initial) = self.backoff.map(Duration::from_millis) {
+            options.timing.restart = Backoff { initial, max: initial * 8, ..Backoff::default() };
+            options.timing.image = options.timing.restart;
+        }
+        Ok(options)
+    }
+}
+
+/// A client for a kubeconfig, and where its API server is.
+async fn connect(path: &Path) -> anyhow::Result<(kube::Client, SocketAddr)> {
+    let file = Kubeconfig::read_from(path)
+        .with_context(|| format!("cannot read the kubeconfig {}", path.display()))?;
+    let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())
+        .await
+        .with_context(|| format!("the kubeconfig {} names no cluster", path.display()))?;
+    let host = config.cluster_url.host().unwrap_or("localhost").to_owned();
+    let port = config.cluster_url.port_u16().unwrap_or(443);
+    let address = match host.parse::<IpAddr>() {
+        Ok(ip) => SocketAddr::from((ip, port)),
+        Err(_) => (host.as_str(), port)
+            .to_socket_addrs()
+            .ok()
+            .and_then(|mut addresses| addresses.next())
+            .with_context(|| format!("the API server's name {host} has no address"))?,
+    };
+    let client = kube::Client::try_from(config).context("cannot make a client")?;
+    Ok((client, address))
+}
+
+fn default_dir(name: &str) -> anyhow::Result<PathBuf> {
+    let user = directories::ProjectDirs::from("", "", "gregor")
+        .context("this user has no home directory: name a directory with --dir")?;
+    let base = user.state_dir().unwrap_or_else(|| user.data_local_dir());
+    Ok(base.join("nodes").join(name))
+}
+
+/// What the node has to say goes to stderr; more of it with `RUST_LOG`.
+fn init_log() {
+    use tracing_subscriber::EnvFilter;
+    let filter =
+        EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn,local=info"));
+    let _ =
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).try_init();
+}
