@@ -1,0 +1,205 @@
+//! The goals: names, order, which are hard, and the numbers behind them.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// A resource or count may be this much above its mean before it is out of balance; the margin keeps a
+/// plan away from the edge.
+pub(crate) const BALANCE: f64 = 1.10;
+pub(crate) const MARGIN: f64 = 0.9;
+/// The band around the mean: nine percent to either side.
+pub(crate) const BAND: f64 = (BALANCE - 1.0) * MARGIN;
+/// The same for the replicas of one topic, and the least and most that a broker may be above the mean.
+pub(crate) const TOPIC_BAND: f64 = (3.0 - 1.0) * MARGIN;
+pub(crate) const TOPIC_GAP_MIN: f64 = 2.0;
+pub(crate) const TOPIC_GAP_MAX: f64 = 40.0;
+/// The share of its capacity that a broker may use.
+pub(crate) const DISK_SHARE: f64 = 0.8;
+pub(crate) const NETWORK_SHARE: f64 = 0.8;
+pub(crate) const CPU_SHARE: f64 = 0.7;
+/// Replicas that a broker may hold.
+pub(crate) const REPLICAS_MAX: f64 = 10_000.0;
+
+/// Weights of a violated goal in the balancedness score: for each step up the list, and for hard ones.
+const PRIORITY_WEIGHT: f64 = 1.1;
+const STRICTNESS_WEIGHT: f64 = 1.5;
+
+macro_rules! goals {
+    ($($(#[$doc:meta])* $goal:ident = $name:literal, $hard:literal;)*) => {
+        /// What a good assignment satisfies.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Goal {
+            $($(#[$doc])* $goal,)*
+        }
+
+        impl Goal {
+            /// All that are known, in Cruise Control's default order.
+            pub const ALL: &[Goal] = &[$(Goal::$goal,)*];
+
+            /// The name, as in a `KafkaRebalance`.
+            #[must_use]
+            pub fn name(self) -> &'static str {
+                match self { $(Goal::$goal => $name,)* }
+            }
+
+            /// Whether a plan that violates it is no plan.
+            #[must_use]
+            pub fn is_hard(self) -> bool {
+                match self { $(Goal::$goal => $hard,)* }
+            }
+        }
+    };
+}
+
+goals! {
+    /// The replicas of a partition are in different racks.
+    RackAware = "RackAwareGoal", true;
+    /// Every broker leads some partitions of certain topics. No topic is named, so it always holds.
+    MinTopicLeadersPerBroker = "MinTopicLeadersPerBrokerGoal", true;
+    /// No broker has more replicas than it may.
+    ReplicaCapacity = "ReplicaCapacityGoal", true;
+    /// No disk is fuller than it may be.
+    DiskCapacity = "DiskCapacityGoal", true;
+    /// No broker receives more than it may.
+    NetworkInboundCapacity = "NetworkInboundCapacityGoal", true;
+    /// No broker sends more than it may.
+    NetworkOutboundCapacity = "NetworkOutboundCapacityGoal", true;
+    /// No broker computes more than it may.
+    CpuCapacity = "CpuCapacityGoal", true;
+    /// Brokers have about as many replicas as each other.
+    ReplicaDistribution = "ReplicaDistributionGoal", false;
+    /// No broker would send more than it may if it led all that it has.
+    PotentialNwOut = "PotentialNwOutGoal", false;
+    /// Disks are about as full as each other.
+    DiskUsageDistribution = "DiskUsageDistributionGoal", false;
+    /// Brokers receive about as much, by their capacity.
+    NetworkInboundUsageDistribution = "NetworkInboundUsageDistributionGoal", false;
+    /// Brokers send about as much, by their capacity.
+    NetworkOutboundUsageDistribution = "NetworkOutboundUsageDistributionGoal", false;
+    /// Brokers compute about as much, by their capacity.
+    CpuUsageDistribution = "CpuUsageDistributionGoal", false;
+    /// No broker has far more of a topic than the others.
+    TopicReplicaDistribution = "TopicReplicaDistributionGoal", false;
+    /// Brokers lead about as many partitions as each other.
+    LeaderReplicaDistribution = "LeaderReplicaDistributionGoal", false;
+    /// No broker takes in far more than the mean from producers.
+    LeaderBytesInDistribution = "LeaderBytesInDistributionGoal", false;
+}
+
+impl fmt::Display for Goal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// A text that is not the name of a goal.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidGoal {
+    /// No such goal.
+    #[error("\"{0}\" is not a goal")]
+    Unknown(String),
+    /// The same goal twice.
+    #[error("{0} is listed twice")]
+    Twice(Goal),
+    /// Hard goals may only be left out on request.
+    #[error("hard goals are missing: {}; ask for the check to be skipped if that is meant", names(.0))]
+    HardMissing(Vec<Goal>),
+}
+
+fn names(goals: &[Goal]) -> String {
+    goals.iter().map(|goal| goal.name()).collect::<Vec<_>>().join(", ")
+}
+
+impl FromStr for Goal {
+    type Err = InvalidGoal;
+    /// Takes the name with or without `Goal` at its end, and with a Java package before it.
+    fn from_str(text: &str) -> Result<Self, InvalidGoal> {
+        let name = text.rsplit('.').next().unwrap_or(text);
+        let same =
+            |goal: &&Goal| goal.name() == name || goal.name().strip_suffix("Goal") == Some(name);
+        Goal::ALL.iter().find(same).copied().ok_or_else(|| InvalidGoal::Unknown(text.to_owned()))
+    }
+}
+
+/// A list of goals, most important first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Goals(Vec<Goal>);
+
+impl Default for Goals {
+    fn default() -> Self {
+        Self(Goal::ALL.to_vec())
+    }
+}
+
+impl Goals {
+    /// A list of one's own. It must have all hard goals unless `skip_hard_goal_check`.
+    pub fn new(goals: Vec<Goal>, skip_hard_goal_check: bool) -> Result<Self, InvalidGoal> {
+        for (at, goal) in goals.iter().enumerate() {
+            if goals[..at].contains(goal) {
+                return Err(InvalidGoal::Twice(*goal));
+            }
+        }
+        let missing: Vec<Goal> =
+            Goal::ALL.iter().filter(|g| g.is_hard() && !goals.contains(g)).copied().collect();
+        if !missing.is_empty() && !skip_hard_goal_check {
+            return Err(InvalidGoal::HardMissing(missing));
+        }
+        Ok(Self(goals))
+    }
+
+    /// The goals in their order.
+    #[must_use]
+    pub fn list(&self) -> &[Goal] {
+        &self.0
+    }
+
+    pub(crate) fn has(&self, goal: Goal) -> bool {
+        self.0.contains(&goal)
+    }
+
+    /// 100 less the weight of the goals that are violated, as Cruise Control computes it.
+    #[must_use]
+    pub fn balancedness(&self, violated: &[Goal]) -> f64 {
+        let (mut step, mut all, mut lost) = (1.0, 0.0, 0.0);
+        for goal in self.0.iter().rev() {
+            let weight = if goal.is_hard() { step * STRICTNESS_WEIGHT } else { step };
+            all += weight;
+            lost += if violated.contains(goal) { weight } else { 0.0 };
+            step *= PRIORITY_WEIGHT;
+        }
+        if all > 0.0 { 100.0 - 100.0 * lost / all } else { 100.0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_read_in_the_forms_that_people_use() {
+        for name in ["RackAwareGoal", "RackAware", "com.example.analyzer.goals.RackAwareGoal"] {
+            assert_eq!(name.parse(), Ok(Goal::RackAware));
+        }
+        assert!("NoGoal".parse::<Goal>().is_err());
+    }
+
+    #[test]
+    fn hard_goals_are_not_left_out_unasked() {
+        let soft = vec![Goal::DiskUsageDistribution];
+        assert!(matches!(Goals::new(soft.clone(), false), Err(InvalidGoal::HardMissing(_))));
+        assert!(Goals::new(soft, true).is_ok());
+        let twice = vec![Goal::RackAware, Goal::RackAware];
+        assert_eq!(Goals::new(twice, true), Err(InvalidGoal::Twice(Goal::RackAware)));
+    }
+
+    #[test]
+    fn balancedness_is_that_of_cruise_control() {
+        let goals = Goals::default();
+        assert!((goals.balancedness(&[]) - 100.0).abs() < 1e-9);
+        // Two values that were recorded.
+        let topic = goals.balancedness(&[Goal::TopicReplicaDistribution]);
+        assert!((topic - 97.432_897_660).abs() < 1e-6, "{topic}");
+        let both = [Goal::TopicReplicaDistribution, Goal::LeaderReplicaDistribution];
+        assert!((goals.balancedness(&both) - 95.099_168_260).abs() < 1e-6);
+    }
+}

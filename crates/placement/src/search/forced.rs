@@ -1,0 +1,78 @@
+//! Placing what must move.
+
+use super::state::State;
+
+impl State<'_> {
+    /// Places replicas whose broker goes, and all but one of those that share a rack. Largest first: the
+    /// small ones fill the gaps that are left.
+    pub(super) fn place_forced(&mut self) {
+        let mut forced: Vec<(f64, u32)> = Vec::new();
+        for partition in 0..self.view.partitions() {
+            for replica in self.forced_in(partition) {
+                let load = self.load(replica);
+                let size: f64 = (0..3).map(|k| load[k] * self.scale[k]).sum();
+                forced.push((size, replica as u32));
+            }
+        }
+        forced.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        for (_, replica) in forced {
+            let replica = replica as usize;
+            if let Some(to) = self.best_place(replica) {
+                self.move_replica(replica, to);
+            }
+        }
+    }
+
+    /// The replicas of a partition that cannot stay.
+    fn forced_in(&self, partition: usize) -> Vec<usize> {
+        let slots = self.slots(partition);
+        let mut forced = Vec::new();
+        let mut stay: Vec<usize> = Vec::with_capacity(slots.len());
+        for replica in slots {
+            let broker = usize::from(self.broker_of[replica]);
+            if !self.view.is_live(broker) {
+                forced.push(replica);
+                continue;
+            }
+            let shares = |other: &usize| {
+                self.is_rack_shared(broker, usize::from(self.broker_of[*other]))
+                    && !self.is_pinned(partition)
+            };
+            match stay.iter().position(shares) {
+                None => stay.push(replica),
+                // Of two in one rack the one on the fuller broker goes.
+                Some(at) => {
+                    let other = usize::from(self.broker_of[stay[at]]);
+                    if self.fullness(broker) > self.fullness(other) {
+                        forced.push(replica);
+                    } else {
+                        forced.push(std::mem::replace(&mut stay[at], replica));
+                    }
+                }
+            }
+        }
+        forced
+    }
+
+    /// Where the replica brings a broker closest to the middle of its bands.
+    fn best_place(&self, replica: usize) -> Option<usize> {
+        /// Going to a broker that had the partition before moves nothing, which is worth a little.
+        const HOME: f64 = 1e-3;
+        let load = self.load(replica);
+        let mut best: Option<(f64, usize)> = None;
+        for &broker in &self.live {
+            if !self.fits(replica, broker) {
+                continue;
+            }
+            let mut worth =
+                self.distance_change(broker, &load) + self.topic_change(replica, broker);
+            if self.move_mb(replica, broker) > 0.0 {
+                worth += HOME * load[0] * self.scale[0];
+            }
+            if best.is_none_or(|(least, _)| worth < least) {
+                best = Some((worth, broker));
+            }
+        }
+        best.map(|(_, broker)| broker)
+    }
+}

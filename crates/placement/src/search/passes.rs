@@ -1,0 +1,294 @@
+//! The passes that are repeated: leadership, topics, giving, taking, and going home.
+
+use super::state::{GAIN_MIN, Load8, State, TOPIC_COST};
+
+/// How many of a broker's best candidates are tried before they are looked for again.
+const GIVE_TRIES: usize = 48;
+const TAKE_TRIES: usize = 64;
+
+/// How often candidates are looked for, for one broker in one pass.
+const GIVE_LOOKS: usize = 6;
+const TAKE_LOOKS: usize = 40;
+
+/// How many of the fullest brokers one that is short may take from.
+const GIVERS: usize = 6;
+
+/// A replica that costs nothing to move is not worth infinitely much.
+const FREE: f64 = 1e-4;
+
+/// How much the price of a MB counts when a topic is spread: its cost is small beside it.
+const TOPIC_PRICE: f64 = 1e-3;
+
+impl State<'_> {
+    /// Moves leadership to and from brokers that are out of balance. Whether anything moved.
+    pub(super) fn move_leaders(&mut self) -> bool {
+        let mut changed = false;
+        for broker in self.unbalanced() {
+            let mut at = 0;
+            while at < self.on_broker[broker].len() && self.cost[broker] > 0.0 {
+                let replica = self.on_broker[broker][at] as usize;
+                let partition = self.partition_of[replica] as usize;
+                let slot = if replica == self.leader_slot(partition) {
+                    self.better_leader(partition, broker)
+                } else {
+                    self.leads_better(partition, broker).then_some(replica)
+                };
+                if let Some(slot) = slot {
+                    self.lead(partition, slot);
+                    changed = true;
+                }
+                at += 1;
+            }
+        }
+        changed
+    }
+
+    /// The slot of a replica that had better lead than this broker.
+    fn better_leader(&self, partition: usize, broker: usize) -> Option<usize> {
+        let load = self.leadership(partition);
+        let relief = self.cost_change(broker, &load, -1.0);
+        if relief >= 0.0 {
+            return None;
+        }
+        let head = self.leader_slot(partition);
+        let mut best = (-GAIN_MIN, None);
+        for slot in self.slots(partition).filter(|slot| *slot != head) {
+            let other = usize::from(self.broker_of[slot]);
+            let change = relief + self.cost_change(other, &load, 1.0);
+            if change < best.0 {
+                best = (change, Some(slot));
+            }
+        }
+        best.1
+    }
+
+    /// Whether this broker had better lead than the one that does.
+    fn leads_better(&self, partition: usize, broker: usize) -> bool {
+        let load = self.leadership(partition);
+        let gain = self.cost_change(broker, &load, 1.0);
+        let leader = usize::from(self.broker_of[self.leader_slot(partition)]);
+        gain < 0.0 && gain + self.cost_change(leader, &load, -1.0) < -GAIN_MIN
+    }
+
+    /// Moves replicas of topics that pile up on a broker, smallest first.
+    pub(super) fn spread_topics(&mut self, price: f64) -> bool {
+        let crowded = self.crowded_topics();
+        if !crowded.contains(&true) {
+            return false;
+        }
+        let mut replicas: Vec<(u32, f64, u32)> = Vec::new();
+        for partition in 0..self.view.partitions() {
+            let topic = self.view.topic_of[partition];
+            if crowded[topic as usize] {
+                let disk = self.view.load[partition].disk;
+                replicas.extend(self.slots(partition).map(|slot| (topic, disk, slot as u32)));
+            }
+        }
+        replicas.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)).then(a.2.cmp(&b.2)));
+        let mut changed = false;
+        for (_, _, replica) in replicas {
+            let replica = replica as usize;
+            let partition = self.partition_of[replica] as usize;
+            let from = usize::from(self.broker_of[replica]);
+            if !self.is_topic_crowded(partition, from) || !self.may_move(replica) {
+                continue;
+            }
+            let best = self.best_destination(replica, price * TOPIC_PRICE);
+            if let Some((change, to)) = best
+                && change < -GAIN_MIN
+                && self.topic_change(replica, to) < -TOPIC_COST / 2.0
+            {
+                self.move_replica(replica, to);
+                changed = true;
+            }
+        }
+        changed
+    }
+
+    /// Moves replicas away from brokers that have too much.
+    pub(super) fn relieve(&mut self, price: f64) -> bool {
+        let mut changed = false;
+        for broker in self.unbalanced_first() {
+            for _ in 0..GIVE_LOOKS {
+                let candidates = self.relieving(broker);
+                let mut gave = false;
+                for replica in candidates {
+                    if self.cost[broker] <= 0.0 {
+                        break;
+                    }
+                    if let Some((change, to)) = self.best_destination(replica, price)
+                        && change < -GAIN_MIN
+                    {
+                        self.move_replica(replica, to);
+                        gave = true;
+                    }
+                }
+                changed |= gave;
+                if !gave || self.cost[broker] <= 0.0 {
+                    break;
+                }
+            }
+        }
+        changed
+    }
+
+    /// The replicas of a broker whose going would relieve it most for their MB.
+    fn relieving(&self, broker: usize) -> Vec<usize> {
+        let mut candidates = Vec::new();
+        for &replica in &self.on_broker[broker] {
+            let load = self.load(replica as usize);
+            let relief = -self.cost_change(broker, &load, -1.0);
+            if relief <= 0.0 || !self.may_move(replica as usize) {
+                continue;
+            }
+            let displaced = self.is_displaced(replica as usize);
+            let mb = if displaced { 0.0 } else { load[0] * self.scale[0] };
+            candidates.push((relief / (mb + FREE), replica));
+        }
+        best_first(candidates, GIVE_TRIES)
+    }
+
+    /// Moves replicas to brokers that have too little.
+    pub(super) fn fill(&mut self, price: f64) -> bool {
+        let mut changed = false;
+        for broker in self.unbalanced_first() {
+            for _ in 0..TAKE_LOOKS {
+                if !self.is_short(broker) {
+                    break;
+                }
+                let mut took = false;
+                for replica in self.filling(broker) {
+                    if self.take(replica, broker, price) {
+                        took = true;
+                    }
+                    if !self.is_short(broker) {
+                        break;
+                    }
+                }
+                changed |= took;
+                if !took {
+                    break;
+                }
+            }
+        }
+        changed
+    }
+
+    fn take(&mut self, replica: usize, to: usize, price: f64) -> bool {
+        if !self.fits(replica, to) {
+            return false;
+        }
+        let load = self.load(replica);
+        let change = self.change(replica, to, &load, price);
+        if change < -GAIN_MIN {
+            self.move_replica(replica, to);
+            return true;
+        }
+        false
+    }
+
+    /// The replicas elsewhere that would fill the broker's gap best.
+    fn filling(&self, broker: usize) -> Vec<usize> {
+        let others = self.live.iter().filter(|other| **other != broker);
+        let mut givers: Vec<(f64, usize)> =
+            others.map(|other| (self.surplus_for(broker, *other), *other)).collect();
+        givers.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        let mut candidates = Vec::new();
+        for (_, giver) in givers.into_iter().take(GIVERS) {
+            for &replica in &self.on_broker[giver] {
+                let load = self.load(replica as usize);
+                let gain =
+                    -self.cost_change(broker, &load, 1.0) - self.cost_change(giver, &load, -1.0);
+                let fits = gain > 0.0 && self.fits(replica as usize, broker);
+                if !fits || !self.may_move(replica as usize) {
+                    continue;
+                }
+                let mb = (self.move_mb(replica as usize, broker) * self.scale[0]).max(0.0);
+                let worth = (gain / (gain + mb)).sqrt();
+                candidates.push((self.alignment(broker, &load) * worth, replica));
+            }
+        }
+        best_first(candidates, TAKE_TRIES)
+    }
+
+    /// How well a load points to where the broker has to go, whatever its size.
+    fn alignment(&self, broker: usize, load: &Load8) -> f64 {
+        let squares: f64 = (0..6).map(|k| (load[k] * self.scale[k]).powi(2)).sum();
+        -self.distance_change(broker, load) / (squares.sqrt() + FREE)
+    }
+
+    /// Sends replicas back to brokers that had them, where that makes nothing worse. Largest first.
+    pub(super) fn send_home(&mut self) {
+        let mut away: Vec<(f64, u32)> = Vec::new();
+        for partition in 0..self.view.partitions() {
+            let displaced = self.slots(partition).filter(|slot| self.is_displaced(*slot));
+            let disk = self.view.load[partition].disk;
+            away.extend(displaced.map(|slot| (disk, slot as u32)));
+        }
+        away.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        for (_, replica) in away {
+            let replica = replica as usize;
+            let partition = self.partition_of[replica] as usize;
+            let load = self.load(replica);
+            let harmless = |home: &usize| {
+                self.view.is_live(*home)
+                    && self.fits(replica, *home)
+                    && self.change(replica, *home, &load, 0.0) <= 0.0
+            };
+            let home = self.home(partition).iter().map(|home| usize::from(*home)).find(harmless);
+            if let Some(home) = home {
+                self.move_replica(replica, home);
+            }
+        }
+    }
+
+    /// The broker that the replica had best go to, with what the move changes.
+    fn best_destination(&self, replica: usize, price: f64) -> Option<(f64, usize)> {
+        /// Between two that are equal the one that is emptier, by a hair.
+        const TIE: f64 = 1e-6;
+        let load = self.load(replica);
+        let mut best: Option<(f64, f64, usize)> = None;
+        for &broker in &self.live {
+            if !self.fits(replica, broker) {
+                continue;
+            }
+            let change = self.change(replica, broker, &load, price);
+            let rank = change + TIE * self.distance_change(broker, &load);
+            if best.is_none_or(|(least, ..)| rank < least) {
+                best = Some((rank, change, broker));
+            }
+        }
+        best.map(|(_, change, broker)| (change, broker))
+    }
+
+    /// What a move changes: cost at both ends, topics, and MB at their price.
+    fn change(&self, replica: usize, to: usize, load: &Load8, price: f64) -> f64 {
+        let from = usize::from(self.broker_of[replica]);
+        let mb = price * self.move_mb(replica, to) * self.scale[0];
+        self.cost_change(from, load, -1.0)
+            + self.cost_change(to, load, 1.0)
+            + self.topic_change(replica, to)
+            + mb
+    }
+
+    fn unbalanced(&self) -> Vec<usize> {
+        self.live.iter().copied().filter(|broker| self.cost[*broker] > 0.0).collect()
+    }
+
+    fn unbalanced_first(&self) -> Vec<usize> {
+        let mut brokers = self.unbalanced();
+        brokers.sort_by(|a, b| self.cost[*b].total_cmp(&self.cost[*a]).then(a.cmp(b)));
+        brokers
+    }
+}
+
+/// The best `count` of some candidates, best first.
+fn best_first(mut candidates: Vec<(f64, u32)>, count: usize) -> Vec<usize> {
+    let order = |a: &(f64, u32), b: &(f64, u32)| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1));
+    if candidates.len() > count {
+        candidates.select_nth_unstable_by(count - 1, order);
+        candidates.truncate(count);
+    }
+    candidates.sort_by(order);
+    candidates.into_iter().map(|(_, replica)| replica as usize).collect()
+}

@@ -1,0 +1,423 @@
+//! Where everything is during the search, and what that costs.
+
+#![allow(
+    clippy::needless_range_loop,
+    reason = "the same place in several arrays is one kind of number; an index says so best"
+)]
+
+use std::ops::Range;
+
+use crate::goals::{
+    BALANCE, BAND, CPU_SHARE, DISK_SHARE, Goal, Goals, NETWORK_SHARE, REPLICAS_MAX, TOPIC_BAND,
+    TOPIC_GAP_MAX, TOPIC_GAP_MIN,
+};
+use crate::view::{Assignment, View};
+
+/// The numbers of a broker, and what a replica adds to them: disk, inbound, outbound, CPU, replicas,
+/// leaders, outbound if it led everything, inbound as leader.
+pub(super) type Load8 = [f64; NUMBERS];
+
+const NUMBERS: usize = 8;
+/// Those of the eight that have a lower limit.
+const WITH_LOW: usize = 6;
+
+/// Limits are drawn in by this share, since sums that are made in another order differ in their last
+/// digits.
+const DRAWN_IN: f64 = 1e-7;
+
+/// What one replica too many of a topic costs. Little against a broker out of balance, and never
+/// nothing.
+pub(super) const TOPIC_COST: f64 = 0.002;
+
+/// A change must be better by more than what rounding can feign.
+pub(super) const GAIN_MIN: f64 = 1e-9;
+
+#[derive(Debug)]
+pub(super) struct State<'a> {
+    pub(super) view: &'a View,
+    rack_aware: bool,
+    /// The broker of every replica, leaders first within their partition.
+    pub(super) broker_of: Assignment,
+    pub(super) partition_of: Vec<u32>,
+    /// The replicas of every broker, in no order, and where each stands there.
+    pub(super) on_broker: Vec<Vec<u32>>,
+    place_in: Vec<u32>,
+    pub(super) numbers: Vec<Load8>,
+    low: Vec<Load8>,
+    high: Vec<Load8>,
+    middle: Vec<Load8>,
+    /// One over the mean broker's number, so that numbers of all kinds can be added up.
+    pub(super) scale: Load8,
+    /// What each broker's numbers cost.
+    pub(super) cost: Vec<f64>,
+    pub(super) live: Vec<usize>,
+    topic_counts: Vec<u16>,
+    topic_high: Vec<u16>,
+    topic_low: Vec<u16>,
+    /// Only replicas that are away from home already may move.
+    pub(super) only_displaced: bool,
+}
+
+impl<'a> State<'a> {
+    pub(super) fn new(view: &'a View, goals: &Goals) -> Self {
+        let (brokers, replicas) = (view.brokers.len(), view.replicas.len());
+        let mut state = Self {
+            view,
+            rack_aware: goals.has(Goal::RackAware),
+            broker_of: view.replicas.clone(),
+            partition_of: Vec::with_capacity(replicas),
+            on_broker: vec![Vec::new(); brokers],
+            place_in: vec![0; replicas],
+            numbers: vec![[0.0; NUMBERS]; brokers],
+            low: vec![[f64::NEG_INFINITY; NUMBERS]; brokers],
+            high: vec![[f64::INFINITY; NUMBERS]; brokers],
+            middle: vec![[0.0; NUMBERS]; brokers],
+            scale: [0.0; NUMBERS],
+            cost: vec![0.0; brokers],
+            live: view.live().collect(),
+            topic_counts: vec![0; view.topics.len() * brokers],
+            topic_high: vec![u16::MAX; view.topics.len()],
+            topic_low: vec![0; view.topics.len()],
+            only_displaced: false,
+        };
+        state.count();
+        state.limit_brokers(goals);
+        if goals.has(Goal::TopicReplicaDistribution) {
+            state.limit_topics();
+        }
+        for broker in state.live.clone() {
+            state.cost[broker] = state.cost_with(broker, &[0.0; NUMBERS], 0.0);
+        }
+        state
+    }
+
+    fn count(&mut self) {
+        for partition in 0..self.view.partitions() {
+            for replica in self.view.slots(partition) {
+                self.partition_of.push(partition as u32);
+                let broker = usize::from(self.broker_of[replica]);
+                self.place_in[replica] = self.on_broker[broker].len() as u32;
+                self.on_broker[broker].push(replica as u32);
+                let load = self.load(replica);
+                add(&mut self.numbers[broker], &load, 1.0);
+                let at = self.topic_at(partition, broker);
+                self.topic_counts[at] += 1;
+            }
+        }
+    }
+
+    fn limit_brokers(&mut self, goals: &Goals) {
+        let mut total = [0.0; NUMBERS];
+        self.numbers.iter().for_each(|numbers| add(&mut total, numbers, 1.0));
+        let brokers = self.live.len() as f64;
+        let capacities: Vec<[f64; 4]> =
+            (0..self.view.brokers.len()).map(|b| self.capacity(b)).collect();
+        let mut capacity = [0.0; 4];
+        for broker in &self.live {
+            (0..4).for_each(|k| capacity[k] += capacities[*broker][k]);
+        }
+        for k in 0..NUMBERS {
+            self.scale[k] = if total[k] > 0.0 { brokers / total[k] } else { 0.0 };
+        }
+        for broker in self.live.clone() {
+            let own = &capacities[broker];
+            let mut fair = [0.0; NUMBERS];
+            for k in 0..4 {
+                fair[k] = if capacity[k] > 0.0 { total[k] / capacity[k] * own[k] } else { 0.0 };
+            }
+            fair[4] = total[4] / brokers;
+            fair[5] = total[5] / brokers;
+            fair[6] = if capacity[2] > 0.0 { total[6] / capacity[2] * own[2] } else { 0.0 };
+            fair[7] = total[7] / brokers;
+            let (low, high) = limits(goals, own, &fair);
+            (self.low[broker], self.high[broker], self.middle[broker]) = (low, high, fair);
+        }
+    }
+
+    fn capacity(&self, broker: usize) -> [f64; 4] {
+        let capacity = &self.view.brokers[broker].capacity;
+        [capacity.disk_mb, capacity.network_in_kb, capacity.network_out_kb, capacity.cpu_percent]
+    }
+
+    fn limit_topics(&mut self) {
+        let mut totals = vec![0_u32; self.view.topics.len()];
+        for partition in &self.partition_of {
+            totals[self.view.topic_of[*partition as usize] as usize] += 1;
+        }
+        for (topic, total) in totals.into_iter().enumerate() {
+            let mean = f64::from(total) / self.live.len() as f64;
+            let (least, most) = (mean.ceil() + TOPIC_GAP_MIN, mean.ceil() + TOPIC_GAP_MAX);
+            let high = (mean * (1.0 + TOPIC_BAND)).ceil().clamp(least, most);
+            self.topic_high[topic] = high.min(f64::from(u16::MAX)) as u16;
+            self.topic_low[topic] = (mean.floor() - TOPIC_GAP_MAX).max(0.0) as u16;
+        }
+    }
+
+    /// What a replica adds to its broker.
+    pub(super) fn load(&self, replica: usize) -> Load8 {
+        let partition = self.partition_of[replica] as usize;
+        let load = &self.view.load[partition];
+        if replica == self.leader_slot(partition) {
+            let cpu = load.cpu_leader;
+            [load.disk, load.inbound, load.outbound, cpu, 1.0, 1.0, load.outbound, load.inbound]
+        } else {
+            [load.disk, load.inbound, 0.0, load.cpu_follower, 1.0, 0.0, load.outbound, 0.0]
+        }
+    }
+
+    /// What leadership of a partition adds to a replica.
+    pub(super) fn leadership(&self, partition: usize) -> Load8 {
+        let load = &self.view.load[partition];
+        let cpu = load.cpu_leader - load.cpu_follower;
+        [0.0, 0.0, load.outbound, cpu, 0.0, 1.0, 0.0, load.inbound]
+    }
+
+    pub(super) fn leader_slot(&self, partition: usize) -> usize {
+        self.view.offsets[partition] as usize
+    }
+
+    pub(super) fn slots(&self, partition: usize) -> Range<usize> {
+        self.view.slots(partition)
+    }
+
+    /// The brokers that had the partition in the beginning.
+    pub(super) fn home(&self, partition: usize) -> &[u16] {
+        &self.view.replicas[self.view.slots(partition)]
+    }
+
+    pub(super) fn is_displaced(&self, replica: usize) -> bool {
+        let partition = self.partition_of[replica] as usize;
+        !self.home(partition).contains(&self.broker_of[replica])
+    }
+
+    /// Whether a replica may be moved at all in this phase.
+    pub(super) fn may_move(&self, replica: usize) -> bool {
+        let pinned = self.is_pinned(self.partition_of[replica] as usize) || self.only_displaced;
+        !pinned || self.is_displaced(replica)
+    }
+
+    /// Whether two brokers share a rack, if that matters.
+    pub(super) fn is_rack_shared(&self, one: usize, other: usize) -> bool {
+        self.rack_aware && self.view.rack[one] == self.view.rack[other]
+    }
+
+    pub(super) fn is_pinned(&self, partition: usize) -> bool {
+        self.view.pinned[self.view.topic_of[partition] as usize]
+    }
+
+    /// Whether a broker can hold the replica: none of the partition's others is there, or in its rack.
+    pub(super) fn fits(&self, replica: usize, broker: usize) -> bool {
+        let clashes = |other: usize| {
+            let holder = usize::from(self.broker_of[other]);
+            holder == broker || self.is_rack_shared(holder, broker)
+        };
+        let partition = self.partition_of[replica] as usize;
+        let mut others = self.slots(partition).filter(|other| *other != replica);
+        usize::from(self.broker_of[replica]) != broker && !others.any(clashes)
+    }
+
+    /// The MB that a move adds to the plan; negative when a replica goes home.
+    pub(super) fn move_mb(&self, replica: usize, to: usize) -> f64 {
+        let partition = self.partition_of[replica] as usize;
+        let home = self.home(partition);
+        let is_home = |broker: u16| f64::from(u8::from(home.contains(&broker)));
+        let leaves = is_home(self.broker_of[replica]);
+        self.view.load[partition].disk * (leaves - is_home(to as u16))
+    }
+
+    /// What a broker would cost with `share` times this load more.
+    pub(super) fn cost_with(&self, broker: usize, load: &Load8, share: f64) -> f64 {
+        let (low, high) = (&self.low[broker], &self.high[broker]);
+        let numbers = &self.numbers[broker];
+        let mut cost = 0.0;
+        for k in 0..NUMBERS {
+            let number = numbers[k] + share * load[k];
+            cost += ((low[k] - number).max(0.0) + (number - high[k]).max(0.0)) * self.scale[k];
+        }
+        cost
+    }
+
+    /// How a broker's cost changes with this load more (`1.0`) or less (`-1.0`).
+    pub(super) fn cost_change(&self, broker: usize, load: &Load8, share: f64) -> f64 {
+        self.cost_with(broker, load, share) - self.cost[broker]
+    }
+
+    /// How the squared distance of a broker from the middle of its bands changes with this load more.
+    pub(super) fn distance_change(&self, broker: usize, load: &Load8) -> f64 {
+        let (middle, numbers) = (&self.middle[broker], &self.numbers[broker]);
+        let mut change = 0.0;
+        for k in 0..NUMBERS {
+            let step = load[k] * self.scale[k];
+            change += (2.0 * (numbers[k] - middle[k]) * self.scale[k] + step) * step;
+        }
+        change
+    }
+
+    /// How the cost of topics that pile up changes with a move.
+    pub(super) fn topic_change(&self, replica: usize, to: usize) -> f64 {
+        let partition = self.partition_of[replica] as usize;
+        let from = usize::from(self.broker_of[replica]);
+        let topic = self.view.topic_of[partition] as usize;
+        let (low, high) = (self.topic_low[topic], self.topic_high[topic]);
+        let there = self.topic_counts[self.topic_at(partition, from)];
+        let here = self.topic_counts[self.topic_at(partition, to)];
+        let mut change = 0.0;
+        if there > high {
+            change -= TOPIC_COST;
+        } else if there <= low {
+            change += TOPIC_COST;
+        }
+        if here >= high {
+            change += TOPIC_COST;
+        } else if here < low {
+            change -= TOPIC_COST;
+        }
+        change
+    }
+
+    /// Whether a broker has more of the replica's topic than it may.
+    pub(super) fn is_topic_crowded(&self, partition: usize, broker: usize) -> bool {
+        let topic = self.view.topic_of[partition] as usize;
+        self.topic_counts[self.topic_at(partition, broker)] > self.topic_high[topic]
+    }
+
+    /// Topics of which some broker has too many.
+    pub(super) fn crowded_topics(&self) -> Vec<bool> {
+        let brokers = self.view.brokers.len();
+        let crowded = |topic: usize| {
+            let counts = &self.topic_counts[topic * brokers..(topic + 1) * brokers];
+            self.live.iter().any(|broker| counts[*broker] > self.topic_high[topic])
+        };
+        (0..self.view.topics.len()).map(crowded).collect()
+    }
+
+    fn has_sparse_topic(&self) -> bool {
+        let brokers = self.view.brokers.len();
+        let sparse = |topic: usize| {
+            let low = self.topic_low[topic];
+            low > 0 && self.live.iter().any(|b| self.topic_counts[topic * brokers + b] < low)
+        };
+        (0..self.view.topics.len()).any(sparse)
+    }
+
+    /// Whether some number of the broker is below its band.
+    pub(super) fn is_short(&self, broker: usize) -> bool {
+        (0..WITH_LOW).any(|k| self.numbers[broker][k] < self.low[broker][k])
+    }
+
+    /// How much a broker could give another of what that one is short of.
+    pub(super) fn surplus_for(&self, short: usize, giver: usize) -> f64 {
+        let lack = |k: usize| (self.low[short][k] - self.numbers[short][k]).max(0.0);
+        let spare = |k: usize| self.numbers[giver][k] - self.low[giver][k];
+        (0..WITH_LOW).map(|k| lack(k) * spare(k) * self.scale[k] * self.scale[k]).sum()
+    }
+
+    /// How full a broker is, with what is too much counting most.
+    pub(super) fn fullness(&self, broker: usize) -> f64 {
+        const TOO_MUCH: f64 = 100.0;
+        let numbers = &self.numbers[broker];
+        let over = |k: usize| (numbers[k] - self.high[broker][k]).max(0.0) * self.scale[k];
+        let has = |k: usize| numbers[k] * self.scale[k];
+        (0..NUMBERS).map(over).sum::<f64>() * TOO_MUCH + (0..=4).map(has).sum::<f64>()
+    }
+
+    /// Whether every broker and every topic is as it should be.
+    pub(super) fn is_done(&self) -> bool {
+        let balanced = self.live.iter().all(|broker| self.cost[*broker] <= 0.0);
+        balanced && !self.crowded_topics().contains(&true) && !self.has_sparse_topic()
+    }
+
+    /// Moves a replica.
+    pub(super) fn move_replica(&mut self, replica: usize, to: usize) {
+        let from = usize::from(self.broker_of[replica]);
+        let partition = self.partition_of[replica] as usize;
+        let load = self.load(replica);
+        add(&mut self.numbers[from], &load, -1.0);
+        add(&mut self.numbers[to], &load, 1.0);
+        let place = self.place_in[replica] as usize;
+        self.on_broker[from].swap_remove(place);
+        if let Some(other) = self.on_broker[from].get(place) {
+            self.place_in[*other as usize] = place as u32;
+        }
+        self.place_in[replica] = self.on_broker[to].len() as u32;
+        self.on_broker[to].push(replica as u32);
+        self.broker_of[replica] = to as u16;
+        let (left, entered) = (self.topic_at(partition, from), self.topic_at(partition, to));
+        self.topic_counts[left] -= 1;
+        self.topic_counts[entered] += 1;
+        self.count_cost(from);
+        self.count_cost(to);
+    }
+
+    /// Makes the replica in this slot the leader. The two change slots, since the leader is first.
+    pub(super) fn lead(&mut self, partition: usize, slot: usize) {
+        let head = self.leader_slot(partition);
+        let (from, to) = (usize::from(self.broker_of[head]), usize::from(self.broker_of[slot]));
+        let load = self.leadership(partition);
+        add(&mut self.numbers[from], &load, -1.0);
+        add(&mut self.numbers[to], &load, 1.0);
+        self.broker_of.swap(head, slot);
+        self.place_in.swap(head, slot);
+        self.on_broker[from][self.place_in[slot] as usize] = slot as u32;
+        self.on_broker[to][self.place_in[head] as usize] = head as u32;
+        self.count_cost(from);
+        self.count_cost(to);
+    }
+
+    pub(super) fn into_assignment(self) -> Assignment {
+        self.broker_of
+    }
+
+    fn count_cost(&mut self, broker: usize) {
+        if self.view.is_live(broker) {
+            self.cost[broker] = self.cost_with(broker, &[0.0; NUMBERS], 0.0);
+        }
+    }
+
+    fn topic_at(&self, partition: usize, broker: usize) -> usize {
+        self.view.topic_of[partition] as usize * self.view.brokers.len() + broker
+    }
+}
+
+/// The bands of a broker, given its capacity and its fair share of each number.
+fn limits(goals: &Goals, capacity: &[f64; 4], fair: &Load8) -> (Load8, Load8) {
+    let mut low = [f64::NEG_INFINITY; NUMBERS];
+    let mut high = [f64::INFINITY; NUMBERS];
+    let usage = [
+        (Goal::DiskUsageDistribution, Goal::DiskCapacity, DISK_SHARE),
+        (Goal::NetworkInboundUsageDistribution, Goal::NetworkInboundCapacity, NETWORK_SHARE),
+        (Goal::NetworkOutboundUsageDistribution, Goal::NetworkOutboundCapacity, NETWORK_SHARE),
+        (Goal::CpuUsageDistribution, Goal::CpuCapacity, CPU_SHARE),
+    ];
+    for (k, (distribution, hard, share)) in usage.into_iter().enumerate() {
+        if goals.has(distribution) {
+            low[k] = fair[k] * (1.0 - BAND) * (1.0 + DRAWN_IN);
+            high[k] = fair[k] * (1.0 + BAND) * (1.0 - DRAWN_IN);
+        }
+        if goals.has(hard) {
+            high[k] = high[k].min(capacity[k] * share * (1.0 - DRAWN_IN));
+        }
+    }
+    for (k, goal) in [(4, Goal::ReplicaDistribution), (5, Goal::LeaderReplicaDistribution)] {
+        if goals.has(goal) {
+            low[k] = (fair[k] * (1.0 - BAND)).floor();
+            high[k] = (fair[k] * (1.0 + BAND)).ceil();
+        }
+    }
+    if goals.has(Goal::ReplicaCapacity) {
+        high[4] = high[4].min(REPLICAS_MAX);
+    }
+    if goals.has(Goal::PotentialNwOut) {
+        high[6] = capacity[2] * NETWORK_SHARE * (1.0 - DRAWN_IN);
+    }
+    if goals.has(Goal::LeaderBytesInDistribution) {
+        high[7] = fair[7] * BALANCE * (1.0 - DRAWN_IN);
+    }
+    (low, high)
+}
+
+fn add(numbers: &mut Load8, load: &Load8, share: f64) {
+    for k in 0..NUMBERS {
+        numbers[k] += share * load[k];
+    }
+}

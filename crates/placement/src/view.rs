@@ -1,0 +1,342 @@
+//! A cluster as flat arrays: what the optimizer reads.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use model::{NodeId, TopicName};
+
+/// What a broker can take. A resource in the same unit as the load.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Capacity {
+    /// Percent of one core.
+    pub cpu_percent: f64,
+    /// Inbound, KB a second.
+    pub network_in_kb: f64,
+    /// Outbound, KB a second.
+    pub network_out_kb: f64,
+    /// Disk, MB.
+    pub disk_mb: f64,
+}
+
+/// What is to become of a broker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BrokerState {
+    /// It gives and takes.
+    Alive,
+    /// It has just joined, and is to be filled.
+    New,
+    /// It leaves, or is gone: nothing may stay on it.
+    Removed,
+}
+
+/// A broker.
+#[derive(Debug, Clone, PartialEq)]
+pub struct BrokerSpec {
+    /// Its id.
+    pub id: NodeId,
+    /// Its failure domain. Brokers without one are a rack each.
+    pub rack: Option<String>,
+    /// What it can take.
+    pub capacity: Capacity,
+    /// What is to become of it.
+    pub state: BrokerState,
+}
+
+/// The load of a partition's leader.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LeaderLoad {
+    /// Percent of one core.
+    pub cpu_percent: f64,
+    /// Produced, KB a second.
+    pub network_in_kb: f64,
+    /// Sent to consumers and followers, KB a second.
+    pub network_out_kb: f64,
+    /// Size of one replica, MB.
+    pub disk_mb: f64,
+}
+
+/// What cannot be a cluster.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidView {
+    /// A broker twice.
+    #[error("broker {0} is listed twice")]
+    BrokerTwice(NodeId),
+    /// More than can be numbered.
+    #[error("there are more than {0} brokers")]
+    TooManyBrokers(usize),
+    /// A number that is none, or negative.
+    #[error("{what} of {of} is {value}, which is not a number of zero or more")]
+    Number {
+        /// Which number.
+        what: &'static str,
+        /// Of what.
+        of: String,
+        /// What it is.
+        value: String,
+    },
+    /// A partition on a broker that does not exist.
+    #[error("{topic}-{partition} has a replica on broker {broker}, which is not listed")]
+    UnknownBroker {
+        /// The topic.
+        topic: TopicName,
+        /// The partition.
+        partition: u32,
+        /// The broker.
+        broker: NodeId,
+    },
+    /// A partition with no replica, or two on one broker.
+    #[error("{topic}-{partition} has no replica, or one broker twice")]
+    Replicas {
+        /// The topic.
+        topic: TopicName,
+        /// The partition.
+        partition: u32,
+    },
+    /// Nobody to hold anything.
+    #[error("no broker is left to hold replicas")]
+    NoBroker,
+    /// Partitions of one topic must come together.
+    #[error("the partitions of {0} are not listed together")]
+    TopicAgain(TopicName),
+}
+
+/// The brokers of every partition, leader first: one flat list, cut by the view's offsets.
+pub type Assignment = Vec<u16>;
+
+/// Load of a leader in the order that everything here uses, with a follower's CPU behind.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Load {
+    pub(crate) disk: f64,
+    pub(crate) inbound: f64,
+    pub(crate) outbound: f64,
+    pub(crate) cpu_leader: f64,
+    pub(crate) cpu_follower: f64,
+}
+
+/// A cluster: brokers, topics, partitions, replicas and their loads.
+#[derive(Debug, Clone)]
+pub struct View {
+    pub(crate) brokers: Vec<BrokerSpec>,
+    /// The rack of each broker, as a number.
+    pub(crate) rack: Vec<u16>,
+    pub(crate) topics: Vec<TopicName>,
+    /// Topics whose replicas stay where they are.
+    pub(crate) pinned: Vec<bool>,
+    pub(crate) topic_of: Vec<u32>,
+    pub(crate) number_of: Vec<u32>,
+    pub(crate) offsets: Vec<u32>,
+    pub(crate) replicas: Assignment,
+    pub(crate) load: Vec<Load>,
+}
+
+impl View {
+    /// The brokers, in the order that assignments number them.
+    #[must_use]
+    pub fn brokers(&self) -> &[BrokerSpec] {
+        &self.brokers
+    }
+
+    /// How many partitions there are.
+    #[must_use]
+    pub fn partitions(&self) -> usize {
+        self.topic_of.len()
+    }
+
+    /// How many replicas there are.
+    #[must_use]
+    pub fn replicas(&self) -> usize {
+        self.replicas.len()
+    }
+
+    /// The assignment as it is.
+    #[must_use]
+    pub fn assignment(&self) -> &Assignment {
+        &self.replicas
+    }
+
+    /// The name of a partition: its topic and its number in it.
+    #[must_use]
+    pub fn partition_name(&self, partition: usize) -> (&TopicName, u32) {
+        (&self.topics[self.topic_of[partition] as usize], self.number_of[partition])
+    }
+
+    /// The size of one replica of a partition, in MB.
+    #[must_use]
+    pub fn partition_mb(&self, partition: usize) -> f64 {
+        self.load[partition].disk
+    }
+
+    /// Where a partition's replicas stand in an assignment.
+    #[must_use]
+    pub fn slots(&self, partition: usize) -> Range<usize> {
+        self.offsets[partition] as usize..self.offsets[partition + 1] as usize
+    }
+
+    /// The brokers that may hold replicas.
+    pub(crate) fn live(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..self.brokers.len()).filter(|broker| self.is_live(*broker))
+    }
+
+    pub(crate) fn is_live(&self, broker: usize) -> bool {
+        self.brokers[broker].state != BrokerState::Removed
+    }
+
+    /// The MB that go over the network to get from the assignment as it is to this one.
+    #[must_use]
+    pub fn moved_mb(&self, assignment: &Assignment) -> f64 {
+        let added = |partition: usize| {
+            let slots = self.slots(partition);
+            let before = &self.replicas[slots.clone()];
+            assignment[slots].iter().filter(|broker| !before.contains(broker)).count() as f64
+        };
+        (0..self.partitions()).map(|p| added(p) * self.load[p].disk).sum()
+    }
+}
+
+/// Builds a [`View`], checking what it is given.
+#[derive(Debug)]
+pub struct ViewBuilder {
+    view: View,
+    index: BTreeMap<NodeId, u16>,
+    racks: BTreeMap<String, u16>,
+    seen: BTreeMap<TopicName, u32>,
+}
+
+impl Default for ViewBuilder {
+    fn default() -> Self {
+        let view = View {
+            brokers: Vec::new(),
+            rack: Vec::new(),
+            topics: Vec::new(),
+            pinned: Vec::new(),
+            topic_of: Vec::new(),
+            number_of: Vec::new(),
+            offsets: vec![0],
+            replicas: Vec::new(),
+            load: Vec::new(),
+        };
+        let (index, racks, seen) = Default::default();
+        Self { view, index, racks, seen }
+    }
+}
+
+impl ViewBuilder {
+    /// Adds a broker.
+    pub fn broker(&mut self, broker: BrokerSpec) -> Result<(), InvalidView> {
+        let Capacity { cpu_percent, network_in_kb, network_out_kb, disk_mb } = broker.capacity;
+        let of = || format!("broker {}", broker.id);
+        for (what, value) in [
+            ("the CPU capacity", cpu_percent),
+            ("the inbound capacity", network_in_kb),
+            ("the outbound capacity", network_out_kb),
+            ("the disk capacity", disk_mb),
+        ] {
+            number(what, value, of)?;
+        }
+        // The last number means "none" in the search.
+        let limit = usize::from(u16::MAX);
+        let next = u16::try_from(self.view.brokers.len()).ok().filter(|next| *next < u16::MAX);
+        let next = next.ok_or(InvalidView::TooManyBrokers(limit))?;
+        if self.index.insert(broker.id, next).is_some() {
+            return Err(InvalidView::BrokerTwice(broker.id));
+        }
+        // A name that no rack can have: racks' names come from users, this one has a zero in it.
+        let own = || format!("\0{}", broker.id);
+        let rack = broker.rack.clone().filter(|rack| !rack.is_empty()).unwrap_or_else(own);
+        let count = u16::try_from(self.racks.len()).unwrap_or(u16::MAX);
+        let rack = *self.racks.entry(rack).or_insert(count);
+        self.view.rack.push(rack);
+        self.view.brokers.push(broker);
+        Ok(())
+    }
+
+    /// Adds a partition; its replicas leader first. The partitions of a topic come together.
+    pub fn partition(
+        &mut self,
+        topic: &TopicName,
+        partition: u32,
+        replicas: &[NodeId],
+        load: LeaderLoad,
+    ) -> Result<(), InvalidView> {
+        let of = || format!("{topic}-{partition}");
+        let LeaderLoad { cpu_percent, network_in_kb, network_out_kb, disk_mb } = load;
+        for (what, value) in [
+            ("the CPU load", cpu_percent),
+            ("the inbound load", network_in_kb),
+            ("the outbound load", network_out_kb),
+            ("the size", disk_mb),
+        ] {
+            number(what, value, of)?;
+        }
+        self.begin_topic(topic)?;
+        let start = self.view.replicas.len();
+        for broker in replicas {
+            let unknown =
+                || InvalidView::UnknownBroker { topic: topic.clone(), partition, broker: *broker };
+            let index = *self.index.get(broker).ok_or_else(unknown)?;
+            if self.view.replicas[start..].contains(&index) {
+                return Err(InvalidView::Replicas { topic: topic.clone(), partition });
+            }
+            self.view.replicas.push(index);
+        }
+        if replicas.is_empty() {
+            return Err(InvalidView::Replicas { topic: topic.clone(), partition });
+        }
+        let view = &mut self.view;
+        view.topic_of.push(u32::try_from(view.topics.len() - 1).unwrap_or(u32::MAX));
+        view.number_of.push(partition);
+        view.offsets.push(u32::try_from(view.replicas.len()).unwrap_or(u32::MAX));
+        view.load.push(Load {
+            disk: disk_mb,
+            inbound: network_in_kb,
+            outbound: network_out_kb,
+            cpu_leader: cpu_percent,
+            cpu_follower: follower_cpu(load),
+        });
+        Ok(())
+    }
+
+    /// Keeps the replicas of a topic where they are, unless their broker goes.
+    pub fn pin(&mut self, topic: &TopicName) {
+        if let Some(index) = self.seen.get(topic) {
+            self.view.pinned[*index as usize] = true;
+        }
+    }
+
+    /// The view.
+    pub fn build(self) -> Result<View, InvalidView> {
+        if self.view.live().next().is_none() {
+            return Err(InvalidView::NoBroker);
+        }
+        Ok(self.view)
+    }
+
+    fn begin_topic(&mut self, topic: &TopicName) -> Result<(), InvalidView> {
+        if self.view.topics.last() == Some(topic) {
+            return Ok(());
+        }
+        let next = u32::try_from(self.view.topics.len()).unwrap_or(u32::MAX);
+        if self.seen.insert(topic.clone(), next).is_some() {
+            return Err(InvalidView::TopicAgain(topic.clone()));
+        }
+        self.view.topics.push(topic.clone());
+        self.view.pinned.push(false);
+        Ok(())
+    }
+}
+
+/// The CPU of a follower, of which only replication in is left.
+fn follower_cpu(load: LeaderLoad) -> f64 {
+    const INBOUND: f64 = 0.7;
+    const OUTBOUND: f64 = 0.15;
+    const FOLLOWER_INBOUND: f64 = 0.15;
+    let all = INBOUND * load.network_in_kb + OUTBOUND * load.network_out_kb;
+    if all > 0.0 { load.cpu_percent * FOLLOWER_INBOUND * load.network_in_kb / all } else { 0.0 }
+}
+
+fn number(what: &'static str, value: f64, of: impl Fn() -> String) -> Result<(), InvalidView> {
+    if value.is_finite() && value >= 0.0 {
+        return Ok(());
+    }
+    Err(InvalidView::Number { what, of: of(), value: value.to_string() })
+}
