@@ -13,6 +13,7 @@
 pub mod control_plane;
 pub mod kubelet;
 pub mod manifests;
+mod rights;
 pub mod services;
 pub mod storage;
 mod watch;

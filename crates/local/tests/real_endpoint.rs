@@ -126,7 +126,7 @@ impl Stage {
     }
 
     fn command(&self, arguments: &[&str]) -> Command {
-        let kubectl = support::binaries().unwrap().program(Program::Kubectl);
+        let kubectl = support::binaries().program(Program::Kubectl);
         let mut command = Command::new(kubectl);
         command.arg("--kubeconfig").arg(self.cluster.plane.kubeconfig_path());
         command.arg("--cache-dir").arg(self.cluster.dir().join("cache")).args(arguments);

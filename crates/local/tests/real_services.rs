@@ -16,8 +16,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Pod, Service};
 use kube::api::{DeleteParams, Patch, PatchParams};
-use kube::config::KubeConfigOptions;
-use local::services::{Names, ProxyOptions, ServiceProxy, names};
+use local::services::{Names, ProxyOptions, ServiceProxy, policy_rules};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -53,7 +52,8 @@ impl Stage {
             extra_names: Vec::new(),
             names: names.clone(),
         };
-        let proxy = tokio::spawn(ServiceProxy::new(cluster.client.clone(), options).run());
+        let client = cluster.limited("proxy", policy_rules()).await;
+        let proxy = tokio::spawn(ServiceProxy::new(client, options).run());
         Self { cluster, names, proxy }
     }
 
@@ -238,24 +238,18 @@ async fn names_lead_to_services_and_pods(stage: &Stage) {
     for (name, expected) in rows {
         let expected: Vec<IpAddr> = expected.iter().map(|text| text.parse().unwrap()).collect();
         eventually(name, || async { (stage.names.lookup(name) == expected).then_some(()) }).await;
-        for file in [&hosts, &names::mounted_file(&hosts)] {
-            let text = std::fs::read_to_string(file).unwrap();
-            let found: Vec<IpAddr> = text
-                .lines()
-                .filter(|line| line.split(' ').skip(1).any(|word| word == name))
-                .map(|line| line.split(' ').next().unwrap().parse().unwrap())
-                .collect();
-            assert_eq!(found, expected, "{name} in {text}");
-        }
+        let text = std::fs::read_to_string(&hosts).unwrap();
+        let found: Vec<IpAddr> = text
+            .lines()
+            .filter(|line| line.split(' ').skip(1).any(|word| word == name))
+            .map(|line| line.split(' ').next().unwrap().parse().unwrap())
+            .collect();
+        assert_eq!(found, expected, "{name} in {text}");
     }
 }
 
 async fn the_api_server_is_a_service(stage: &Stage) {
-    let kubeconfig = kube::config::Kubeconfig::read_from(stage.cluster.plane.kubeconfig_path());
-    let mut config =
-        kube::Config::from_custom_kubeconfig(kubeconfig.unwrap(), &KubeConfigOptions::default())
-            .await
-            .unwrap();
+    let mut config = stage.cluster.config().await;
     config.cluster_url = "https://127.96.0.1:443".parse().unwrap();
     let client = kube::Client::try_from(config).unwrap();
     eventually("the API server behind its service", || async {

@@ -22,6 +22,8 @@ use cluster::{Cluster, eventually};
 /// One namespace and one node with its provisioner.
 struct Stage<'a> {
     cluster: &'a Cluster,
+    /// What the provisioner works with: no more rights than it says it needs.
+    client: kube::Client,
     name: &'a str,
 }
 
@@ -38,12 +40,13 @@ impl<'a> Stage<'a> {
     async fn new(cluster: &'a Cluster, name: &'a str) -> Self {
         cluster.namespace(name).await;
         cluster.node(name, "127.0.0.1".parse().unwrap(), json!({})).await;
-        Self { cluster, name }
+        let client = cluster.limited(name, storage::policy_rules()).await;
+        Self { cluster, client, name }
     }
 
     fn provisioner(&self) -> Provisioner {
         let node = NodeVolumes::new(self.name, self.cluster.node_dir(self.name));
-        Provisioner::new(self.cluster.client.clone(), vec![node])
+        Provisioner::new(self.client.clone(), vec![node])
     }
 
     fn run(&self) -> Running {

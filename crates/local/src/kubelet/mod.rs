@@ -25,7 +25,7 @@ mod options;
 mod pod;
 mod probe;
 mod process;
-mod quantity;
+pub(crate) mod quantity;
 pub mod server;
 mod shared;
 pub mod shim;

@@ -23,6 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Node, Pod, Service};
+use k8s_openapi::api::rbac::v1::PolicyRule;
 use kube::api::{Patch, PatchParams};
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::runtime::reflector::Store;
@@ -31,8 +32,9 @@ use kube::{Api, Client, ResourceExt as _};
 use serde_json::json;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
+use crate::rights::rule;
 use crate::watch;
 use proxy::{Failure, Proxy};
 use table::World;
@@ -46,15 +48,28 @@ pub const LOAD_BALANCER_CLASS: &str = "gregor.io/local";
 /// Changes come in bursts; so long is waited for the rest of one.
 const BURST: Duration = Duration::from_millis(10);
 
+/// Connections must not wait for an API server that hangs; what it did not take is tried again.
+const API_TIME_MAX: Duration = Duration::from_secs(5);
+
 /// What could not be written is written again after this time.
 const RETRY: Duration = Duration::from_secs(2);
+
+/// What the identity of the proxy must be allowed to do, in the whole cluster.
+#[must_use]
+pub fn policy_rules() -> Vec<PolicyRule> {
+    vec![
+        rule("", &["services", "pods", "nodes"], &["list", "watch"]),
+        rule("", &["services/status"], &["patch"]),
+        rule("events.k8s.io", &["events"], &["create", "patch"]),
+    ]
+}
 
 /// What the proxy needs to know besides the API.
 #[derive(Debug, Clone)]
 pub struct ProxyOptions {
     /// Where the API server really listens; `default/kubernetes` leads there.
     pub api_server: SocketAddr,
-    /// The hosts file to keep, in a directory that exists. [`names::mounted_file`] is kept beside it.
+    /// The hosts file to keep, in a directory that exists.
     pub hosts_file: PathBuf,
     /// Names that the table has besides those of the cluster, such as that of the machine.
     pub extra_names: Vec<Entry>,
@@ -130,10 +145,16 @@ impl ServiceProxy {
         let mut all = true;
         for service in services {
             let Some(addresses) = table::missing_ingress(service) else { continue };
-            if let Err(error) = self.write_ingress(service, &addresses).await {
-                tracing::warn!(error = %words(&error), "a load balancer has no address yet");
-                all = false;
+            match timeout(API_TIME_MAX, self.write_ingress(service, &addresses)).await {
+                Ok(Ok(())) => continue,
+                Ok(Err(error)) => {
+                    tracing::warn!(error = %words(&error), "a load balancer has no address yet");
+                }
+                Err(_) => {
+                    tracing::info!("the API server takes long to give a load balancer an address")
+                }
             }
+            all = false;
         }
         all
     }
@@ -169,8 +190,11 @@ async fn report(recorder: &Recorder, failure: Failure) {
         action: "Listen".to_owned(),
         secondary: None,
     };
-    if let Err(error) = recorder.publish(&event, &failure.service).await {
-        tracing::debug!(%error, "an event could not be written");
+    // Events are for people: that one could not be written must not stop the work.
+    match timeout(API_TIME_MAX, recorder.publish(&event, &failure.service)).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::debug!(%error, "an event could not be written"),
+        Err(_) => tracing::debug!("an event could not be written in time"),
     }
 }
 

@@ -3,19 +3,14 @@
 //! Every name that cluster DNS would answer is written in full, with `.svc` and with the namespace
 //! only, because there is no search list. What it must not do: answer for names outside the cluster.
 //!
-//! The table is written to two files with the same content:
-//! - the hosts file itself is replaced at once, so a reader by path (`-Djdk.net.hosts.file`) sees the
-//!   old table or the new one;
-//! - [`mounted_file`] keeps its inode and is written in place, because a file that is bind-mounted as
-//!   `/etc/hosts` would otherwise stay what it was when it was mounted.
+//! The file is replaced at once, so whoever opens it by its path sees the old table or the new one. A
+//! bind mount of it would stay what it was when it was mounted: copy it instead.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::fs::{self, OpenOptions};
-use std::io;
+use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
-use std::os::unix::fs::FileExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use k8s_openapi::api::core::v1::{Pod, Service};
@@ -160,43 +155,21 @@ impl Names {
     }
 }
 
-/// The file beside the hosts file that may be bind-mounted as `/etc/hosts`.
-pub fn mounted_file(hosts_file: &Path) -> PathBuf {
-    let mut name = hosts_file.as_os_str().to_owned();
-    name.push(".mounted");
-    PathBuf::from(name)
-}
-
-/// Writes both files.
+/// Writes the file.
 ///
 /// # Errors
 ///
-/// One of them could not be written.
+/// It could not be written, and is as it was.
 pub(crate) fn write(hosts_file: &Path, text: &str) -> Result<(), ServicesError> {
-    let failed = |path: &Path| {
-        let path = path.to_owned();
-        move |source| ServicesError::WriteHosts { path, source }
-    };
     let mut draft = hosts_file.as_os_str().to_owned();
     draft.push(".new");
     fs::write(&draft, text)
         .and_then(|()| fs::rename(&draft, hosts_file))
-        .map_err(failed(hosts_file))?;
-    let mounted = mounted_file(hosts_file);
-    write_in_place(&mounted, text).map_err(failed(&mounted))
-}
-
-/// Never empties the file: a reader in between sees lines of the old table after those of the new.
-fn write_in_place(path: &Path, text: &str) -> io::Result<()> {
-    let file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
-    file.write_all_at(text.as_bytes(), 0)?;
-    file.set_len(text.len() as u64)
+        .map_err(|source| ServicesError::WriteHosts { path: hosts_file.to_owned(), source })
 }
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::MetadataExt as _;
-
     use serde_json::{Value, json};
 
     use super::*;
@@ -284,20 +257,5 @@ mod tests {
                 "127.96.0.9 a.ns.svc.cluster.local a.ns.svc a.ns",
             ],
         );
-    }
-
-    #[test]
-    fn the_mounted_file_keeps_its_inode_and_the_other_is_replaced() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("hosts");
-        write(&path, "a long first table\n").unwrap();
-        let inodes = || [&path, &mounted_file(&path)].map(|file| fs::metadata(file).unwrap().ino());
-        let before = inodes();
-        write(&path, "short\n").unwrap();
-        let after = inodes();
-        assert!(before[0] != after[0] && before[1] == after[1]);
-        for file in [&path, &mounted_file(&path)] {
-            assert_eq!(fs::read_to_string(file).unwrap(), "short\n");
-        }
     }
 }

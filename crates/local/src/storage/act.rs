@@ -1,17 +1,22 @@
 //! Does what was decided: directories first, then the API. Every task can be repeated.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolume, PersistentVolumeClaim};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::{Api, Client, Resource as _, ResourceExt as _};
 use serde_json::json;
+use tokio::time::timeout;
 
 use super::directory::{self, Mark};
 use super::error::StorageError;
 use super::plan::{self, ClaimStep, Doomed, FINALIZER, Growth, NewVolume, VolumeStep};
 use super::{NodeVolumes, PROVISIONER, Step};
+
+/// Volumes must not wait for an event that the API server does not take.
+const EVENT_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// One thing to do, with the object that it is for.
 #[derive(Debug)]
@@ -277,8 +282,12 @@ impl Actor {
             action: words.reason.to_owned(),
             secondary: None,
         };
-        if let Err(error) = self.recorder.publish(&event, about).await {
-            tracing::debug!(%error, reason = words.reason, "an event could not be written");
+        match timeout(EVENT_TIME_MAX, self.recorder.publish(&event, about)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => {
+                tracing::debug!(%error, reason = words.reason, "an event could not be written");
+            }
+            Err(_) => tracing::debug!(words.reason, "an event could not be written in time"),
         }
     }
 }

@@ -20,7 +20,6 @@ mod classes;
 mod directory;
 mod error;
 mod plan;
-mod quantity;
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -30,6 +29,7 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use k8s_openapi::api::rbac::v1::PolicyRule;
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::watcher;
@@ -38,6 +38,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use crate::rights::rule;
 use crate::watch;
 use act::{Actor, Task};
 use plan::{ClaimStep, VolumeStep};
@@ -54,6 +55,20 @@ const TASKS_AT_ONCE: usize = 8;
 /// A failed task is tried again after this time, doubled each time up to [`RETRY_MAX`].
 const RETRY_FIRST: Duration = Duration::from_secs(1);
 const RETRY_MAX: Duration = Duration::from_secs(60);
+
+/// What the identity of the provisioner must be allowed to do, in the whole cluster. It is more than a
+/// node may. [`ensure_classes`] needs to create and patch storage classes besides.
+#[must_use]
+pub fn policy_rules() -> Vec<PolicyRule> {
+    let volumes = ["get", "list", "watch", "create", "patch", "delete"];
+    vec![
+        rule("", &["persistentvolumes"], &volumes),
+        rule("", &["persistentvolumeclaims"], &["get", "list", "watch"]),
+        rule("", &["persistentvolumeclaims/status"], &["patch"]),
+        rule("storage.k8s.io", &["storageclasses"], &["list", "watch"]),
+        rule("events.k8s.io", &["events"], &["create", "patch"]),
+    ]
+}
 
 /// Where the volumes of one node are.
 #[derive(Debug, Clone, PartialEq, Eq)]

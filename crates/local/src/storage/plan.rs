@@ -19,7 +19,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::ResourceExt as _;
 
 use super::directory::{self, Mark};
-use super::{NodeVolumes, PROVISIONER, quantity};
+use super::{NodeVolumes, PROVISIONER};
+use crate::kubelet::quantity;
 
 /// Where the scheduler says which node it chose.
 pub(crate) const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
@@ -253,12 +254,12 @@ fn growth(
     {
         return ClaimStep::Nothing;
     }
-    let size = requested(claim).and_then(|size| Some((size, quantity::bytes(size)?)));
+    let size = requested(claim).and_then(|size| Some((size, quantity::parse_milli(&size.0)?)));
     let Some((size, wanted)) = size else { return ClaimStep::Nothing };
     let smaller = |capacity: Option<&BTreeMap<String, Quantity>>| {
         capacity
-            .and_then(|capacity| quantity::bytes(capacity.get("storage")?))
-            .is_none_or(|bytes| bytes < wanted)
+            .and_then(|capacity| quantity::parse_milli(&capacity.get("storage")?.0))
+            .is_none_or(|present| present < wanted)
     };
     let volume_grows = smaller(volume.spec.as_ref().and_then(|spec| spec.capacity.as_ref()));
     let claim_grows = smaller(status.and_then(|status| status.capacity.as_ref()));
@@ -296,16 +297,18 @@ pub(crate) fn claim_uid(volume: &PersistentVolume) -> Option<&str> {
     volume.spec.as_ref()?.claim_ref.as_ref()?.uid.as_deref()
 }
 
-/// The directory of volumes that a volume of ours is in. Both the annotation and the path must be
-/// ours, so that a volume that a person wrote by hand is never touched.
+/// The directory of volumes that a volume of ours is in. Annotation, node and path must all be ours: a
+/// volume that a person wrote by hand is never touched, nor one of another machine with the same paths.
 fn home<'a>(volume: &PersistentVolume, nodes: &'a [NodeVolumes]) -> Option<&'a Path> {
     if volume.annotations().get(PROVISIONED_BY).map(String::as_str) != Some(PROVISIONER) {
         return None;
     }
-    let path = Path::new(&volume.spec.as_ref()?.local.as_ref()?.path);
+    let spec = volume.spec.as_ref()?;
+    let path = Path::new(&spec.local.as_ref()?.path);
     let name = volume.name_any();
     nodes
         .iter()
+        .filter(|node| spec.node_affinity.as_ref() == Some(&affinity(&node.node)))
         .find(|node| directory::data(&node.volumes, &name) == path)
         .map(|node| node.volumes.as_path())
 }

@@ -26,7 +26,8 @@ fn volume(changes: &Value) -> PersistentVolume {
                      "finalizers": [FINALIZER]},
         "spec": {"capacity": {"storage": "1Gi"}, "persistentVolumeReclaimPolicy": "Delete",
                  "claimRef": {"uid": "u1", "name": "data-0", "namespace": "ns"},
-                 "local": {"path": "/state/a/volumes/pvc-u1/data"}},
+                 "local": {"path": "/state/a/volumes/pvc-u1/data"},
+                 "nodeAffinity": affinity("a")},
         "status": {"phase": "Bound"},
     });
     merge(&mut object, changes);
@@ -144,8 +145,10 @@ fn data_is_removed_only_when_released_with_delete_and_ours() {
     let deleted = "2026-11-15T00:00:00Z";
     let released = json!({"status": {"phase": "Released"}});
     assert_eq!(volume_step(&volume(&released), &nodes()), doomed);
-    let elsewhere = [NodeVolumes::new("c", "/state/c")];
-    assert_eq!(volume_step(&volume(&released), &elsewhere), VolumeStep::Nothing);
+    // Another directory, and the same directory on another machine.
+    for elsewhere in [NodeVolumes::new("a", "/state/c"), NodeVolumes::new("c", "/state/a")] {
+        assert_eq!(volume_step(&volume(&released), &[elsewhere]), VolumeStep::Nothing);
+    }
     let rows = [
         (json!({}), VolumeStep::Nothing),
         (json!({"metadata": {"deletionTimestamp": deleted}}), VolumeStep::Nothing),

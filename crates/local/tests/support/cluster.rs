@@ -10,7 +10,10 @@ use std::time::Duration;
 
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{Event, Namespace, Node, Pod, ServiceAccount};
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Resource, ResourceExt as _};
 use local::control_plane::{ControlPlane, Options};
 use serde::Serialize;
@@ -36,9 +39,34 @@ impl Cluster {
         let _already =
             tracing_subscriber::fmt().with_env_filter(filter).with_test_writer().try_init();
         let temp = tempfile::tempdir().unwrap();
-        let options = Options::for_test(temp.path().join("state"), support::binaries().unwrap());
+        let options = Options::for_test(temp.path().join("state"), support::binaries());
         let plane = ControlPlane::start(options, |_| {}).await.unwrap();
         Self { client: plane.client(), plane, temp }
+    }
+
+    /// A client that may do what these rules say and no more.
+    pub(crate) async fn limited(&self, user: &str, rules: Vec<PolicyRule>) -> Client {
+        let params = PostParams::default();
+        let metadata = ObjectMeta { name: Some(user.to_owned()), ..ObjectMeta::default() };
+        let role =
+            ClusterRole { metadata: metadata.clone(), rules: Some(rules), aggregation_rule: None };
+        Api::all(self.client.clone()).create(&params, &role).await.unwrap();
+        let binding: ClusterRoleBinding = from(json!({
+            "metadata": metadata,
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": user},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
+        }));
+        Api::all(self.client.clone()).create(&params, &binding).await.unwrap();
+        let mut config = self.config().await;
+        config.auth_info.impersonate = Some(user.to_owned());
+        Client::try_from(config).unwrap()
+    }
+
+    /// How clients with all rights connect.
+    pub(crate) async fn config(&self) -> kube::Config {
+        let file = Kubeconfig::read_from(self.plane.kubeconfig_path()).unwrap();
+        let options = KubeConfigOptions::default();
+        kube::Config::from_custom_kubeconfig(file, &options).await.unwrap()
     }
 
     /// A directory for the test.

@@ -1,0 +1,14 @@
+//! Rights as the parts of local mode ask for them, so that each runs with no more than it needs.
+
+use k8s_openapi::api::rbac::v1::PolicyRule;
+
+/// The right to do these things with these resources of one API group.
+pub(crate) fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> PolicyRule {
+    let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+    PolicyRule {
+        api_groups: Some(vec![group.to_owned()]),
+        resources: Some(owned(resources)),
+        verbs: owned(verbs),
+        ..PolicyRule::default()
+    }
+}
