@@ -11,10 +11,10 @@ const FOREIGN_PATHS: &[&str] = &[
     concat!("../sha", "red"),
 ];
 
-/// Whether tabs belong in a file: make and Go insist on them.
+/// Whether tabs belong in a file: make and Go insist on them, and some tables are made of them.
 fn may_have_tabs(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
-    matches!(name, "Makefile" | "go.mod" | "go.sum") || name.ends_with(".go")
+    matches!(name, "Makefile" | "go.mod" | "go.sum") || name.ends_with(".go") || name.ends_with(".tsv")
 }
 
 /// Whether a file is somebody else's output, which is kept as it was.
@@ -79,6 +79,7 @@ mod tests {
         assert_eq!(lines("a.rs", "\ta\n"), [1]);
         assert_eq!(lines("Makefile", "a:\n\tb\n"), []);
         assert_eq!(lines("local/build/go.mod", "\tb\n"), []);
+        assert_eq!(lines("a/table.tsv", "b\tc\n"), []);
     }
 
     #[test]
