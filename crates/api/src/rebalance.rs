@@ -79,6 +79,7 @@ pub struct KafkaRebalanceSpec {
     pub replica_movement_strategies: Option<Vec<String>>,
     /// Volumes to empty, for `remove-disks`.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1))]
     pub move_replicas_off_volumes: Option<Vec<BrokerVolumes>>,
     /// What this type does not know.
     #[serde(flatten)]
@@ -118,6 +119,7 @@ pub struct BrokerVolumes {
     pub broker_id: Option<i64>,
     /// The numbers of its volumes.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1))]
     pub volume_ids: Option<Vec<i64>>,
     /// What this type does not know.
     #[serde(flatten)]

@@ -1,0 +1,68 @@
+//! The table of verdicts is whole, and what is generated from it is fresh.
+//!
+//! `GREGOR_UPDATE=1 cargo test -p api` writes the generated files anew.
+
+use std::path::{Path, PathBuf};
+
+use crate::{document, rules, strimzi};
+
+const UPDATE: &str = "GREGOR_UPDATE";
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// Compares a file of the repository with what it should hold, or writes it.
+#[track_caller]
+fn fresh(path: &str, expected: &str) {
+    let file = repository().join(path);
+    if std::env::var_os(UPDATE).is_some() {
+        std::fs::create_dir_all(file.parent().unwrap()).unwrap();
+        std::fs::write(&file, expected).unwrap();
+    }
+    let found = std::fs::read_to_string(&file).unwrap_or_default();
+    assert!(found == expected, "{path} is stale: {UPDATE}=1 cargo test -p api");
+}
+
+#[test]
+fn the_table_of_fields_is_what_the_rules_say() {
+    fresh("crates/api/compat/fields.tsv", &rules::table());
+}
+
+#[test]
+fn the_document_is_fresh() {
+    fresh("docs/generated/strimzi-compatibility.md", &document::render());
+}
+
+#[test]
+fn every_field_of_strimzi_has_exactly_one_verdict() {
+    let table = rules::table();
+    let mut judged: Vec<_> = table.lines().skip(1).map(key).collect();
+    let mut known: Vec<_> = strimzi::rows().into_iter().map(|row| (row.kind, row.path)).collect();
+    judged.sort();
+    known.sort();
+    assert_eq!(known.len(), 2582);
+    assert_eq!(judged, known);
+}
+
+fn key(line: &str) -> (String, String) {
+    let cells: Vec<&str> = line.split('\t').collect();
+    assert_eq!(cells.len(), 4, "{line}");
+    assert!(!cells[3].is_empty(), "{line} has no reason");
+    (cells[0].to_owned(), cells[1].to_owned())
+}
+
+#[test]
+fn no_rule_is_stray() {
+    let rows = strimzi::rows();
+    for rule in rules::rules() {
+        let exists = rows.iter().any(|row| row.kind == rule.kind && row.path == rule.path);
+        assert!(exists, "{} {} is no field of Strimzi", rule.kind, rule.path);
+        let twice = rules::rules().iter().filter(|other| *other == rule).count() > 1;
+        assert!(!twice, "{} {} is there twice", rule.kind, rule.path);
+        let above = rules::above(rule);
+        let says_more = above
+            .is_none_or(|above| (&above.verdict, &above.reason) != (&rule.verdict, &rule.reason));
+        assert!(says_more, "{} {} says what the rule above it says", rule.kind, rule.path);
+    }
+}

@@ -1,0 +1,10 @@
+//! Strimzi's resources and ours, side by side.
+
+#![allow(clippy::unwrap_used, reason = "a test fails where it cannot go on")]
+
+mod compat;
+mod document;
+mod random;
+mod rules;
+mod schema;
+mod strimzi;
