@@ -1,10 +1,12 @@
 //! One module per command.
 
+mod balance;
 mod down;
 mod fetch;
 mod kafka;
 mod kubeconfig;
 mod kubelet;
+mod node;
 mod shim;
 mod state;
 mod up;
@@ -25,6 +27,12 @@ pub(crate) enum Command {
     Fetch(fetch::Fetch),
     /// Look at a Kafka cluster and change what can be changed by hand
     Kafka(Box<kafka::Kafka>),
+    /// Be the first process of a Kafka node: format its disks, run Kafka, tell how it is
+    #[command(after_long_help = ::node::exit::HELP)]
+    Node(Box<node::Node>),
+    /// Plan where the replicas of a cluster should be, with few bytes moved
+    #[command(after_help = balance::HELP)]
+    Balance(balance::Balance),
     /// Run a node: pods as processes of this machine, for any Kubernetes control plane
     #[command(after_help = kubelet::EXAMPLES)]
     Kubelet(Box<kubelet::Kubelet>),
@@ -42,6 +50,8 @@ impl Command {
             Command::Kubeconfig(kubeconfig) => kubeconfig.run(),
             Command::Fetch(fetch) => fetch.run(),
             Command::Kafka(kafka) => kafka.run(),
+            Command::Node(node) => node.run(),
+            Command::Balance(balance) => balance.run(),
             Command::Kubelet(kubelet) => kubelet.run(),
             Command::Shim(shim) => shim.run(),
         }

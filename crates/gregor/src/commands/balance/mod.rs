@@ -1,0 +1,119 @@
+//! `gregor balance`: where replicas should be, for a cluster described by files.
+//!
+//! It only plans; nothing is moved.
+
+mod files;
+mod show;
+
+use std::path::PathBuf;
+use std::time::Instant;
+
+use anyhow::{Context as _, bail};
+use clap::{Args, ValueEnum};
+use model::{NodeId, TopicName};
+use placement::{BrokerState, Goal, Goals};
+
+use crate::output::{Format, Out, note};
+
+pub(super) const HELP: &str = "\
+DIR holds brokers.csv and partitions.csv or partitions.csv.gz:
+  id,rack,cpu_capacity_pct,nw_in_capacity_kbps,nw_out_capacity_kbps,disk_capacity_mb,state
+  topic,partition,replicas,cpu_pct,nw_in_kbps,nw_out_kbps,disk_mb
+where state is alive, new, remove or dead, replicas are ids separated by ; with the leader first, and
+the numbers of a partition are the load of its leader.
+
+Examples:
+  gregor balance --from cluster/
+  gregor balance --from cluster/ --remove 4,5 -o json > reassignment.json
+  gregor balance --from cluster/ --goals RackAware,DiskUsageDistribution --skip-hard-goal-check
+
+Exit codes:
+  0  there is a plan, and every hard goal holds with it (perhaps nothing needs to move)
+  1  there is none: the reason is on stderr
+  2  the command line makes no sense";
+
+/// How a plan is printed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum PlanFormat {
+    /// Goals and brokers before and after, for people
+    Table,
+    /// The changes, for programs; Kafka's own reassignment tool reads it too
+    Json,
+    /// The whole assignment: topic,partition,replicas
+    Csv,
+}
+
+/// What to balance, and how.
+#[derive(Debug, Args)]
+pub(crate) struct Balance {
+    /// The folder that describes the cluster
+    #[arg(long, value_name = "DIR")]
+    from: PathBuf,
+    /// The goals, most important first, instead of the default list
+    #[arg(long, value_name = "GOAL,…", value_delimiter = ',')]
+    goals: Vec<Goal>,
+    /// Accept a list of goals without all hard ones
+    #[arg(long)]
+    skip_hard_goal_check: bool,
+    /// Brokers that have just joined and are to be filled, whatever the file says
+    #[arg(long, value_name = "ID,…", value_delimiter = ',')]
+    add: Vec<NodeId>,
+    /// Brokers that are to be emptied, whatever the file says
+    #[arg(long, value_name = "ID,…", value_delimiter = ',')]
+    remove: Vec<NodeId>,
+    /// Topics whose replicas stay where they are, unless their broker goes
+    #[arg(long, value_name = "TOPIC,…", value_delimiter = ',')]
+    exclude_topics: Vec<TopicName>,
+    /// How to print the plan
+    #[arg(short, long, value_enum, default_value_t = PlanFormat::Table)]
+    output: PlanFormat,
+}
+
+impl Balance {
+    pub(crate) fn run(self) -> anyhow::Result<()> {
+        let goals = self.goal_list()?;
+        let state = |id: NodeId, given: BrokerState| {
+            if self.remove.contains(&id) {
+                BrokerState::Removed
+            } else if self.add.contains(&id) {
+                BrokerState::New
+            } else {
+                given
+            }
+        };
+        let mut builder = files::read(&self.from, &state)?;
+        for topic in &self.exclude_topics {
+            builder.pin(topic);
+        }
+        let view = builder.build().with_context(|| format!("in {}", self.from.display()))?;
+        for id in self.add.iter().chain(&self.remove) {
+            if !view.brokers().iter().any(|broker| broker.id == *id) {
+                bail!("broker {id} is not in {}", self.from.display());
+            }
+        }
+        let begun = Instant::now();
+        let (plan, report) = placement::plan(&view, &goals);
+        let took = begun.elapsed();
+        let mut out = Out::new(Format::Table);
+        match self.output {
+            PlanFormat::Table => out.text(&show::table(&view, &plan, &report, took))?,
+            PlanFormat::Json => out.text(&show::json(&plan, &report)?)?,
+            PlanFormat::Csv => out.text(&show::csv(&view, &plan))?,
+        }
+        if !report.after.is_acceptable() {
+            bail!("{}", show::infeasible(&view, &report));
+        }
+        for sentence in show::remarks(&report) {
+            note(&sentence);
+        }
+        Ok(())
+    }
+
+    fn goal_list(&self) -> anyhow::Result<Goals> {
+        if self.goals.is_empty() {
+            return Ok(Goals::default());
+        }
+        let list = Goals::new(self.goals.clone(), self.skip_hard_goal_check);
+        list.context("the list of goals cannot be used (--skip-hard-goal-check allows it)")
+    }
+}

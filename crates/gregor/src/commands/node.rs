@@ -1,0 +1,150 @@
+//! `gregor node`: the first process of a Kafka container.
+
+use std::fs;
+use std::io::IsTerminal as _;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use clap::Args;
+use node::{Addresses, Options, TlsFiles};
+
+/// Where the agent in Kafka's JVM listens.
+const AGENT_PORT: u16 = 9405;
+
+/// What a node is started with.
+#[derive(Debug, Args)]
+pub(crate) struct Node {
+    /// The directory with the node's configuration, one file for each key
+    #[arg(
+        long,
+        value_name = "DIR",
+        env = "GREGOR_NODE_CONFIG",
+        default_value = "/opt/kafka/custom-config"
+    )]
+    config: PathBuf,
+    /// The directory with Kafka's libs
+    #[arg(long, value_name = "DIR", env = "GREGOR_KAFKA_HOME", default_value = "/opt/kafka")]
+    kafka_home: PathBuf,
+    /// The directory with the Java to use [default: the first java in PATH]
+    #[arg(long, value_name = "DIR", env = "JAVA_HOME")]
+    java_home: Option<PathBuf>,
+    /// How much memory the node may use; half of it, up to 5 GiB, becomes the heap
+    #[arg(long, value_name = "BYTES", env = "GREGOR_MEMORY_BYTES")]
+    memory: Option<u64>,
+    /// Where to tell how the node is; with --https only whether it is live and ready
+    #[arg(long, value_name = "ADDRESS", env = "GREGOR_NODE_HTTP", default_value = "0.0.0.0:8080")]
+    http: SocketAddr,
+    /// Where to tell everything, to clients with a certificate
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        env = "GREGOR_NODE_HTTPS",
+        requires_all = ["tls_cert", "tls_key", "tls_client_ca"]
+    )]
+    https: Option<SocketAddr>,
+    /// The certificate for --https, in PEM
+    #[arg(long, value_name = "FILE", env = "GREGOR_NODE_TLS_CERT")]
+    tls_cert: Option<PathBuf>,
+    /// The key for --https, in PEM
+    #[arg(long, value_name = "FILE", env = "GREGOR_NODE_TLS_KEY")]
+    tls_key: Option<PathBuf>,
+    /// The authorities whose clients --https lets in, in PEM
+    #[arg(long, value_name = "FILE", env = "GREGOR_NODE_TLS_CLIENT_CA")]
+    tls_client_ca: Option<PathBuf>,
+    /// Where the metrics agent in Kafka's JVM listens, for this program only [default: port 9405 of
+    /// the address of --http if that is loopback, else of 127.0.0.1]
+    #[arg(long, value_name = "ADDRESS", env = "GREGOR_NODE_AGENT")]
+    agent: Option<SocketAddr>,
+    /// A file that is told why the node did not start, if it exists
+    #[arg(long, value_name = "FILE", default_value = "/dev/termination-log", hide = true)]
+    termination_log: PathBuf,
+}
+
+impl Node {
+    /// Runs the node. Ends the process with the node's exit code unless that is 0.
+    pub(crate) fn run(self) -> anyhow::Result<()> {
+        let _ = tracing_subscriber::fmt()
+            .with_env_filter(
+                tracing_subscriber::EnvFilter::try_from_env("GREGOR_LOG")
+                    .unwrap_or_else(|_| "info".into()),
+            )
+            .with_ansi(std::io::stdout().is_terminal())
+            .with_target(false)
+            .try_init();
+        let termination_log = self.termination_log.clone();
+        let options = self.options();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            // Probes and scrapes need no more, and the machine is Kafka's.
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .context("cannot start")?;
+        let code = runtime.block_on(async {
+            match node::run(options).await {
+                Ok(code) => code,
+                Err(error) => {
+                    let code = error.exit_code();
+                    let sentence = format!("{:#}", anyhow::Error::from(error));
+                    crate::output::note(&sentence);
+                    tell(&termination_log, &sentence);
+                    code
+                }
+            }
+        });
+        drop(runtime);
+        match code {
+            node::exit::STOPPED => Ok(()),
+            code => std::process::exit(i32::from(code)),
+        }
+    }
+
+    fn options(self) -> Options {
+        let files = (self.tls_cert, self.tls_key, self.tls_client_ca);
+        let https = match (self.https, files) {
+            (Some(address), (Some(certificate), Some(key), Some(client_authorities))) => {
+                Some((address, TlsFiles { certificate, key, client_authorities }))
+            }
+            _ => None,
+        };
+        let agent = self.agent.unwrap_or_else(|| default_agent(self.http.ip()));
+        Options {
+            config_dir: self.config,
+            kafka_home: self.kafka_home,
+            java_home: self.java_home.filter(|home| !home.as_os_str().is_empty()),
+            memory_bytes: self.memory,
+            addresses: Addresses { http: self.http, https, agent },
+        }
+    }
+}
+
+/// Nodes that share a machine have loopback addresses of their own.
+fn default_agent(http: IpAddr) -> SocketAddr {
+    let ip = if http.is_loopback() { http } else { Ipv4Addr::LOCALHOST.into() };
+    SocketAddr::new(ip, AGENT_PORT)
+}
+
+/// Kubernetes shows what is in this file in the status of the pod.
+fn tell(file: &Path, sentence: &str) {
+    if file.exists() {
+        let _ = fs::write(file, sentence);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_agent_is_never_reachable_from_elsewhere() {
+        let rows = [
+            ("0.0.0.0", "127.0.0.1:9405"),
+            ("10.1.2.3", "127.0.0.1:9405"),
+            ("127.80.3.7", "127.80.3.7:9405"),
+            ("::", "127.0.0.1:9405"),
+        ];
+        for (http, agent) in rows {
+            assert_eq!(default_agent(http.parse().unwrap()).to_string(), agent);
+        }
+    }
+}
