@@ -14,7 +14,9 @@ const FOREIGN_PATHS: &[&str] = &[
 /// Whether tabs belong in a file: make and Go insist on them, and some tables are made of them.
 fn may_have_tabs(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
-    matches!(name, "Makefile" | "go.mod" | "go.sum") || name.ends_with(".go") || name.ends_with(".tsv")
+    matches!(name, "Makefile" | "go.mod" | "go.sum")
+        || name.ends_with(".go")
+        || name.ends_with(".tsv")
 }
 
 /// Whether a file is somebody else's output, which is kept as it was.
