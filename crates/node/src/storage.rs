@@ -56,7 +56,9 @@ pub(crate) async fn format(
         false => {
             let all = [output.stdout, output.stderr].concat();
             let text = String::from_utf8_lossy(&all);
-            let lines: Vec<_> = text.lines().map(str::trim).filter(|l| !l.is_empty()).collect();
+            // Frames of a stack trace help nobody who has to mend a configuration.
+            let tells = |line: &&str| !line.is_empty() && !line.starts_with("at ");
+            let lines: Vec<_> = text.lines().map(str::trim).filter(tells).collect();
             let said = lines[lines.len().saturating_sub(LINES_MAX)..].join(" / ");
             Err(StorageError::Failed { status: output.status, said })
         }

@@ -11,14 +11,14 @@ const SECOND_OCTET: u8 = 80;
 
 /// A network `127.80.n.0/24` that is ours while the lock file is open.
 #[derive(Debug)]
-pub(crate) struct Network {
+pub struct Network {
     third_octet: u8,
     lock: File,
 }
 
 impl Network {
     /// Takes the first network that no other cluster holds, in this process or another.
-    pub(crate) fn take() -> anyhow::Result<Self> {
+    pub fn take() -> anyhow::Result<Self> {
         let dir = lock_dir()?;
         for third_octet in 0..=u8::MAX {
             let path = dir.join(format!("127.{SECOND_OCTET}.{third_octet}.0"));
@@ -35,12 +35,13 @@ impl Network {
     }
 
     /// The address with that last octet.
-    pub(crate) fn host(&self, octet: u8) -> String {
+    #[must_use]
+    pub fn host(&self, octet: u8) -> String {
         format!("127.{SECOND_OCTET}.{}.{octet}", self.third_octet)
     }
 
     /// A second handle on the lock, which is released when the last one is closed.
-    pub(crate) fn share_lock(&self) -> anyhow::Result<File> {
+    pub fn share_lock(&self) -> anyhow::Result<File> {
         self.lock.try_clone().context("could not share the lock of a network")
     }
 }

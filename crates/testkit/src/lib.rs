@@ -42,6 +42,6 @@ pub use config::{
 pub use node::Node;
 pub use tls::{Authority, Identity};
 
-// Public for the test that kills its owner, which needs a process that is cheaper than a JVM.
-#[doc(hidden)]
+// For tests that start programs of their own beside, or in the place of, a cluster's nodes.
+pub use address::Network;
 pub use process::{Process, Reaper};

@@ -141,7 +141,7 @@ impl Process {
     }
 
     /// How the process ended, or `None` if it runs.
-    pub(crate) fn exit_status(&mut self) -> anyhow::Result<Option<ExitStatus>> {
+    pub fn exit_status(&mut self) -> anyhow::Result<Option<ExitStatus>> {
         self.child.try_wait().context("could not look after a process")
     }
 }
