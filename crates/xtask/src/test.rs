@@ -1,4 +1,4 @@
-//! `test`: everything of `check`, then all tests against real Kafka, then a short fuzz run.
+//! `test`: everything of `check`, then all tests against real Kafka and Kubernetes, then a short fuzz run.
 
 use std::env;
 use std::fs;
@@ -29,7 +29,8 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
-/// Gets Kafka before any test asks for it: the download is seen, and no test's time limit counts it.
+/// Gets Kafka and Kubernetes before any test asks for them: what takes long is seen, and no test's time
+/// limit counts it.
 fn fetch(run: &mut Run) -> Result<()> {
     // All programs and not `-p gregor`, which would build shared dependencies with other features.
     run.step("build", &Line::new("cargo build --workspace --bins"))?;
@@ -41,7 +42,8 @@ fn fetch(run: &mut Run) -> Result<()> {
             .fold(Line::program(&gregor), Line::arg);
         run.step(&format!("kafka-{version}"), &line)?;
     }
-    Ok(())
+    let line = ["fetch", "kubernetes"].into_iter().fold(Line::program(&gregor), Line::arg);
+    run.step("kubernetes", &line)
 }
 
 fn tests(run: &mut Run) -> Result<()> {
