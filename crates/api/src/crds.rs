@@ -4,11 +4,10 @@
 //! by the few values that only it knows. There is no conversion: whatever one version does not know
 //! it keeps, so that an object is the same in both.
 
-use std::collections::BTreeSet;
-
+pub use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-    CustomResourceConversion, CustomResourceDefinition, CustomResourceDefinitionVersion, JSON,
-    JSONSchemaProps, JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
+    CustomResourceConversion, CustomResourceDefinitionVersion, JSON, JSONSchemaProps,
+    JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
 };
 use kube::CustomResourceExt;
 use serde_json::{Number, Value};
@@ -33,8 +32,7 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
         .collect()
 }
 
-/// A definition as it is written in a file: without the empty status that the type insists on, and
-/// with whole numbers where a number is whole.
+/// A definition as it is written in a file, with whole numbers where a number is whole.
 pub fn manifest(definition: &CustomResourceDefinition) -> Value {
     let mut value = serde_json::to_value(definition).unwrap_or_default();
     make_whole(&mut value);
@@ -53,11 +51,6 @@ fn definition(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
         crd.spec.versions.iter().map(|new| older(new, &crd.spec.names.kind)).collect();
     crd.spec.versions.extend(old);
     crd
-}
-
-/// The schema of a version of a definition.
-pub fn schema(version: &CustomResourceDefinitionVersion) -> Option<&JSONSchemaProps> {
-    version.schema.as_ref()?.open_api_v3_schema.as_ref()
 }
 
 fn schema_mut(version: &mut CustomResourceDefinitionVersion) -> Option<&mut JSONSchemaProps> {
@@ -115,9 +108,13 @@ fn at_mut<'a>(schema: &'a mut JSONSchemaProps, path: &[&str]) -> Option<&'a mut 
     at_mut(next, rest)
 }
 
-/// The names of the definitions, for those who want one of them.
-pub fn names() -> BTreeSet<String> {
-    crds().into_iter().filter_map(|crd| crd.metadata.name).collect()
+/// Whether a definition goes by a name: its own, its kind, its plural, singular or short names.
+pub fn is_called(definition: &CustomResourceDefinition, name: &str) -> bool {
+    let names = &definition.spec.names;
+    definition.metadata.name.as_deref() == Some(name)
+        || [names.kind.as_str(), names.plural.as_str()].contains(&name)
+        || names.singular.as_deref() == Some(name)
+        || names.short_names.iter().flatten().any(|short| short == name)
 }
 
 /// `9092.0` is how the type keeps the limit of a port; people write `9092`.

@@ -1,6 +1,7 @@
 //! One module per command.
 
 mod balance;
+mod crds;
 mod down;
 mod fetch;
 mod kafka;
@@ -33,6 +34,9 @@ pub(crate) enum Command {
     /// Plan where the replicas of a cluster should be, with few bytes moved
     #[command(after_help = balance::HELP)]
     Balance(balance::Balance),
+    /// Print the definitions of the custom resources
+    #[command(after_help = crds::EXAMPLES)]
+    Crds(crds::Crds),
     /// Run a node: pods as processes of this machine, for any Kubernetes control plane
     #[command(after_help = kubelet::EXAMPLES)]
     Kubelet(Box<kubelet::Kubelet>),
@@ -52,6 +56,7 @@ impl Command {
             Command::Kafka(kafka) => kafka.run(),
             Command::Node(node) => node.run(),
             Command::Balance(balance) => balance.run(),
+            Command::Crds(crds) => crds.run(),
             Command::Kubelet(kubelet) => kubelet.run(),
             Command::Shim(shim) => shim.run(),
         }
