@@ -11,11 +11,13 @@
 //! 4. brokers with too much give, those replicas first that relieve them most for their MB;
 //! 5. brokers with too little take what fits into the gap that they have, so that one number is not
 //!    filled at the expense of another;
-//! 6. replicas go back home where nobody needs them to be away.
+//! 6. where no single move helps, two replicas or two leaderships change places;
+//! 7. replicas go back home where nobody needs them to be away.
 //!
-//! Steps 2 to 5 repeat, at first only with moves that are worth their MB, then with dearer ones. There
+//! Steps 2 to 6 repeat, at first only with moves that are worth their MB, then with dearer ones. There
 //! is no randomness and no clock: the same view gives the same plan everywhere.
 
+mod exchanges;
 mod forced;
 mod passes;
 mod state;
@@ -25,6 +27,9 @@ use crate::view::{Assignment, BrokerState, View};
 
 /// What a MB must at least be worth, in cost for the mean broker's whole disk: from picky to anything.
 const PRICES: [f64; 6] = [1.0, 0.3, 0.1, 0.03, 0.01, 0.0];
+
+/// From this price on pairs are tried too, which takes long.
+const EXCHANGE_PRICE: f64 = 0.01;
 
 /// How often the passes repeat at one price; more brings nothing.
 const ROUNDS: usize = 4;
@@ -46,7 +51,9 @@ pub(crate) fn search(view: &View, goals: &Goals) -> Assignment {
             if state.is_done() {
                 break 'prices;
             }
-            if !changed {
+            // What no single move is worth now may be worth it at a lower price.
+            let last_resort = !changed && price <= EXCHANGE_PRICE;
+            if !changed && !(last_resort && state.exchange(price)) {
                 break;
             }
         }

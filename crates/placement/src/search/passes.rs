@@ -17,7 +17,7 @@ const GIVERS: usize = 6;
 const FREE: f64 = 1e-4;
 
 /// How much the price of a MB counts when a topic is spread: its cost is small beside it.
-const TOPIC_PRICE: f64 = 1e-3;
+pub(super) const TOPIC_PRICE: f64 = 1e-3;
 
 impl State<'_> {
     /// Moves leadership to and from brokers that are out of balance. Whether anything moved.
@@ -275,7 +275,7 @@ impl State<'_> {
         self.live.iter().copied().filter(|broker| self.cost[*broker] > 0.0).collect()
     }
 
-    fn unbalanced_first(&self) -> Vec<usize> {
+    pub(super) fn unbalanced_first(&self) -> Vec<usize> {
         let mut brokers = self.unbalanced();
         brokers.sort_by(|a, b| self.cost[*b].total_cmp(&self.cost[*a]).then(a.cmp(b)));
         brokers
