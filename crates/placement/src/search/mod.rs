@@ -53,7 +53,7 @@ pub(crate) fn search(view: &View, goals: &Goals) -> Assignment {
             }
             // What no single move is worth now may be worth it at a lower price.
             let last_resort = !changed && price <= EXCHANGE_PRICE;
-            if !changed && !(last_resort && state.exchange(price)) {
+            if !(changed || last_resort && state.exchange(price)) {
                 break;
             }
         }
