@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use artifacts::kubernetes::Program;
+use futures::{SinkExt as _, StreamExt as _};
 use k8s_openapi::api::core::v1::Pod;
 use local::control_plane::NodeIdentity;
 use local::kubelet::server::{DECLARED_FEATURE, ExecError, Host, Server, ServerOptions, ServerTls};
@@ -24,6 +25,9 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::task::JoinHandle;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
+use tokio_tungstenite::tungstenite::http::HeaderValue;
 
 use cluster::{Cluster, eventually};
 
@@ -165,6 +169,7 @@ async fn kubectl_reads_logs_and_runs_commands() {
     logs_are_followed_until_the_container_ends(&stage).await;
     commands_are_run(&stage).await;
     a_client_that_leaves_takes_its_command_along(&stage).await;
+    the_older_protocol_is_spoken_too(&stage).await;
     nobody_else_is_served(&stage).await;
 }
 
@@ -256,8 +261,11 @@ async fn a_client_that_leaves_takes_its_command_along(stage: &Stage) {
     eventually("a command that is gone", || async { (!runs().await).then_some(()) }).await;
 }
 
-/// The answer to a request with this certificate, or nothing if there was none.
-async fn ask(stage: &Stage, path: &str, certificate: Option<(&str, &str)>) -> String {
+/// A connection with this certificate; `None` if it is turned away.
+async fn connect(
+    stage: &Stage,
+    certificate: Option<(&str, &str)>,
+) -> Option<tokio_rustls::client::TlsStream<tokio::net::TcpStream>> {
     let mut roots = rustls::RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(&stage.identity.client_ca).unwrap()).unwrap();
     let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
@@ -277,7 +285,12 @@ async fn ask(stage: &Stage, path: &str, certificate: Option<(&str, &str)>) -> St
     let connector = tokio_rustls::TlsConnector::from(Arc::new(config));
     let stream = tokio::net::TcpStream::connect(stage.address).await.unwrap();
     let name = rustls::pki_types::ServerName::IpAddress(stage.address.ip().into());
-    let Ok(mut stream) = connector.connect(name, stream).await else { return String::new() };
+    connector.connect(name, stream).await.ok()
+}
+
+/// The answer to a request with this certificate, or nothing if there was none.
+async fn ask(stage: &Stage, path: &str, certificate: Option<(&str, &str)>) -> String {
+    let Some(mut stream) = connect(stage, certificate).await else { return String::new() };
     let request = format!("GET {path} HTTP/1.1\r\nHost: n\r\nConnection: close\r\n\r\n");
     let mut answer = Vec::new();
     if stream.write_all(request.as_bytes()).await.is_ok() {
@@ -286,19 +299,44 @@ async fn ask(stage: &Stage, path: &str, certificate: Option<(&str, &str)>) -> St
     String::from_utf8_lossy(&answer).into_owned()
 }
 
+/// The files of an identity that the control plane has made.
+fn identity(stage: &Stage, name: &str) -> (String, String) {
+    let pki = stage.cluster.plane.state_dir().root().join("pki");
+    let path = |ending: &str| pki.join(format!("{name}.{ending}")).display().to_string();
+    (path("crt"), path("key"))
+}
+
+/// Client libraries speak the older version, which the API server passes on as it is.
+async fn the_older_protocol_is_spoken_too(stage: &Stage) {
+    let (certificate, key) = identity(stage, "apiserver-kubelet-client");
+    let stream = connect(stage, Some((&certificate, &key))).await.unwrap();
+    let url = "ws://n/exec/ns/p/c?command=sh&command=-c&command=cat%3B+exit+3&input=1&output=1";
+    let mut request = url.into_client_request().unwrap();
+    let protocols = HeaderValue::from_static("v4.channel.k8s.io");
+    request.headers_mut().insert("Sec-WebSocket-Protocol", protocols);
+    let (mut socket, response) = tokio_tungstenite::client_async(request, stream).await.unwrap();
+    assert_eq!(response.headers()["Sec-WebSocket-Protocol"], "v4.channel.k8s.io");
+    socket.send(Message::binary(&b"\x00hello"[..])).await.unwrap();
+    let mut heard = Vec::new();
+    while let Some(Ok(message)) = socket.next().await {
+        let Message::Binary(bytes) = message else { continue };
+        heard.push(String::from_utf8_lossy(&bytes).into_owned());
+        if heard.last().is_some_and(|last| last == "\u{1}hello") {
+            // This version cannot say that the input ends, so clients just leave.
+            break;
+        }
+    }
+    assert_eq!(heard, ["\u{1}", "\u{1}hello"]);
+}
+
 async fn nobody_else_is_served(stage: &Stage) {
     assert_eq!(ask(stage, "/pods", None).await, "");
-    let pki = stage.cluster.plane.state_dir().root().join("pki");
-    let of = |name: &str| {
-        let path = |ending: &str| pki.join(format!("{name}.{ending}")).display().to_string();
-        (path("crt"), path("key"))
-    };
-    let (certificate, key) = of("apiserver-kubelet-client");
+    let (certificate, key) = identity(stage, "apiserver-kubelet-client");
     let pods = ask(stage, "/pods", Some((&certificate, &key))).await;
     assert!(pods.starts_with("HTTP/1.1 200") && pods.contains("\"PodList\""), "{pods}");
     let health = ask(stage, "/healthz", Some((&certificate, &key))).await;
     assert!(health.starts_with("HTTP/1.1 200") && health.ends_with("ok"), "{health}");
-    let (certificate, key) = of("admin");
+    let (certificate, key) = identity(stage, "admin");
     for path in ["/pods", "/healthz", "/exec/ns/p/c?command=true", "/containerLogs/ns/p/c"] {
         let answer = ask(stage, path, Some((&certificate, &key))).await;
         assert!(answer.starts_with("HTTP/1.1 403"), "{path}: {answer}");

@@ -175,7 +175,10 @@ async fn only_ready_pods_get_connections(stage: &Stage) {
 
     stage.patch("web", json!({"spec": {"ports": [{"port": 9078, "targetPort": "main"}]}})).await;
     leads_to(SocketAddr::new(address.ip(), 9078), &["one", "two"]).await;
-    assert!(TcpStream::connect(address).await.is_err());
+    eventually("an old port that is gone", || async {
+        TcpStream::connect(address).await.is_err().then_some(())
+    })
+    .await;
     let services = stage.cluster.api::<Service>(NAMESPACE);
     services.delete("web", &DeleteParams::default()).await.unwrap();
     eventually("a listener that is gone", || async {
