@@ -7,3 +7,4 @@
 
 pub mod node;
 pub mod quorum;
+pub mod rolling;

@@ -1,0 +1,237 @@
+//! Whether brokers may be down without a partition losing its min-ISR.
+//!
+//! For each partition, with R replicas, the in-sync ones I, and the least M that must be in sync:
+//! 1. R ≤ M: it cannot survive any restart of its brokers, so it blocks none; but it is named, since it
+//!    is taken offline for writers.
+//! 2. I below M: none of its brokers is restarted. One in sync is needed; one that is not may be the next
+//!    to catch up.
+//! 3. Otherwise at least M must stay in sync without the brokers that go down.
+//! 4. A move in flight counts both ways: what is in sync now, and what will be when it ends. A replica
+//!    that is about to be taken away keeps nobody's min-ISR.
+//! 5. M that is not known (a topic that has vanished meanwhile) makes no rule hold: nothing is known to
+//!    be safe, so it blocks.
+
+use std::collections::BTreeSet;
+
+use model::{NodeId, TopicPartition};
+
+/// What is known of a partition.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PartitionFacts {
+    /// Which.
+    pub partition: TopicPartition,
+    /// The brokers that have it or are to have it.
+    pub replicas: Vec<NodeId>,
+    /// Those in sync.
+    pub isr: Vec<NodeId>,
+    /// Those that a move in flight adds.
+    pub adding: Vec<NodeId>,
+    /// Those that a move in flight takes away.
+    pub removing: Vec<NodeId>,
+    /// How many must be in sync; none if it could not be read.
+    pub min_isr: Option<usize>,
+}
+
+/// What a partition allows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Room {
+    /// None of its brokers may be down: too few are in sync already, or nothing is known.
+    None,
+    /// So many of those in sync may be down at once.
+    Some(usize),
+    /// It cannot be kept available at all while one of its brokers is down.
+    Hopeless,
+}
+
+/// Why a broker is not restarted now.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hold {
+    /// The partition that would suffer.
+    pub partition: TopicPartition,
+    /// How many of it are in sync now.
+    pub in_sync: usize,
+    /// How many would be.
+    pub left: usize,
+    /// How many must be; none if that is not known.
+    pub min_isr: Option<usize>,
+}
+
+impl PartitionFacts {
+    /// How many replicas it has when the moves in flight have ended.
+    fn replica_count(&self) -> usize {
+        self.replicas.iter().filter(|broker| !self.removing.contains(broker)).count()
+    }
+
+    /// How many stay in sync without these brokers: now, or when the move in flight has ended, whichever
+    /// is less. Kafka ends a move when all that it adds are in sync, so those count then.
+    pub(super) fn left_without(&self, down: &BTreeSet<NodeId>) -> usize {
+        let now = self.isr.iter().filter(|broker| !down.contains(broker)).count();
+        if self.adding.is_empty() && self.removing.is_empty() {
+            return now;
+        }
+        let stays = |broker: &&NodeId| !self.removing.contains(broker) && !down.contains(broker);
+        let later: BTreeSet<_> = self.isr.iter().chain(&self.adding).filter(stays).collect();
+        now.min(later.len())
+    }
+
+    /// What it allows.
+    #[must_use]
+    pub fn room(&self) -> Room {
+        let Some(min_isr) = self.min_isr else { return Room::None };
+        if self.replica_count() <= min_isr {
+            return Room::Hopeless;
+        }
+        match self.left_without(&BTreeSet::new()).checked_sub(min_isr) {
+            Some(room) => Room::Some(room),
+            None => Room::None,
+        }
+    }
+
+    /// Whether it may stay as it is while these brokers are down.
+    pub(super) fn bears(&self, down: &BTreeSet<NodeId>) -> bool {
+        let touched = self.replicas.iter().chain(&self.adding).any(|broker| down.contains(broker));
+        match self.room() {
+            _ if !touched => true,
+            Room::Hopeless => true,
+            Room::None => false,
+            Room::Some(_) => self.min_isr.is_some_and(|min| self.left_without(down) >= min),
+        }
+    }
+
+    fn hold(&self, down: &BTreeSet<NodeId>) -> Hold {
+        Hold {
+            partition: self.partition.clone(),
+            in_sync: self.isr.len(),
+            left: self.left_without(down),
+            min_isr: self.min_isr,
+        }
+    }
+}
+
+/// The partitions that would suffer if these brokers were down; none if they may be.
+#[must_use]
+pub fn holds(partitions: &[PartitionFacts], down: &BTreeSet<NodeId>) -> Vec<Hold> {
+    partitions.iter().filter(|facts| !facts.bears(down)).map(|facts| facts.hold(down)).collect()
+}
+
+/// The partitions that are taken offline for writers when this broker is down, whatever one does.
+pub fn taken_offline<'a>(
+    partitions: &'a [PartitionFacts],
+    broker: NodeId,
+) -> impl Iterator<Item = &'a TopicPartition> {
+    let hopeless = move |facts: &&PartitionFacts| {
+        facts.replicas.contains(&broker) && facts.room() == Room::Hopeless
+    };
+    partitions.iter().filter(hopeless).map(|facts| &facts.partition)
+}
+
+#[cfg(test)]
+mod tests {
+    use model::TopicName;
+
+    use super::*;
+
+    fn ids(ids: &[i32]) -> Vec<NodeId> {
+        ids.iter().map(|id| NodeId::new(*id).unwrap()).collect()
+    }
+
+    fn facts(min_isr: usize, replicas: &[i32], isr: &[i32]) -> PartitionFacts {
+        PartitionFacts {
+            partition: TopicPartition::new(TopicName::new("t").unwrap(), 0),
+            replicas: ids(replicas),
+            isr: ids(isr),
+            adding: vec![],
+            removing: vec![],
+            min_isr: Some(min_isr),
+        }
+    }
+
+    /// The brokers of `asked` that may be restarted alone.
+    fn restartable(partitions: &[PartitionFacts], asked: &[i32]) -> Vec<i32> {
+        let alone = |id: &&i32| holds(partitions, &ids(&[**id]).into_iter().collect()).is_empty();
+        asked.iter().filter(alone).copied().collect()
+    }
+
+    #[test]
+    fn the_rows_hold() {
+        type Row = (&'static str, Vec<PartitionFacts>, &'static [i32], &'static [i32]);
+        let rows: Vec<Row> = vec![
+            (
+                "A1 below min-ISR: none of its replicas, in sync or not",
+                vec![facts(2, &[0, 1, 3], &[0, 1]), facts(2, &[0, 1, 3], &[1])],
+                &[0, 1, 3, 4],
+                &[4],
+            ),
+            (
+                "A2 as many replicas as must be in sync",
+                vec![facts(2, &[0, 1], &[0, 1]), facts(2, &[0, 1], &[0, 1])],
+                &[0, 1, 2],
+                &[0, 1, 2],
+            ),
+            ("A3 above min-ISR", vec![facts(1, &[0, 1, 2], &[0, 1, 2])], &[0, 1, 2], &[0, 1, 2]),
+            (
+                "A4 all must be in sync",
+                vec![facts(3, &[0, 1, 2], &[0, 1, 2])],
+                &[0, 1, 2],
+                &[0, 1, 2],
+            ),
+            ("A5 and one is not", vec![facts(3, &[0, 1, 2], &[0, 1])], &[0, 1, 2], &[0, 1, 2]),
+            ("A6 fewer replicas than must be", vec![facts(2, &[0], &[0])], &[0], &[0]),
+            (
+                "A7 no leader: the last in sync must stay",
+                vec![facts(1, &[0, 1, 2], &[1, 2]), facts(1, &[0, 1, 2], &[0])],
+                &[0, 1, 2, 3],
+                &[1, 2, 3],
+            ),
+            (
+                "at min-ISR: only one that is out of sync",
+                vec![facts(2, &[0, 1, 2], &[0, 1])],
+                &[0, 1, 2],
+                &[2],
+            ),
+        ];
+        for (name, partitions, asked, expected) in rows {
+            assert_eq!(restartable(&partitions, asked), expected, "{name}");
+        }
+    }
+
+    /// Where no min-ISR is set Kafka's own default is in force and is read with the rest; so "not known"
+    /// is a failure to read, and blocks.
+    #[test]
+    fn what_is_not_known_is_not_safe() {
+        let unknown = PartitionFacts { min_isr: None, ..facts(0, &[0, 1, 2], &[0, 1, 2]) };
+        assert_eq!(restartable(&[unknown], &[0, 1, 2, 3]), [3]);
+    }
+
+    #[test]
+    fn a_replica_that_is_being_taken_away_keeps_nobody_s_min_isr() {
+        // [1,2,3] becomes [1,4]: when 4 is in sync, 2 and 3 go.
+        let mut moving = facts(2, &[1, 2, 3, 4], &[1, 2, 3]);
+        moving.adding = ids(&[4]);
+        moving.removing = ids(&[2, 3]);
+        // With two replicas and a min-ISR of two it is hopeless in the end, so it blocks nobody.
+        assert_eq!(moving.room(), Room::Hopeless);
+        // [1,2,3,5] becomes [1,4,5] instead: without 1, 4 and 5 are left.
+        let mut moving = facts(2, &[1, 2, 3, 4, 5], &[1, 2, 3]);
+        moving.adding = ids(&[4]);
+        moving.removing = ids(&[2, 3]);
+        // 5 is not in sync: without 1 only 4 would be left when the move ends.
+        assert_eq!(restartable(std::slice::from_ref(&moving), &[1, 2, 3]), [2, 3]);
+    }
+
+    #[test]
+    fn a_move_to_other_brokers_does_not_block_those_that_are_left() {
+        let mut moving = facts(2, &[1, 2, 3, 4, 5, 6], &[1, 2, 3]);
+        moving.adding = ids(&[4, 5, 6]);
+        moving.removing = ids(&[1, 2, 3]);
+        assert_eq!(restartable(&[moving], &[1, 4]), [1, 4]);
+    }
+
+    #[test]
+    fn what_goes_offline_is_named() {
+        let single = facts(1, &[7], &[7]);
+        let names: Vec<_> =
+            taken_offline(std::slice::from_ref(&single), NodeId::new(7).unwrap()).collect();
+        assert_eq!(names, [&single.partition]);
+    }
+}

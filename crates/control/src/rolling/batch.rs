@@ -1,0 +1,310 @@
+//! The largest set of brokers that can be restarted together.
+//!
+//! Invariants:
+//! 1. With the whole batch down, every partition that is available now keeps its min-ISR.
+//! 2. A broker whose restart takes partitions offline whatever one does is restarted alone, unless that
+//!    was opted into.
+//! 3. A batch is never larger than was allowed, and never empty if one broker can be restarted alone.
+//!
+//! The largest set is hard to find in general, so some orders are tried and the best is taken: by rack
+//! (where racks are used for what they are for, a whole one fits), and by how few partitions a broker
+//! has little room in. A [`Certificate`] lists the partitions with the least left, and can be checked
+//! again by anyone.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use model::{NodeId, TopicPartition};
+
+use super::availability::{PartitionFacts, Room, holds};
+
+/// A broker that waits to be restarted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Candidate {
+    /// Its id.
+    pub broker: NodeId,
+    /// Its rack.
+    pub rack: Option<String>,
+}
+
+/// What may be done at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// How many brokers.
+    pub parallel_max: usize,
+    /// Whether brokers that take partitions offline whatever one does may be restarted with others.
+    pub join_offline: bool,
+}
+
+/// Brokers to restart together, and the proof that it is safe.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Batch {
+    /// The brokers.
+    pub brokers: BTreeSet<NodeId>,
+    /// What is left of the partitions that it touches.
+    pub certificate: Certificate,
+}
+
+/// What a batch leaves of the partitions that it touches.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Certificate {
+    /// Each with how many stay in sync and how many must, the tightest first.
+    pub left: Vec<(TopicPartition, usize, usize)>,
+    /// Those that go offline whatever one does.
+    pub offline: Vec<TopicPartition>,
+}
+
+/// The largest batch found. Empty when none of the candidates may be restarted now.
+#[must_use]
+pub fn choose(candidates: &[Candidate], partitions: &[PartitionFacts], limits: Limits) -> Batch {
+    let index = Index::new(candidates, partitions);
+    let mut best = BTreeSet::new();
+    for order in index.orders(candidates) {
+        let batch = index.grow(&order, limits);
+        if batch.len() > best.len() {
+            best = batch;
+        }
+    }
+    let certificate = certify(partitions, &best);
+    Batch { brokers: best, certificate }
+}
+
+/// What these brokers leave of the partitions that they touch.
+#[must_use]
+pub fn certify(partitions: &[PartitionFacts], down: &BTreeSet<NodeId>) -> Certificate {
+    let touched =
+        partitions.iter().filter(|facts| facts.replicas.iter().any(|broker| down.contains(broker)));
+    let mut certificate = Certificate::default();
+    for facts in touched {
+        match (facts.room(), facts.min_isr) {
+            (Room::Hopeless, _) | (_, None) => certificate.offline.push(facts.partition.clone()),
+            (_, Some(min)) => {
+                let left = facts.left_without(down);
+                certificate.left.push((facts.partition.clone(), left, min));
+            }
+        }
+    }
+    let spare = |(_, left, min): &(TopicPartition, usize, usize)| left.saturating_sub(*min);
+    certificate.left.sort_by(|a, b| spare(a).cmp(&spare(b)).then_with(|| a.0.cmp(&b.0)));
+    certificate
+}
+
+/// Which partitions each candidate touches.
+struct Index<'a> {
+    partitions: &'a [PartitionFacts],
+    touched: BTreeMap<NodeId, Vec<usize>>,
+}
+
+impl<'a> Index<'a> {
+    fn new(candidates: &[Candidate], partitions: &'a [PartitionFacts]) -> Self {
+        let mut touched: BTreeMap<NodeId, Vec<usize>> =
+            candidates.iter().map(|candidate| (candidate.broker, Vec::new())).collect();
+        for (at, facts) in partitions.iter().enumerate() {
+            let brokers: BTreeSet<_> = facts.replicas.iter().chain(&facts.adding).collect();
+            for broker in brokers {
+                if let Some(list) = touched.get_mut(broker) {
+                    list.push(at);
+                }
+            }
+        }
+        Self { partitions, touched }
+    }
+
+    /// The orders in which brokers are tried. Each rack comes first once; within a rack, those that are
+    /// tight in the fewest partitions.
+    fn orders(&self, candidates: &[Candidate]) -> Vec<Vec<NodeId>> {
+        let tightness = |candidate: &Candidate| {
+            let tight = |at: &&usize| matches!(self.partitions[**at].room(), Room::Some(0 | 1));
+            self.touched_by(candidate.broker).iter().filter(tight).count()
+        };
+        let mut ranked: Vec<(usize, &Candidate)> =
+            candidates.iter().map(|candidate| (tightness(candidate), candidate)).collect();
+        ranked.sort_by_key(|(tight, candidate)| (*tight, candidate.broker));
+        let racks: BTreeSet<&Option<String>> = candidates.iter().map(|c| &c.rack).collect();
+        let mut orders = vec![ranked.iter().map(|(_, c)| c.broker).collect::<Vec<_>>()];
+        for rack in racks.iter().filter(|_| racks.len() > 1) {
+            let (first, rest): (Vec<_>, Vec<_>) =
+                ranked.iter().partition(|(_, c)| c.rack == **rack);
+            orders.push(first.into_iter().chain(rest).map(|(_, c)| c.broker).collect());
+        }
+        orders
+    }
+
+    /// Adds brokers in this order as long as every partition bears it.
+    fn grow(&self, order: &[NodeId], limits: Limits) -> BTreeSet<NodeId> {
+        let mut batch = BTreeSet::new();
+        let mut alone = None;
+        for &broker in order {
+            if batch.len() >= limits.parallel_max {
+                break;
+            }
+            let hopeless = |at: &usize| self.partitions[*at].room() == Room::Hopeless;
+            let takes_offline = self.touched_by(broker).iter().any(hopeless);
+            batch.insert(broker);
+            let borne = self.touched_by(broker).iter().all(|at| self.partitions[*at].bears(&batch));
+            if borne && takes_offline && !limits.join_offline {
+                alone = alone.or(Some(broker));
+            }
+            if !borne || (takes_offline && !limits.join_offline) {
+                batch.remove(&broker);
+            }
+        }
+        match (batch.is_empty(), alone) {
+            (true, Some(broker)) if limits.parallel_max > 0 => BTreeSet::from([broker]),
+            _ => batch,
+        }
+    }
+
+    fn touched_by(&self, broker: NodeId) -> &[usize] {
+        self.touched.get(&broker).map(Vec::as_slice).unwrap_or_default()
+    }
+}
+
+/// Whether a batch is what it says: every partition that it touches bears it, and the certificate is
+/// true. This looks at the partitions alone, not at how the batch was found.
+#[must_use]
+pub fn verify(batch: &Batch, partitions: &[PartitionFacts]) -> bool {
+    holds(partitions, &batch.brokers).is_empty()
+        && batch.certificate == certify(partitions, &batch.brokers)
+        && batch.certificate.left.iter().all(|(_, left, min)| left >= min)
+}
+
+#[cfg(test)]
+mod tests {
+    use model::TopicName;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn id(id: i32) -> NodeId {
+        NodeId::new(id).unwrap()
+    }
+
+    fn partition(number: i32, replicas: &[i32], min_isr: usize) -> PartitionFacts {
+        let replicas: Vec<_> = replicas.iter().map(|broker| id(*broker)).collect();
+        PartitionFacts {
+            partition: TopicPartition::new(TopicName::new("t").unwrap(), number),
+            isr: replicas.clone(),
+            replicas,
+            adding: vec![],
+            removing: vec![],
+            min_isr: Some(min_isr),
+        }
+    }
+
+    fn candidates(count: i32, racks: i32) -> Vec<Candidate> {
+        let rack = |broker: i32| Some(format!("r{}", broker % racks));
+        (0..count).map(|broker| Candidate { broker: id(broker), rack: rack(broker) }).collect()
+    }
+
+    const MANY: Limits = Limits { parallel_max: 100, join_offline: false };
+
+    #[test]
+    fn a_whole_rack_goes_at_once_where_racks_are_used_for_what_they_are_for() {
+        // Broker b is in rack b % 3; every partition has one replica in each.
+        let partitions: Vec<_> =
+            (0..9).map(|p| partition(p, &[p % 9, (p + 1) % 9, (p + 2) % 9], 2)).collect();
+        let batch = choose(&candidates(9, 3), &partitions, MANY);
+        assert_eq!(batch.brokers.len(), 3);
+        assert!(verify(&batch, &partitions));
+        let racks: BTreeSet<_> = batch.brokers.iter().map(|broker| broker.get() % 3).collect();
+        assert_eq!(racks.len(), 1);
+    }
+
+    #[test]
+    fn no_more_than_allowed() {
+        let one = Limits { parallel_max: 1, join_offline: false };
+        assert_eq!(choose(&candidates(9, 3), &[], one).brokers.len(), 1);
+        let none = Limits { parallel_max: 0, join_offline: true };
+        assert!(choose(&candidates(9, 3), &[partition(0, &[1], 1)], none).brokers.is_empty());
+    }
+
+    #[test]
+    fn a_broker_with_a_single_replica_goes_alone_unless_opted_in() {
+        let partitions = vec![partition(0, &[0], 1), partition(1, &[1], 1)];
+        let two = candidates(2, 2);
+        let batch = choose(&two, &partitions, MANY);
+        assert_eq!(batch.brokers.len(), 1);
+        assert_eq!(batch.certificate.offline.len(), 1);
+        let opted = Limits { join_offline: true, ..MANY };
+        assert_eq!(choose(&two, &partitions, opted).brokers.len(), 2);
+    }
+
+    #[test]
+    fn nobody_goes_while_a_partition_is_below_its_min_isr() {
+        let mut weak = partition(0, &[0, 1, 2], 2);
+        weak.isr.truncate(1);
+        let batch = choose(&candidates(3, 3), &[weak], MANY);
+        assert!(batch.brokers.is_empty());
+    }
+
+    fn any_partition(brokers: i32) -> impl Strategy<Value = PartitionFacts> {
+        let ids: Vec<i32> = (0..brokers).collect();
+        let replicas = prop::sample::subsequence(ids.clone(), 1..=5.min(ids.len()));
+        (replicas, any::<[bool; 5]>(), any::<[bool; 5]>(), 1_usize..4, any::<bool>()).prop_map(
+            |(replicas, in_sync, moving, min_isr, reads)| {
+                let mut facts = partition(0, &replicas, min_isr);
+                let keep = |flags: [bool; 5]| {
+                    let mut at = 0;
+                    move |_: &NodeId| {
+                        at += 1;
+                        flags[at - 1]
+                    }
+                };
+                facts.isr.retain(keep(in_sync));
+                // Some that are not in sync are being added, some that are are being taken away.
+                let is_moving: Vec<_> = facts.replicas.iter().copied().zip(moving).collect();
+                for (broker, moves) in is_moving {
+                    match (moves, facts.isr.contains(&broker)) {
+                        (true, true) => facts.removing.push(broker),
+                        (true, false) => facts.adding.push(broker),
+                        (false, _) => {}
+                    }
+                }
+                facts.min_isr = facts.min_isr.filter(|_| reads);
+                facts
+            },
+        )
+    }
+
+    /// What a batch must never do, said in other words than the code: a partition that has its min-ISR
+    /// now, and could keep it, has it with the batch down, before and after its move.
+    fn survives(facts: &PartitionFacts, down: &BTreeSet<NodeId>) -> bool {
+        let Some(min) = facts.min_isr else {
+            return !facts.replicas.iter().any(|broker| down.contains(broker));
+        };
+        let target: Vec<_> =
+            facts.replicas.iter().filter(|b| !facts.removing.contains(b)).collect();
+        let up = |broker: &&NodeId| !down.contains(broker);
+        let now = facts.isr.iter().filter(up).count();
+        let ended = target
+            .iter()
+            .filter(|b| facts.isr.contains(b) || facts.adding.contains(b))
+            .filter(|b| !down.contains(b))
+            .count();
+        let hopeless = target.len() <= min;
+        let untouched = facts.replicas.iter().all(|broker| !down.contains(broker));
+        hopeless || untouched || (now >= min && ended >= min)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..Default::default() })]
+
+        #[test]
+        fn no_batch_takes_a_partition_below_its_min_isr(
+            partitions in prop::collection::vec(any_partition(9), 0..30),
+            parallel_max in 0_usize..10, join_offline: bool,
+        ) {
+            let limits = Limits { parallel_max, join_offline };
+            let batch = choose(&candidates(9, 3), &partitions, limits);
+            prop_assert!(batch.brokers.len() <= parallel_max);
+            prop_assert!(partitions.iter().all(|facts| survives(facts, &batch.brokers)));
+            prop_assert!(verify(&batch, &partitions));
+            // Never nobody if somebody may.
+            let alone = |candidate: &Candidate| {
+                holds(&partitions, &BTreeSet::from([candidate.broker])).is_empty()
+            };
+            let possible = parallel_max > 0 && candidates(9, 3).iter().any(alone);
+            prop_assert_eq!(!batch.brokers.is_empty(), possible);
+        }
+    }
+}
