@@ -48,13 +48,7 @@ impl Down {
 fn end(dir: &StateDir, holder: &ProcessIdentity) -> anyhow::Result<()> {
     let pid = holder.pid;
     note(&format!("process {pid} ends everything in {}", shown(dir.root())));
-    let raw = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw);
-    let raw = raw.context("the state directory names an impossible process")?;
-    if let Err(error) = rustix::process::kill_process(raw, rustix::process::Signal::TERM)
-        && holder.is_alive()
-    {
-        return Err(error).with_context(|| format!("cannot send a signal to process {pid}"));
-    }
+    holder.terminate().with_context(|| format!("cannot send a signal to process {pid}"))?;
     let begun = Instant::now();
     while holder.is_alive() {
         if begun.elapsed() > PATIENCE {

@@ -1,7 +1,9 @@
 //! Which process is meant: its number alone may belong to another one later.
 
+use std::os::fd::OwnedFd;
 use std::{fs, io};
 
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 
 /// A process, for as long as the machine runs.
@@ -24,6 +26,23 @@ impl ProcessIdentity {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "/proc is not as expected"));
         };
         Ok(Self { pid, start_ticks, boot_id: boot_id.trim().to_owned() })
+    }
+
+    /// A handle that stays with the process, whoever gets its number later.
+    pub(super) fn open(&self) -> io::Result<OwnedFd> {
+        let gone = || io::Error::from(io::ErrorKind::NotFound);
+        let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw).ok_or_else(gone)?;
+        let handle = pidfd_open(pid, PidfdFlags::empty())?;
+        // In this order: if it is the right one now, it was when the handle was opened.
+        if self.is_alive() { Ok(handle) } else { Err(gone()) }
+    }
+
+    /// Tells the process, and no other, to end in order. One that is gone already is no error.
+    pub fn terminate(&self) -> io::Result<()> {
+        match self.open().and_then(|handle| Ok(pidfd_send_signal(handle, Signal::TERM)?)) {
+            Err(_) if !self.is_alive() => Ok(()),
+            result => result,
+        }
     }
 
     /// This process.

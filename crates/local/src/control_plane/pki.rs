@@ -344,3 +344,61 @@ fn certificate_error(name: &str) -> impl FnOnce(rcgen::Error) -> Error {
     let name = name.to_owned();
     move |source| Error::Certificate { name, source }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn changed(pki: &Pki, name: &str, change: impl FnOnce()) -> [bool; 2] {
+        let read = || {
+            [&pki.files(name).certificate, &pki.files(name).key].map(|path| fs::read(path).unwrap())
+        };
+        let before = read();
+        change();
+        let after = read();
+        [before[0] != after[0], before[1] != after[1]]
+    }
+
+    /// As if it were so many days before the end.
+    fn age(pki: &Pki, name: &str, days_left: i64) {
+        let mut record = pki.read_record().unwrap();
+        let end = OffsetDateTime::now_utc() + Duration::days(days_left);
+        record.0.get_mut(name).unwrap().not_after = end.unix_timestamp();
+        pki.write_record(&record).unwrap();
+    }
+
+    #[test]
+    fn certificates_are_kept_until_a_month_before_their_end() {
+        let dir = tempfile::tempdir().unwrap();
+        let pki = Pki::ensure(dir.path()).unwrap();
+        let again = || drop(Pki::ensure(dir.path()).unwrap());
+        assert_eq!(changed(&pki, "apiserver", again), [false, false]);
+        age(&pki, "apiserver", 31);
+        assert_eq!(changed(&pki, "apiserver", again), [false, false]);
+        age(&pki, "apiserver", 29);
+        assert_eq!(changed(&pki, "apiserver", again), [true, true]);
+        assert_eq!(changed(&pki, "apiserver", again), [false, false]);
+        // What an authority has signed stays good, as it keeps its key.
+        age(&pki, "ca", 29);
+        assert_eq!(changed(&pki, "ca", again), [true, false]);
+        let remove = || {
+            fs::remove_file(pki.files("etcd-client").key).unwrap();
+            again();
+        };
+        assert_eq!(changed(&pki, "etcd-client", remove), [true, true]);
+    }
+
+    #[test]
+    fn a_node_with_another_address_gets_another_certificate() {
+        let dir = tempfile::tempdir().unwrap();
+        let pki = Pki::ensure(dir.path()).unwrap();
+        let at = |last: u8| [IpAddr::V4(Ipv4Addr::new(127, 1, 0, last))];
+        let [client, server] = pki.ensure_node("a", &at(1)).unwrap();
+        assert_eq!(client, pki.files("node-a"));
+        assert_eq!(server, pki.files("node-a-server"));
+        let again = |last| drop(pki.ensure_node("a", &at(last)).unwrap());
+        assert_eq!(changed(&pki, "node-a-server", || again(1)), [false, false]);
+        assert_eq!(changed(&pki, "node-a-server", || again(2)), [true, true]);
+        assert_eq!(changed(&pki, "node-a", || again(3)), [false, false]);
+    }
+}

@@ -16,8 +16,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustix::event::{PollFd, PollFlags, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Signal, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
@@ -124,7 +124,7 @@ impl Process {
     ) -> Result<Self, Error> {
         let proc = Path::new("/proc");
         let identity = ProcessIdentity::of(child.id()).map_err(Error::io("read", proc))?;
-        let handle = open(&identity).map_err(Error::io("read", proc))?;
+        let handle = identity.open().map_err(Error::io("read", proc))?;
         if let Some(reaper) = reaper {
             reaper.add(identity.pid).map_err(Error::io("run", Path::new("sh")))?;
         }
@@ -143,10 +143,7 @@ impl Process {
     ) -> Option<(Self, bool)> {
         // A record that cannot be read is as good as none: it was written whole.
         let record: Record = state.read_json(&StateDir::run_record(component)).ok()??;
-        let handle = open(&record.process).ok()?;
-        if !record.process.is_alive() {
-            return None;
-        }
+        let handle = record.process.open().ok()?;
         let same = command_line.is_some_and(|wanted| *wanted == record.command_line);
         let identity = record.process;
         Some((Self { component, identity, handle, child: None, reaper: None }, same))
@@ -175,12 +172,18 @@ impl Process {
     }
 
     /// Whether it runs. Collects it if it is a child of ours that has ended.
+    ///
+    /// By the handle, and not by the state that the kernel shows: that is the state of the first thread,
+    /// and others may still hold ports and files for a moment.
     pub(super) fn is_alive(&mut self) -> bool {
-        match &mut self.child {
-            // Not by its state: one that has ended must be collected, too.
-            Some(child) => matches!(child.try_wait(), Ok(None)),
-            None => self.identity.is_alive(),
+        let mut handles = [PollFd::new(&self.handle, PollFlags::IN)];
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let ended = matches!(poll(&mut handles, Some(&at_once)), Ok(1..));
+        if ended && let Some(child) = &mut self.child {
+            // It has ended, so this does not wait; a second time it is no error either.
+            let _ = child.wait();
         }
+        !ended
     }
 
     pub(super) fn signal(&self, signal: Signal) {
@@ -218,15 +221,6 @@ impl Process {
             reaper.remove(self.id());
         }
     }
-}
-
-/// A handle of exactly this process.
-fn open(identity: &ProcessIdentity) -> io::Result<OwnedFd> {
-    let gone = || io::Error::from(io::ErrorKind::NotFound);
-    let pid = i32::try_from(identity.pid).ok().and_then(Pid::from_raw).ok_or_else(gone)?;
-    let handle = pidfd_open(pid, PidfdFlags::empty())?;
-    // In this order: if it is the right one now, it was when the handle was opened.
-    if identity.is_alive() { Ok(handle) } else { Err(gone()) }
 }
 
 /// Opens a log at its end, after putting one aside that has grown long.

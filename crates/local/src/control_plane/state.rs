@@ -75,6 +75,10 @@ impl StateDir {
             Err(TryLockError::WouldBlock) => return Err(self.in_use()),
             Err(TryLockError::Error(error)) => return Err(Error::io("lock", &path)(error)),
         }
+        // It may have been deleted by somebody who held it until now.
+        if !self.root.join("version").exists() {
+            return Err(Error::NoStateDir(self.root.clone()));
+        }
         let own = ProcessIdentity::own().map_err(Error::io("read", Path::new("/proc")))?;
         self.write_json("supervisor.json", &own)?;
         Ok(Held { dir: self.clone(), new: false, _lock: lock })

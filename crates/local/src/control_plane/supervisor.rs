@@ -35,8 +35,16 @@ pub(super) struct Seat {
     pub(super) command_line: CommandLine,
     pub(super) reaper: Option<Arc<Reaper>>,
     pub(super) report: Report,
-    process: Mutex<Option<Process>>,
+    process: Mutex<Place>,
     deaths: AtomicU32,
+}
+
+/// What is in a seat.
+#[derive(Default)]
+struct Place {
+    process: Option<Process>,
+    /// Nothing may be started any more: whoever closed it has ended what was there.
+    closed: bool,
 }
 
 /// A component that is looked after.
@@ -55,7 +63,7 @@ impl Seat {
         report: Report,
     ) -> Arc<Self> {
         let state = state.clone();
-        let (process, deaths) = (Mutex::new(None), AtomicU32::new(0));
+        let (process, deaths) = (Mutex::default(), AtomicU32::new(0));
         Arc::new(Self { component, state, command_line, reaper, report, process, deaths })
     }
 
@@ -65,7 +73,7 @@ impl Seat {
             Some(process) => {
                 let (component, pid) = (self.component, process.id());
                 (self.report)(Event::TakenOver { component, pid });
-                *self.process() = Some(process);
+                self.place().process = Some(process);
             }
             None => self.start()?,
         }
@@ -81,21 +89,27 @@ impl Seat {
 
     /// The number of the process that is there now.
     pub(super) fn pid(&self) -> Option<u32> {
-        let mut seated = self.process();
-        let process = seated.as_mut()?;
+        let mut place = self.place();
+        let process = place.process.as_mut()?;
         process.is_alive().then(|| process.id())
     }
 
-    fn process(&self) -> MutexGuard<'_, Option<Process>> {
+    fn place(&self) -> MutexGuard<'_, Place> {
         self.process.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn start(&self) -> Result<(), Error> {
+        // Held over the start: who closes the seat meanwhile finds what was started.
+        let mut place = self.place();
+        if place.closed {
+            return Ok(());
+        }
         let reaper = self.reaper.as_ref();
         let process = Process::start(&self.state, self.component, &self.command_line, reaper)?;
         let (component, pid) = (self.component, process.id());
+        place.process = Some(process);
+        drop(place);
         (self.report)(Event::Started { component, pid });
-        *self.process() = Some(process);
         Ok(())
     }
 
@@ -103,7 +117,7 @@ impl Seat {
         let mut pause = PAUSE_FIRST;
         loop {
             let begun = Instant::now();
-            let exited = self.process().as_ref().map(Process::exited);
+            let exited = self.place().process.as_ref().map(Process::exited);
             tokio::select! {
                 () = wait(exited) => {}
                 _ = &mut stopped => return,
@@ -130,15 +144,17 @@ impl Seat {
     /// Counts a death. A child is collected by asking whether it lives.
     fn collect(&self) {
         self.deaths.fetch_add(1, Ordering::Relaxed);
-        if let Some(mut process) = self.process().take() {
+        if let Some(mut process) = self.place().process.take() {
             // Its end was seen, so this is only to be sure.
             let _ = process.kill();
         }
     }
 
-    /// Ends the process without a word.
+    /// Ends the process without a word. No other is started.
     pub(super) fn kill(&self) -> Result<(), Error> {
-        self.process().take().map_or(Ok(()), |mut process| process.kill())
+        let mut place = self.place();
+        place.closed = true;
+        place.process.take().map_or(Ok(()), |mut process| process.kill())
     }
 }
 
@@ -146,7 +162,7 @@ impl Watched {
     /// Ends the component in order.
     pub(super) async fn end(self) -> Result<(), Error> {
         let seat = self.leave().await;
-        let process = seat.process().take();
+        let process = seat.place().process.take();
         match process {
             Some(mut process) => {
                 (seat.report)(Event::Stopping { component: seat.component });
