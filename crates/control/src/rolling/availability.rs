@@ -115,10 +115,10 @@ pub fn holds(partitions: &[PartitionFacts], down: &BTreeSet<NodeId>) -> Vec<Hold
 }
 
 /// The partitions that are taken offline for writers when this broker is down, whatever one does.
-pub fn taken_offline<'a>(
-    partitions: &'a [PartitionFacts],
+pub fn taken_offline(
+    partitions: &[PartitionFacts],
     broker: NodeId,
-) -> impl Iterator<Item = &'a TopicPartition> {
+) -> impl Iterator<Item = &TopicPartition> {
     let hopeless = move |facts: &&PartitionFacts| {
         facts.replicas.contains(&broker) && facts.room() == Room::Hopeless
     };
