@@ -1,6 +1,6 @@
 //! Our schemas beside Strimzi's: nothing is lost, and nothing is checked more strictly.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{random, strimzi};
 use api::compat::{Kind, Verdict, fields};
@@ -184,6 +184,35 @@ fn round_trip_as(kind: Kind, object: &Value) {
         Kind::KafkaNodePool => round_trip::<KafkaNodePool>(object),
         Kind::KafkaRebalance => round_trip::<KafkaRebalance>(object),
         Kind::StrimziPodSet => round_trip::<StrimziPodSet>(object),
+    }
+}
+
+#[test]
+fn the_object_with_every_field_has_every_field() {
+    fn written(value: &Value, at: String, found: &mut Vec<String>) {
+        match value {
+            Value::Object(fields) => fields.iter().for_each(|(name, value)| {
+                written(value, format!("{at}{{}}"), found);
+                written(value, format!("{at}.{name}"), found);
+            }),
+            Value::Array(items) => {
+                items.iter().for_each(|item| written(item, format!("{at}[]"), found));
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+        }
+        found.push(at);
+    }
+    for kind in Kind::ALL {
+        let object = random::object(kind.name(), random::EVERYTHING);
+        let mut found = Vec::new();
+        for part in ["spec", "status"] {
+            written(&object[part], part.into(), &mut found);
+        }
+        let found: BTreeSet<String> = found.into_iter().collect();
+        for row in strimzi::rows().into_iter().filter(|row| row.kind == kind.name()) {
+            assert!(found.contains(&row.path), "{} {}", row.kind, row.path);
+        }
+        round_trip_as(kind, &object);
     }
 }
 

@@ -1,0 +1,75 @@
+//! The example manifests, read as the operator reads them.
+
+#![allow(clippy::unwrap_used, reason = "a test fails where it cannot go on")]
+
+use std::fs;
+use std::path::Path;
+
+use api::compat::{Kind, Verdict, unhonoured};
+use api::node_pool::Role;
+use api::{Kafka, KafkaNodePool};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
+
+/// An example, and its pools with how many nodes they have and what these do.
+type Example = (&'static str, &'static [(&'static str, i64, &'static [Role])]);
+
+const SEPARATE: &[(&str, i64, &[Role])] =
+    &[("controller", 3, &[Role::Controller]), ("broker", 3, &[Role::Broker])];
+
+const EXAMPLES: &[Example] = &[
+    ("kafka-ephemeral.yaml", SEPARATE),
+    ("kafka-persistent.yaml", SEPARATE),
+    ("kafka-jbod.yaml", SEPARATE),
+    ("kafka-single-node.yaml", &[("dual-role", 1, &[Role::Controller, Role::Broker])]),
+    ("kafka-dual-role.yaml", &[("dual-role", 3, &[Role::Controller, Role::Broker])]),
+];
+
+fn read(name: &str) -> Vec<Value> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    serde_saphyr::from_multiple(&fs::read_to_string(folder.join(name)).unwrap()).unwrap()
+}
+
+#[track_caller]
+fn typed<T: Serialize + DeserializeOwned>(object: &Value) -> T {
+    let typed: T = serde_json::from_value(object.clone()).unwrap();
+    assert_eq!(&serde_json::to_value(&typed).unwrap(), object, "nothing is lost");
+    typed
+}
+
+#[test]
+fn nothing_of_an_example_is_lost_and_its_pools_are_as_the_name_says() {
+    for (name, pools) in EXAMPLES {
+        let objects = read(name);
+        let found: Vec<KafkaNodePool> = objects
+            .iter()
+            .filter(|object| object["kind"] == "KafkaNodePool")
+            .map(typed::<KafkaNodePool>)
+            .collect();
+        assert_eq!(found.len(), pools.len(), "{name}");
+        for (pool, (title, replicas, roles)) in found.iter().zip(*pools) {
+            assert_eq!(pool.metadata.name.as_deref(), Some(*title), "{name}");
+            assert_eq!((pool.spec.replicas, &pool.spec.roles[..]), (*replicas, *roles), "{name}");
+        }
+        let kafka: Kafka = typed(objects.last().unwrap());
+        assert_eq!(kafka.spec.kafka.listeners.len(), 2, "{name}");
+    }
+}
+
+#[test]
+fn the_entity_operator_is_all_that_is_not_honoured_in_the_examples() {
+    for (name, _) in EXAMPLES {
+        for object in read(name) {
+            let kind = Kind::of(object["kind"].as_str().unwrap()).unwrap();
+            let found: Vec<_> = unhonoured(&object, kind)
+                .into_iter()
+                .map(|finding| (finding.path, finding.verdict))
+                .collect();
+            let expected = match kind {
+                Kind::Kafka => vec![("spec.entityOperator".to_owned(), Verdict::Accepted)],
+                Kind::KafkaNodePool | Kind::KafkaRebalance | Kind::StrimziPodSet => vec![],
+            };
+            assert_eq!(found, expected, "{name}");
+        }
+    }
+}
