@@ -95,6 +95,9 @@ fn check_patience(seat: &Seat, begun: Instant) -> Result<(), Error> {
     let log = seat.state.log(component);
     if seat.deaths() >= DEATHS_MAX {
         let last = last_words(&log);
+        if last.contains("no space left on device") {
+            return Err(Error::DiskFull(seat.state.root().to_owned()));
+        }
         return Err(Error::Dies { component, log, last });
     }
     if begun.elapsed() > PATIENCE {

@@ -195,13 +195,20 @@ impl ControlPlane {
         }
         let held = StateDir::hold_or_create(&options.state_dir)?;
         let begin = Begin { options: &options, report: Arc::new(report), begun: Instant::now() };
-        match begin.prepare(&held.dir).await {
-            Ok(prepared) => begin.run(held, prepared).await,
+        let prepared = match begin.prepare(&held.dir).await {
+            Ok(prepared) => prepared,
             Err(error) => {
                 held.discard_if_new();
-                Err(error)
+                return Err(error);
             }
+        };
+        let (state, new) = (held.dir.clone(), held.new);
+        let result = begin.run(held, prepared).await;
+        if new && matches!(result, Err(Error::DiskFull(_))) {
+            // There is nothing in it, and the room is needed.
+            state.hold().and_then(StateDir::purge).ok();
         }
+        result
     }
 
     /// The state directory.

@@ -246,10 +246,11 @@ pub(super) fn last_words(log: &Path) -> String {
     let text = std::fs::read(log).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     let lines = || text.lines().rev().take(50).map(str::trim).filter(|line| !line.is_empty());
-    // Some end with pages of usage after the error.
-    let telling = |line: &&str| {
-        ["rror:", "panic:", "\"fatal\"", "in use"].iter().any(|word| line.contains(word))
-    };
-    let line = lines().find(telling).or_else(|| lines().next()).unwrap_or("(it is empty)");
+    // Some end with pages of usage or a stack after the error.
+    let cause = |words: &[&str]| lines().find(|line| words.iter().any(|word| line.contains(word)));
+    let line = cause(&["no space left on device", "address already in use"])
+        .or_else(|| cause(&["rror:", "panic:", "\"fatal\""]))
+        .or_else(|| lines().next())
+        .unwrap_or("(it is empty)");
     line.chars().take(LENGTH_MAX).collect()
 }
