@@ -34,7 +34,7 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
 
 /// A definition as it is written in a file, with whole numbers where a number is whole.
 pub fn manifest(definition: &CustomResourceDefinition) -> Value {
-    let mut value = serde_json::to_value(definition).unwrap_or_default();
+    let mut value = serde_json::to_value(definition).expect("a definition can be written");
     make_whole(&mut value);
     value
 }
