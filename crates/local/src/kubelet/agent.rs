@@ -184,10 +184,14 @@ fn uid(pod: &Pod) -> String {
     pod.metadata.uid.clone().unwrap_or_default()
 }
 
-/// Reads the table of host names again whenever it changes.
-pub(crate) async fn follow_hosts(path: PathBuf, table: watch::Sender<String>) -> Infallible {
+/// Reads the table of host names again whenever it changes. Without one, it never changes.
+pub(crate) async fn follow_hosts(
+    path: Option<PathBuf>,
+    table: watch::Sender<String>,
+) -> Infallible {
     loop {
-        if let Ok(text) = std::fs::read_to_string(&path) {
+        let text = path.as_ref().map(std::fs::read_to_string);
+        if let Some(Ok(text)) = text {
             table.send_if_modified(|old| {
                 let changed = *old != text;
                 if changed {

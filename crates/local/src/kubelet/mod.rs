@@ -31,6 +31,7 @@ mod shared;
 pub mod shim;
 mod volume;
 
+use std::fmt;
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
@@ -115,10 +116,8 @@ impl Kubelet {
         options.dir = fs::canonicalize(&options.dir).map_err(dir_error(&options.dir))?;
         let (table, hosts) = watch::channel(String::new());
         let mut tasks = JoinSet::new();
-        if let Some(path) = options.hosts_file.clone() {
-            table.send_replace(fs::read_to_string(&path).unwrap_or_default());
-            tasks.spawn(async move { match agent::follow_hosts(path, table).await {} });
-        }
+        let path = options.hosts_file.clone();
+        tasks.spawn(async move { match agent::follow_hosts(path, table).await {} });
         let served = host::serve(&options, &mut tasks).await.map_err(Error::Serve)?;
         let shared = Arc::new(Shared::new(options, hosts, &served));
         let uid = register(&shared).await?;
@@ -180,6 +179,12 @@ impl Kubelet {
 
     /// Ends the kubelet and leaves all containers running.
     pub fn detach(self) {}
+}
+
+impl fmt::Debug for Kubelet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Kubelet").field("name", &self.name()).finish_non_exhaustive()
+    }
 }
 
 impl Drop for Kubelet {

@@ -333,8 +333,11 @@ impl Actor {
     /// Writes the status if it says something new.
     async fn report(&mut self) {
         let nothing_known = self.slots.iter().all(|slot| slot.current.is_none());
-        if self.gone || self.pausing || self.finished_before || (self.is_ending() && nothing_known)
-        {
+        // A run that is about to be continued has not ended for others; the API server would not take
+        // back that it has.
+        let continues = !self.is_ending() && self.slots.iter().any(Slot::is_paused);
+        let silent = self.gone || self.pausing || self.finished_before || continues;
+        if silent || (self.is_ending() && nothing_known) {
             return;
         }
         let place = Place {

@@ -355,7 +355,15 @@ pub(crate) mod tests {
     pub(crate) fn pod(policy: RestartPolicy, containers: &[(Role, &str)]) -> PodFacts {
         let containers = containers.iter().map(|(role, text)| container(*role, text)).collect();
         let (mounted, terminating) = (true, false);
-        PodFacts { policy, containers, mounted, terminating, finished_before: false, now: at(1) }
+        PodFacts {
+            full_name: "p_n(u)".into(),
+            policy,
+            containers,
+            mounted,
+            terminating,
+            finished_before: false,
+            now: at(1),
+        }
     }
 
     use RestartPolicy::{Always, Never, OnFailure};

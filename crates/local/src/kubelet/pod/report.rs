@@ -25,6 +25,12 @@ pub(super) async fn patch(shared: &Shared, pod: &Pod, status: &Value) -> Written
     let params = PatchParams::default();
     match api.patch_status(&name, &params, &Patch::Strategic(patch)).await {
         Ok(_) => Written::Done,
+        Err(kube::Error::Api(status)) if status.code == 404 => Written::Gone,
+        Err(kube::Error::Api(status)) if status.code == 422 => {
+            // Saying the same again would be refused again.
+            tracing::warn!(pod = name, error = status.message, "a status was refused");
+            Written::Done
+        }
         Err(error) => failure(&error, &name),
     }
 }
@@ -38,6 +44,8 @@ pub(super) async fn remove(shared: &Shared, pod: &Pod) -> Written {
         .preconditions(Preconditions { uid, resource_version: None });
     match api.delete(&name, &params).await {
         Ok(_) => Written::Done,
+        // 409 is what a uid that does not fit is answered with.
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Written::Gone,
         Err(error) => failure(&error, &name),
     }
 }
@@ -49,12 +57,6 @@ fn api(shared: &Shared, pod: &Pod) -> (Api<Pod>, String) {
 }
 
 fn failure(error: &kube::Error, name: &str) -> Written {
-    if let kube::Error::Api(status) = error {
-        // 409 is also what a uid that does not fit is answered with.
-        if matches!(status.code, 404 | 409) {
-            return Written::Gone;
-        }
-    }
     tracing::debug!(pod = name, %error, "a pod could not be written, and will be again");
     Written::Failed
 }

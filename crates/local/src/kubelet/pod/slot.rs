@@ -31,7 +31,7 @@ pub(crate) struct Slot {
     pub(crate) ready: bool,
     /// Until when it has to end, if it was told to.
     pub(crate) stop_by: Option<Instant>,
-    /// Whether its end was noticed and said.
+    /// They end with the run that they belong to.
     pub(crate) tasks: JoinSet<()>,
 }
 
@@ -102,6 +102,11 @@ impl Slot {
 
     pub(crate) fn runs(&self) -> bool {
         self.current.as_ref().is_some_and(Attempt::runs)
+    }
+
+    /// Whether it was ended only because the node stopped, and not continued yet.
+    pub(crate) fn is_paused(&self) -> bool {
+        self.current.as_ref().is_some_and(|run| !run.runs() && run.run().paused)
     }
 
     /// Reads what has become of it. Returns whether it has just ended.

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
 
 use futures::StreamExt as _;
 use k8s_openapi::NamespaceResourceScope;
@@ -16,6 +17,9 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::payload::{Data, SourceKey, config_map_data, secret_data};
+
+/// Before an object that could not be read is read again.
+const RETRY: Duration = Duration::from_millis(250);
 
 /// What is known of an object: nothing yet, that it is absent, or its content.
 pub(crate) type Known = Option<Option<Arc<Data>>>;
@@ -82,18 +86,27 @@ where
     K: Resource<Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug + Send + 'static,
     K::DynamicType: Default,
 {
+    let publish = |object: Option<K>| {
+        let known = Some(object.map(|object| Arc::new(data(&object))));
+        sender.send_if_modified(|old| {
+            let changed = *old != known;
+            *old = known;
+            changed
+        });
+    };
+    // A refusal is usual for a moment, until the API server knows that the pod is here. A watch would
+    // make a fuss about it.
+    loop {
+        match api.get_opt(&name).await {
+            Ok(object) => break publish(object),
+            Err(error) => tracing::debug!(%name, %error, "could not read an object"),
+        }
+        tokio::time::sleep(RETRY).await;
+    }
     let mut stream = std::pin::pin!(watcher::watch_object(api, &name).default_backoff());
     while let Some(event) = stream.next().await {
         match event {
-            Ok(object) => {
-                let known = Some(object.map(|object| Arc::new(data(&object))));
-                sender.send_if_modified(|old| {
-                    let changed = *old != known;
-                    *old = known;
-                    changed
-                });
-            }
-            // A refusal is usual for a moment, until the API server knows that the pod is here.
+            Ok(object) => publish(object),
             Err(error) => tracing::debug!(%name, %error, "could not watch an object"),
         }
     }
