@@ -13,6 +13,7 @@
 pub mod control_plane;
 pub mod kubelet;
 pub mod manifests;
+pub mod network;
 mod rights;
 pub mod services;
 pub mod storage;

@@ -61,10 +61,6 @@ impl fmt::Display for Component {
     }
 }
 
-/// Addresses of services; a range of loopback addresses, on which a proxy can listen without any
-/// configuration of the machine.
-const SERVICE_RANGE: &str = "127.96.0.0/16";
-
 /// Who issues service account tokens: the name by which pods know the API.
 const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
@@ -80,6 +76,9 @@ pub(super) struct Surroundings<'a> {
     pub(super) pki: &'a Pki,
     pub(super) ports: &'a Ports,
     pub(super) durability: Durability,
+    /// Loopback addresses for services, on which a proxy can listen without any configuration of the
+    /// machine.
+    pub(super) service_range: &'a str,
 }
 
 impl Surroundings<'_> {
@@ -155,7 +154,7 @@ impl Surroundings<'_> {
             ("authentication-config",            &shown(&self.state.authentication_config())),
             ("authorization-mode",               "Node,RBAC"),
             ("enable-admission-plugins",         "NodeRestriction"),
-            ("service-cluster-ip-range",         SERVICE_RANGE),
+            ("service-cluster-ip-range",         self.service_range),
             // It would write the loopback address into an Endpoints object, which is refused.
             ("endpoint-reconciler-type",         "none"),
             ("service-account-issuer",           ISSUER),

@@ -8,6 +8,9 @@ use super::components::Component;
 /// Why there is no control plane.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
+    /// There are no loopback addresses for it.
+    #[error(transparent)]
+    Network(crate::network::NetworkError),
     /// A directory with something else in it.
     #[error(
         "{0:?} is not empty and is no state directory of Gregor: name a directory that is new, \

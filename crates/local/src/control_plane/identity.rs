@@ -28,13 +28,14 @@ impl ProcessIdentity {
         Ok(Self { pid, start_ticks, boot_id: boot_id.trim().to_owned() })
     }
 
-    /// A handle that stays with the process, whoever gets its number later.
+    /// A handle that stays with the process, whoever gets its number later. Also of one that is about to
+    /// end.
     pub(super) fn open(&self) -> io::Result<OwnedFd> {
         let gone = || io::Error::from(io::ErrorKind::NotFound);
         let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw).ok_or_else(gone)?;
         let handle = pidfd_open(pid, PidfdFlags::empty())?;
         // In this order: if it is the right one now, it was when the handle was opened.
-        if self.is_alive() { Ok(handle) } else { Err(gone()) }
+        if Self::of(self.pid)? == *self { Ok(handle) } else { Err(gone()) }
     }
 
     /// Tells the process, and no other, to end in order. One that is gone already is no error.
@@ -50,7 +51,8 @@ impl ProcessIdentity {
         Self::of(std::process::id())
     }
 
-    /// Whether it still runs. One that has ended and that nobody has collected does not.
+    /// Whether it still runs. One that has ended and that nobody has collected does not, and neither does
+    /// one whose first thread has ended, although others may still hold its ports for a moment.
     #[must_use]
     pub fn is_alive(&self) -> bool {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid)).unwrap_or_default();

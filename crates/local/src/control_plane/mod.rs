@@ -54,6 +54,7 @@ pub use identity::ProcessIdentity;
 pub use pki::KeyFiles;
 pub use state::{Held, StateDir};
 
+use crate::network::Network;
 use components::{AUTHENTICATION_CONFIG, Surroundings};
 use pki::{Authority, Pki};
 use ports::Ports;
@@ -166,6 +167,7 @@ pub struct ControlPlane {
     state: StateDir,
     pki: Pki,
     ports: Ports,
+    network: Network,
     client: kube::Client,
     watched: Vec<Watched>,
 }
@@ -233,6 +235,12 @@ impl ControlPlane {
     pub fn ca_pem(&self) -> Result<String, Error> {
         let path = self.pki.files(Authority::Api.file()).certificate;
         std::fs::read_to_string(&path).map_err(Error::io("read", &path))
+    }
+
+    /// The loopback addresses of its services, nodes and pods.
+    #[must_use]
+    pub fn network(&self) -> &Network {
+        &self.network
     }
 
     /// The port of the API server on 127.0.0.1.
@@ -319,6 +327,7 @@ struct Begin<'a> {
 struct Prepared {
     pki: Pki,
     ports: Ports,
+    network: Network,
     command_lines: Vec<(Component, CommandLine)>,
     adopted: Vec<(Component, Process)>,
     client: kube::Client,
@@ -327,7 +336,9 @@ struct Prepared {
 impl Begin<'_> {
     /// Certificates, ports, configuration; and what runs already is found, or ended.
     async fn prepare(&self, state: &StateDir) -> Result<Prepared, Error> {
-        let pki = Pki::ensure(&state.pki())?;
+        let network = Network::claim(state.root()).map_err(Error::Network)?;
+        let service_range = network.service_range();
+        let pki = Pki::ensure(&state.pki(), network.api_server())?;
         let mut ports = match state.read_json("ports.json")? {
             Some(ports) => ports,
             None => Ports::choose(state.root())?,
@@ -336,7 +347,7 @@ impl Begin<'_> {
         let mut adopted = Vec::new();
         let mut command_lines = Vec::new();
         for component in Component::ALL {
-            let line = self.command_line(state, &pki, &ports, component)?;
+            let line = self.command_line(state, &pki, (&ports, &service_range), component)?;
             match Process::find(state, component, Some(&line)) {
                 Some((process, true)) => adopted.push((component, process)),
                 Some((mut process, false)) => {
@@ -346,23 +357,26 @@ impl Begin<'_> {
                 }
                 None => self.free_ports(state, &mut ports, component)?,
             }
-            command_lines.push((component, self.command_line(state, &pki, &ports, component)?));
+            command_lines.push((
+                component,
+                self.command_line(state, &pki, (&ports, &service_range), component)?,
+            ));
         }
         state.write_json("ports.json", &ports)?;
         let client = write_kubeconfigs(state, &pki, &ports).await?;
         write_if_changed(&state.authentication_config(), AUTHENTICATION_CONFIG.as_bytes())?;
-        Ok(Prepared { pki, ports, command_lines, adopted, client })
+        Ok(Prepared { pki, ports, network, command_lines, adopted, client })
     }
 
     fn command_line(
         &self,
         state: &StateDir,
         pki: &Pki,
-        ports: &Ports,
+        (ports, service_range): (&Ports, &str),
         component: Component,
     ) -> Result<CommandLine, Error> {
         let durability = self.options.durability;
-        let surroundings = Surroundings { state, pki, ports, durability };
+        let surroundings = Surroundings { state, pki, ports, durability, service_range };
         let program = self.options.binaries.program(component.program());
         let input = match component_user(component) {
             Some(name) => component_kubeconfig(pki, ports, name)?,
@@ -385,7 +399,7 @@ impl Begin<'_> {
 
     /// Starts what does not run, in order, and waits for each.
     async fn run(&self, held: Held, prepared: Prepared) -> Result<ControlPlane, Error> {
-        let Prepared { pki, ports, command_lines, mut adopted, client } = prepared;
+        let Prepared { pki, ports, network, command_lines, mut adopted, client } = prepared;
         let state = held.dir.clone();
         let reaper = match self.options.die_with_parent {
             true => {
@@ -395,8 +409,9 @@ impl Begin<'_> {
             false => None,
         };
         // From here on a failure drops this, which ends what was started.
+        let watched = Vec::new();
         let mut plane =
-            ControlPlane { held: Some(held), state, pki, ports, client, watched: Vec::new() };
+            ControlPlane { held: Some(held), state, pki, ports, network, client, watched };
         for (component, line) in command_lines {
             let found = adopted.iter().position(|(one, _)| *one == component);
             let process = found.map(|index| adopted.swap_remove(index).1);

@@ -109,14 +109,11 @@ impl Wanted {
 /// The group that RBAC lets do everything.
 const MASTERS: &str = "system:masters";
 
-/// The first address of the range for services, where pods find the API.
-pub(super) const API_SERVICE: Ipv4Addr = Ipv4Addr::new(127, 96, 0, 1);
-
-/// Every identity of the control plane itself.
-fn wanted() -> Vec<Wanted> {
+/// Every identity of the control plane itself. `api_service` is where pods find the API.
+fn wanted(api_service: Ipv4Addr) -> Vec<Wanted> {
     use Authority::{Api, Etcd, FrontProxy};
     let mut api_server = Wanted::server("apiserver", Api, Usage::Server);
-    api_server.addresses.push(IpAddr::V4(API_SERVICE));
+    api_server.addresses.push(IpAddr::V4(api_service));
     let service = ["", ".default", ".default.svc", ".default.svc.cluster.local"];
     api_server.names.extend(service.map(|end| format!("kubernetes{end}")));
     vec![
@@ -178,13 +175,13 @@ pub(super) struct Pki {
 
 impl Pki {
     /// The certificates in that directory; those that are missing or near their end are made.
-    pub(super) fn ensure(dir: &Path) -> Result<Self, Error> {
+    pub(super) fn ensure(dir: &Path, api_service: Ipv4Addr) -> Result<Self, Error> {
         let pki = Self { dir: dir.to_owned() };
         let mut record = pki.read_record()?;
         for authority in Authority::ALL {
             pki.ensure_authority(authority, &mut record)?;
         }
-        pki.ensure_identities(&wanted(), &mut record)?;
+        pki.ensure_identities(&wanted(api_service), &mut record)?;
         pki.ensure_service_account_key()?;
         Ok(pki)
     }
@@ -370,8 +367,8 @@ mod tests {
     #[test]
     fn certificates_are_kept_until_a_month_before_their_end() {
         let dir = tempfile::tempdir().unwrap();
-        let pki = Pki::ensure(dir.path()).unwrap();
-        let again = || drop(Pki::ensure(dir.path()).unwrap());
+        let pki = Pki::ensure(dir.path(), Ipv4Addr::LOCALHOST).unwrap();
+        let again = || drop(Pki::ensure(dir.path(), Ipv4Addr::LOCALHOST).unwrap());
         assert_eq!(changed(&pki, "apiserver", again), [false, false]);
         age(&pki, "apiserver", 31);
         assert_eq!(changed(&pki, "apiserver", again), [false, false]);
@@ -391,7 +388,7 @@ mod tests {
     #[test]
     fn a_node_with_another_address_gets_another_certificate() {
         let dir = tempfile::tempdir().unwrap();
-        let pki = Pki::ensure(dir.path()).unwrap();
+        let pki = Pki::ensure(dir.path(), Ipv4Addr::LOCALHOST).unwrap();
         let at = |last: u8| [IpAddr::V4(Ipv4Addr::new(127, 1, 0, last))];
         let [client, server] = pki.ensure_node("a", &at(1)).unwrap();
         assert_eq!(client, pki.files("node-a"));

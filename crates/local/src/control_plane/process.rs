@@ -146,6 +146,11 @@ impl Process {
         let handle = record.process.open().ok()?;
         let same = command_line.is_some_and(|wanted| *wanted == record.command_line);
         let identity = record.process;
+        if !identity.is_alive() {
+            // Killed a moment ago: what is started next needs its ports.
+            wait(&handle, Some(&Timespec { tv_sec: 10, tv_nsec: 0 }));
+            return None;
+        }
         Some((Self { component, identity, handle, child: None, reaper: None }, same))
     }
 
@@ -163,8 +168,7 @@ impl Process {
         let handle = self.handle.try_clone()?;
         let (sender, receiver) = oneshot::channel();
         std::thread::Builder::new().name(format!("wait-{}", self.component)).spawn(move || {
-            let mut handles = [PollFd::new(&handle, PollFlags::IN)];
-            while let Err(rustix::io::Errno::INTR) = poll(&mut handles, None) {}
+            wait(&handle, None);
             // Nobody waits any more after a detach.
             let _ = sender.send(());
         })?;
@@ -176,9 +180,7 @@ impl Process {
     /// By the handle, and not by the state that the kernel shows: that is the state of the first thread,
     /// and others may still hold ports and files for a moment.
     pub(super) fn is_alive(&mut self) -> bool {
-        let mut handles = [PollFd::new(&self.handle, PollFlags::IN)];
-        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
-        let ended = matches!(poll(&mut handles, Some(&at_once)), Ok(1..));
+        let ended = wait(&self.handle, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
         if ended && let Some(child) = &mut self.child {
             // It has ended, so this does not wait; a second time it is no error either.
             let _ = child.wait();
@@ -219,6 +221,17 @@ impl Process {
     pub(super) fn forget(&self) {
         if let Some(reaper) = &self.reaper {
             reaper.remove(self.id());
+        }
+    }
+}
+
+/// Waits until a process and all its threads have ended, and tells whether they have.
+fn wait(handle: &OwnedFd, limit: Option<&Timespec>) -> bool {
+    let mut handles = [PollFd::new(handle, PollFlags::IN)];
+    loop {
+        match poll(&mut handles, limit) {
+            Err(rustix::io::Errno::INTR) => {}
+            result => return matches!(result, Ok(1..)),
         }
     }
 }

@@ -34,8 +34,8 @@ pub(crate) struct Up {
     files: Vec<PathBuf>,
     #[command(flatten)]
     state: StateArgs,
-    /// How many nodes to run pods on
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    /// How many nodes to run pods on, each in a zone of its own
+    #[arg(long, value_name = "N", default_value_t = 1)]
     nodes: u32,
     /// Return when all is ready, and leave a process in the background that looks after it
     #[arg(long)]

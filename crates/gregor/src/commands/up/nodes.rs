@@ -1,29 +1,119 @@
-//! The nodes of a local Kubernetes: where the node agent is plugged in.
+//! The nodes of a local Kubernetes, and what belongs to them: volumes, services, names.
 
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::Path;
+
+use anyhow::Context as _;
+use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use local::control_plane::ControlPlane;
+use local::kubelet::image::Images;
+use local::kubelet::server::ServerTls;
+use local::kubelet::{Kubelet, Options};
+use local::services::{Names, ProxyOptions, ServiceProxy};
+use local::storage::{self, NodeVolumes, Provisioner};
+use tokio::task::JoinHandle;
 
 use crate::failure::Usage;
 
+/// As many as the addresses of one local Kubernetes are meant for.
+const NODES_MAX: u32 = 200;
+
+/// The common name with which the API server calls its nodes.
+const API_SERVER_AS_CLIENT: &str = "kube-apiserver-kubelet-client";
+
 /// The nodes that run in this process.
 #[derive(Debug)]
-pub(super) struct Nodes;
+pub(super) struct Nodes {
+    kubelets: Vec<Kubelet>,
+    /// The provisioner and the proxy. They may be dropped at any moment.
+    helpers: Vec<JoinHandle<()>>,
+}
 
 /// Refuses a number of nodes that cannot be had, before anything is started.
 pub(super) fn check(count: u32) -> anyhow::Result<()> {
-    if count > 0 {
-        return Err(Usage::error("this gregor cannot run nodes yet: leave --nodes away"));
+    if count > NODES_MAX {
+        return Err(Usage::error(format!("at most {NODES_MAX} nodes fit on one machine")));
     }
     Ok(())
 }
 
 /// Starts the nodes, after the control plane is ready and before anything is applied.
-pub(super) async fn start(_plane: &ControlPlane, _count: u32) -> anyhow::Result<Nodes> {
-    Ok(Nodes)
+pub(super) async fn start(plane: &ControlPlane, count: u32) -> anyhow::Result<Nodes> {
+    let mut nodes = Nodes { kubelets: Vec::new(), helpers: Vec::new() };
+    if count == 0 {
+        return Ok(nodes);
+    }
+    let client = plane.client();
+    let root = plane.state_dir().root();
+    let hosts_file = root.join("hosts");
+    let api_server = SocketAddr::from((Ipv4Addr::LOCALHOST, plane.api_port()));
+    storage::ensure_classes(&client).await.context("cannot make the storage classes")?;
+    let proxy = ServiceProxy::new(
+        client.clone(),
+        ProxyOptions {
+            api_server,
+            hosts_file: hosts_file.clone(),
+            extra_names: Vec::new(),
+            names: Names::new(),
+        },
+    );
+    nodes.helpers.push(tokio::spawn(async move {
+        proxy.run().await;
+    }));
+    let mut volumes = Vec::new();
+    for number in 1..=u8::try_from(count).unwrap_or(u8::MAX) {
+        let name = format!("node-{number}");
+        let dir = root.join("nodes").join(&name);
+        volumes.push(NodeVolumes::new(&name, &dir));
+        let kubelet = start_one(plane, number, &name, &dir, &hosts_file).await;
+        nodes.kubelets.push(kubelet.with_context(|| format!("cannot start {name}"))?);
+    }
+    let provisioner = Provisioner::new(client, volumes);
+    nodes.helpers.push(tokio::spawn(async move {
+        let Err(error) = provisioner.run().await;
+        tracing::error!(%error, "volumes are no longer provisioned");
+    }));
+    Ok(nodes)
+}
+
+async fn start_one(
+    plane: &ControlPlane,
+    number: u8,
+    name: &str,
+    dir: &Path,
+    hosts_file: &Path,
+) -> anyhow::Result<Kubelet> {
+    let address = plane.network().node(number);
+    let identity = plane.node_identity(name, &[IpAddr::V4(address)])?;
+    let own = std::env::current_exe().context("cannot find this program")?;
+    let kubeconfig = Kubeconfig::read_from(&identity.kubeconfig)?;
+    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    let client = kube::Client::try_from(config)?;
+    // Programs in pods reach the API server as they would anywhere: at the first service address.
+    let api_server = SocketAddr::from((plane.network().api_server(), 443));
+    let mut options = Options::new(client, api_server, name, dir.to_owned());
+    options.zone = Some(format!("zone-{number}"));
+    options.node_ip = address;
+    options.pod_range = plane.network().pods(number);
+    options.serving = Some(ServerTls {
+        certificate: identity.serving.certificate,
+        key: identity.serving.key,
+        client_authority: identity.client_ca,
+        client_name: API_SERVER_AS_CLIENT.to_owned(),
+    });
+    options.images = Images::with_own_program(&own);
+    options.hosts_file = Some(hosts_file.to_owned());
+    options.shim = vec![own.into(), "shim".into()];
+    Ok(Kubelet::start(options).await?)
 }
 
 impl Nodes {
     /// Ends the nodes in order, while the control plane still runs.
     pub(super) async fn stop(self) -> anyhow::Result<()> {
+        for kubelet in self.kubelets {
+            kubelet.stop().await;
+        }
+        self.helpers.iter().for_each(JoinHandle::abort);
         Ok(())
     }
 }

@@ -1,0 +1,149 @@
+//! The loopback addresses of one local Kubernetes.
+//!
+//! Two of them beside each other must not use the same addresses for services and pods, so each has a
+//! number, kept in its state directory, and what is in use is claimed by listening on one address of it:
+//! the claim ends with the process, however that ends.
+
+use std::fs;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
+use std::path::Path;
+
+use crate::kubelet::address::Range;
+
+/// How many can run beside each other.
+const NETWORKS: u8 = 32;
+
+/// Services of network n are in 127.(160+n).0.0/16, nodes and pods in 127.(192+n).0.0/16.
+const SERVICES: u8 = 160;
+const PODS: u8 = 192;
+
+/// Where a network is claimed: a port that nothing else asks for, on an address that nothing else has.
+const CLAIM_PORT: u16 = 64_999;
+
+/// The addresses of one local Kubernetes, as long as this value lives.
+#[derive(Debug)]
+pub struct Network {
+    number: u8,
+    _claim: TcpListener,
+}
+
+/// Why there are no addresses.
+#[derive(Debug, thiserror::Error)]
+pub enum NetworkError {
+    /// The number could not be read or written.
+    #[error("cannot read or write {path}")]
+    File {
+        /// Where it is kept.
+        path: String,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+    /// The file says something else.
+    #[error("{path} does not hold the number of a network; delete it if nothing runs here")]
+    NotANumber {
+        /// Where it is kept.
+        path: String,
+    },
+    /// Somebody else uses the addresses that this state directory has.
+    #[error(
+        "the addresses {services} of this state directory are in use by another gregor; stop that one first"
+    )]
+    Taken {
+        /// The range of its services.
+        services: String,
+    },
+    /// All are in use.
+    #[error(
+        "{NETWORKS} of them run on this machine already, and there are no addresses for one more"
+    )]
+    AllTaken,
+}
+
+impl Network {
+    /// The network of a state directory, or a free one, which is then its own.
+    pub fn claim(state_dir: &Path) -> Result<Self, NetworkError> {
+        let path = state_dir.join("network");
+        let shown = || path.display().to_string();
+        match fs::read_to_string(&path) {
+            Ok(text) => {
+                let number = text.trim().parse().ok().filter(|number| *number < NETWORKS);
+                let number = number.ok_or_else(|| NetworkError::NotANumber { path: shown() })?;
+                let taken = || NetworkError::Taken { services: service_range(number) };
+                let claim = listen(number).ok_or_else(taken)?;
+                Ok(Self { number, _claim: claim })
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let free = |number| Some((number, listen(number)?));
+                let (number, claim) = (0..NETWORKS).find_map(free).ok_or(NetworkError::AllTaken)?;
+                fs::write(&path, format!("{number}\n"))
+                    .map_err(|source| NetworkError::File { path: shown(), source })?;
+                Ok(Self { number, _claim: claim })
+            }
+            Err(source) => Err(NetworkError::File { path: shown(), source }),
+        }
+    }
+
+    /// Where services get their addresses, as the API server wants to be told.
+    #[must_use]
+    pub fn service_range(&self) -> String {
+        service_range(self.number)
+    }
+
+    /// The address of the API server for programs in pods: the first of the services'.
+    #[must_use]
+    pub fn api_server(&self) -> Ipv4Addr {
+        Ipv4Addr::new(127, SERVICES + self.number, 0, 1)
+    }
+
+    /// The address of a node; they are counted from 1.
+    #[must_use]
+    pub fn node(&self, node: u8) -> Ipv4Addr {
+        Ipv4Addr::new(127, PODS + self.number, 0, node)
+    }
+
+    /// The addresses of a node's pods.
+    #[must_use]
+    pub fn pods(&self, node: u8) -> Range {
+        Range::of(Ipv4Addr::new(127, PODS + self.number, node, 0), 24)
+    }
+}
+
+fn service_range(number: u8) -> String {
+    format!("127.{}.0.0/16", SERVICES + number)
+}
+
+fn listen(number: u8) -> Option<TcpListener> {
+    let address = Ipv4Addr::new(127, SERVICES + number, 255, 254);
+    TcpListener::bind(SocketAddrV4::new(address, CLAIM_PORT)).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_beside_each_other_have_different_addresses_and_keep_them() {
+        let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let first = Network::claim(one.path()).unwrap();
+        let second = Network::claim(other.path()).unwrap();
+        assert_ne!(first.service_range(), second.service_range());
+        assert_ne!(first.node(1), second.node(1));
+        let range = first.service_range();
+        let again = Network::claim(one.path()).unwrap_err();
+        assert!(matches!(again, NetworkError::Taken { .. }), "{again}");
+        drop(first);
+        assert_eq!(Network::claim(one.path()).unwrap().service_range(), range);
+    }
+
+    #[test]
+    fn a_file_with_something_else_is_said() {
+        let dir = tempfile::tempdir().unwrap();
+        for wrong in ["", "x", "32", "-1"] {
+            fs::write(dir.path().join("network"), wrong).unwrap();
+            let error = Network::claim(dir.path()).unwrap_err();
+            assert!(matches!(error, NetworkError::NotANumber { .. }), "{wrong}: {error}");
+        }
+    }
+}
