@@ -221,3 +221,7 @@ fn no_answer() -> Response {
 fn answer(status: StatusCode, body: &Value) -> Response {
     (status, [(header::CONTENT_TYPE, "application/json")], format!("{body}\n")).into_response()
 }
+
+#[cfg(test)]
+#[path = "health_tests.rs"]
+mod tests;

@@ -6,6 +6,7 @@
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -95,10 +96,13 @@ impl TlsFiles {
         Ok(Arc::new(config))
     }
 
-    /// When the files were written last.
-    fn written(&self) -> [Option<SystemTime>; 3] {
-        let written = |path: &PathBuf| fs::metadata(path).and_then(|meta| meta.modified()).ok();
-        [&self.certificate, &self.key, &self.client_authorities].map(written)
+    fn versions(&self) -> Versions {
+        let version = |path: &PathBuf| {
+            let meta = fs::metadata(path).ok()?;
+            // The clock of a file system ticks slowly; Kubernetes puts another file in the place.
+            Some((meta.modified().ok()?, meta.len(), meta.ino()))
+        };
+        [&self.certificate, &self.key, &self.client_authorities].map(version)
     }
 }
 
@@ -119,19 +123,22 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     all.map_err(TlsError::pem(path, "certificate"))
 }
 
-/// The configuration that is in use, and when its files were written.
+/// What tells a file from the one before it: when it was written, its length and its number.
+type Versions = [Option<(SystemTime, u64, u64)>; 3];
+
+/// The configuration that is in use, and the files that were read for it.
 #[derive(Debug)]
 struct Current {
     files: TlsFiles,
-    loaded: Mutex<([Option<SystemTime>; 3], Arc<ServerConfig>)>,
+    loaded: Mutex<(Versions, Arc<ServerConfig>)>,
 }
 
 impl Current {
     fn get(&self) -> Arc<ServerConfig> {
-        let written = self.files.written();
+        let versions = self.files.versions();
         let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
-        if loaded.0 != written {
-            loaded.0 = written;
+        if loaded.0 != versions {
+            loaded.0 = versions;
             match self.files.load() {
                 Ok(config) => loaded.1 = config,
                 Err(error) => tracing::warn!("the last good certificates stay in use: {error}"),
@@ -151,7 +158,7 @@ pub(crate) struct TlsListener {
 impl TlsListener {
     /// Begins to accept.
     pub(crate) fn new(listener: TcpListener, files: &TlsFiles) -> Result<Self, TlsError> {
-        let loaded = Mutex::new((files.written(), files.load()?));
+        let loaded = Mutex::new((files.versions(), files.load()?));
         let current = Arc::new(Current { files: files.clone(), loaded });
         let address = listener.local_addr().unwrap_or_else(|_| ([0, 0, 0, 0], 0).into());
         let (give, accepted) = mpsc::channel(1);

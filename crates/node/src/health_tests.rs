@@ -1,0 +1,242 @@
+//! What is told to whom, with a stand-in for the agent and real certificates.
+
+use std::fs;
+use std::path::Path;
+
+use rcgen::{
+    BasicConstraints, CertificateParams, CertifiedIssuer, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+};
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+use super::*;
+
+/// An agent that always shows this page.
+async fn agent(page: &'static str) -> Agent {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let mut request = [0; 1024];
+            let _ = stream.read(&mut request).await;
+            let _ = stream.write_all(format!("HTTP/1.1 200 OK\r\n\r\n{page}").as_bytes()).await;
+        }
+    });
+    Agent(address)
+}
+
+async fn health(roles: Roles, page: &'static str, dir: &Path) -> Arc<Health> {
+    Arc::new(Health {
+        roles,
+        beat_ms: Some(500),
+        metadata_dir: dir.to_owned(),
+        agent: agent(page).await,
+        stopping: AtomicBool::new(false),
+    })
+}
+
+async fn ask<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, path: &str) -> (u16, String) {
+    stream.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    // A server may close TLS without a word; what was said counts.
+    let _ = stream.read_to_end(&mut answer).await;
+    let answer = String::from_utf8(answer).unwrap();
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or(("HTTP/1.0 0", ""));
+    (head.split(' ').nth(1).unwrap().parse().unwrap(), body.trim_end().to_owned())
+}
+
+/// A server without TLS; gives its address.
+async fn plain(health: &Arc<Health>, everything: bool) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    serve_plain(listener, Arc::clone(health), everything);
+    address
+}
+
+async fn get(address: SocketAddr, path: &str) -> (u16, String) {
+    ask(TcpStream::connect(address).await.unwrap(), path).await
+}
+
+#[tokio::test]
+async fn a_broker_that_recovers_says_what_is_left() {
+    let page = "kafka_broker_state 2.0\nkafka_log_remaining_logs_to_recover{dir=\"/a\"} 7.0\n\
+                kafka_log_remaining_segments_to_recover{dir=\"/a\",thread=\"0\"} 3.0\n";
+    let temp = tempfile::tempdir().unwrap();
+    let address = plain(&health(Roles::Broker, page, temp.path()).await, true).await;
+    let (status, body) = get(address, "/ready").await;
+    assert_eq!(status, 503);
+    assert!(body.contains("the broker is recovery (2)"), "{body}");
+    let (status, body) = get(address, "/broker-state").await;
+    let body: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!(status, 200);
+    assert_eq!(
+        body,
+        json!({"state": "recovery", "number": 2, "remainingLogsToRecover": 7,
+               "remainingSegmentsToRecover": 3})
+    );
+    let (_, body) = get(address, "/v1/broker-state/").await;
+    let body: Value = serde_json::from_str(&body).unwrap();
+    let left = json!({"remainingLogsToRecover": 7, "remainingSegmentsToRecover": 3});
+    assert_eq!(body, json!({"brokerState": 2, "recoveryState": left}));
+    assert_eq!(get(address, "/v1/ready").await.0, 503);
+    assert_eq!(get(address, "/metrics").await.1, page.trim_end());
+}
+
+#[tokio::test]
+async fn a_node_that_stops_is_not_ready_but_live() {
+    let temp = tempfile::tempdir().unwrap();
+    let health = health(Roles::Broker, "kafka_broker_state 3.0\n", temp.path()).await;
+    let address = plain(&health, true).await;
+    assert_eq!(get(address, "/ready").await.0, 200);
+    health.stopping.store(true, Ordering::Relaxed);
+    assert_eq!(get(address, "/ready").await.0, 503);
+    assert_eq!(get(address, "/live").await.0, 200);
+}
+
+#[tokio::test]
+async fn an_agent_that_is_silent_makes_nobody_ready() {
+    let temp = tempfile::tempdir().unwrap();
+    let health = health(Roles::Combined, "", temp.path()).await;
+    let address = plain(&health, true).await;
+    for (path, status) in [
+        ("/live", 200),
+        ("/ready", 503),
+        ("/broker-state", 503),
+        ("/v1/broker-state", 404),
+        ("/v1/ready", 404),
+        ("/directory-id", 404),
+        ("/quorum-state", 404),
+    ] {
+        assert_eq!(get(address, path).await.0, status, "{path}");
+    }
+}
+
+/// An authority, and certificates that it made.
+struct Authority(CertifiedIssuer<'static, KeyPair>);
+
+impl Authority {
+    fn new() -> Self {
+        let mut params = CertificateParams::new([]).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
+    }
+
+    /// A certificate and its key.
+    fn issue(&self, purpose: ExtendedKeyUsagePurpose) -> (String, String) {
+        let mut params = CertificateParams::new(["node".to_owned()]).unwrap();
+        params.extended_key_usages = vec![purpose];
+        let key = KeyPair::generate().unwrap();
+        (params.signed_by(&key, &self.0).unwrap().pem(), key.serialize_pem())
+    }
+
+    /// The files of a server that lets in the clients of this authority.
+    fn write(&self, dir: &Path) -> TlsFiles {
+        let (certificate, key) = self.issue(ExtendedKeyUsagePurpose::ServerAuth);
+        let write = |name: &str, text: &str| {
+            let path = dir.join(name);
+            fs::write(&path, text).unwrap();
+            path
+        };
+        TlsFiles {
+            certificate: write("tls.crt", &certificate),
+            key: write("tls.key", &key),
+            client_authorities: write("ca.crt", &self.0.pem()),
+        }
+    }
+
+    /// Asks a server of this authority, as a client of `client`'s.
+    async fn ask(
+        &self,
+        at: SocketAddr,
+        client: Option<&Self>,
+        path: &str,
+    ) -> Option<(u16, String)> {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_slice(self.0.pem().as_bytes()).unwrap()).unwrap();
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots);
+        let config = match client {
+            None => config.with_no_client_auth(),
+            Some(authority) => {
+                let (certificate, key) = authority.issue(ExtendedKeyUsagePurpose::ClientAuth);
+                let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()];
+                let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
+                config.with_client_auth_cert(chain, key).unwrap()
+            }
+        };
+        let connector = TlsConnector::from(Arc::new(config));
+        let stream = TcpStream::connect(at).await.unwrap();
+        let name = ServerName::try_from("node").unwrap();
+        let stream = connector.connect(name, stream).await.ok()?;
+        // With TLS 1.3 a client learns that it is not let in only when it reads.
+        Some(ask(stream, path).await).filter(|(status, _)| *status != 0)
+    }
+}
+
+#[tokio::test]
+async fn only_a_client_of_the_authority_is_told_everything() {
+    let temp = tempfile::tempdir().unwrap();
+    let (ours, theirs) = (Authority::new(), Authority::new());
+    let files = ours.write(temp.path());
+    let meta = "version=1\ncluster.id=c\nnode.id=0\ndirectory.id=9f7Q2Kx1TbeyGn1oVb3o5A\n";
+    fs::write(temp.path().join("meta.properties"), meta).unwrap();
+    let health = health(Roles::Broker, "kafka_broker_state 3.0\n", temp.path()).await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let at = listener.local_addr().unwrap();
+    serve_tls(TlsListener::new(listener, &files).unwrap(), Arc::clone(&health));
+
+    let told = ours.ask(at, Some(&ours), "/directory-id").await;
+    assert_eq!(told, Some((200, "9f7Q2Kx1TbeyGn1oVb3o5A".to_owned())));
+    assert_eq!(ours.ask(at, None, "/live").await, None);
+    assert_eq!(ours.ask(at, Some(&theirs), "/live").await, None);
+
+    // Without TLS there is what a probe needs, and no more.
+    let bare = plain(&health, false).await;
+    assert_eq!(get(bare, "/live").await.0, 200);
+    assert_eq!(get(bare, "/ready").await.0, 200);
+    for path in ["/directory-id", "/broker-state", "/metrics", "/v1/ready"] {
+        assert_eq!(get(bare, path).await.0, 404, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn new_certificates_are_used_and_broken_ones_are_not() {
+    let temp = tempfile::tempdir().unwrap();
+    let (old, new) = (Authority::new(), Authority::new());
+    let files = old.write(temp.path());
+    let health = health(Roles::Broker, "", temp.path()).await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let at = listener.local_addr().unwrap();
+    serve_tls(TlsListener::new(listener, &files).unwrap(), health);
+    assert!(old.ask(at, Some(&old), "/live").await.is_some());
+
+    fs::write(&files.certificate, "nothing").unwrap();
+    assert!(old.ask(at, Some(&old), "/live").await.is_some());
+    new.write(temp.path());
+    assert!(new.ask(at, Some(&new), "/live").await.is_some());
+    assert!(old.ask(at, Some(&old), "/live").await.is_none());
+}
+
+#[tokio::test]
+async fn files_that_are_no_certificates_are_told_by_name() {
+    let temp = tempfile::tempdir().unwrap();
+    let files = Authority::new().write(temp.path());
+    let error = async |files: &TlsFiles| {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        TlsListener::new(listener, files).unwrap_err().to_string()
+    };
+    let missing = TlsFiles { key: temp.path().join("none"), ..files.clone() };
+    assert!(error(&missing).await.ends_with("/none"));
+    let other_key = Authority::new().issue(ExtendedKeyUsagePurpose::ServerAuth).1;
+    fs::write(&files.key, other_key).unwrap();
+    assert_eq!(error(&files).await, "the certificate and its key are not usable");
+    fs::write(&files.client_authorities, "").unwrap();
+    assert_eq!(error(&files).await, "there is no client authority to trust");
+}
