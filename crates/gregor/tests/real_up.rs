@@ -174,6 +174,19 @@ fn detached_killed_taken_over_stopped_resumed_and_purged() {
     assert_eq!((world.uid(&up), world.pids()), (uid.clone(), pids.clone()));
     assert_ne!(world.supervisor(), first);
 
+    // All at once: what is gone is started, what is left is taken over.
+    world.kubectl(&up, &["create", "configmap", "last"]);
+    for pid in [world.supervisor(), pids["etcd"], pids["kube-apiserver"]] {
+        signal(pid, Signal::KILL);
+    }
+    let up = world.gregor(&["up", "--detach"]).ok();
+    assert_eq!(world.uid(&up), uid);
+    world.kubectl(&up, &["get", "configmap", "kept", "last"]);
+    for same in ["kube-scheduler", "kube-controller-manager"] {
+        assert_eq!(world.pids()[same], pids[same], "{same}");
+    }
+    let pids = world.pids();
+
     world.gregor(&["down"]).ok();
     assert!(pids.values().all(|pid| !is_alive(*pid)));
     world.gregor(&["down"]).ok();
