@@ -37,6 +37,7 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     volumes::missing_config_map,
     volumes::bad_volumes,
     volumes::secret_rotated,
+    volumes::claim_kept_over_pods,
     probes::readiness,
     probes::readiness_changes,
     probes::liveness,
@@ -102,6 +103,26 @@ async fn nodes_say_what_they_are_and_stay_alive() {
     }
 }
 
+/// In this process, as `gregor up` has its nodes: with logs and commands served, drained, and gone.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_serves_logs_is_drained_and_leaves() {
+    let mut cluster = Cluster::start(0).await;
+    let node = cluster.inner_node(1).await;
+    wait_for_node(&cluster, "node-1").await;
+    let world = cluster.world("inner", 1).await;
+    world.script("p", "echo hello; exec sleep 1000", serde_json::json!({})).await.unwrap();
+    world.wait_ready("p").await.unwrap();
+    assert_eq!(cluster.kubectl(&["-n", "inner", "logs", "p"]), "hello\n");
+    let said = cluster.kubectl(&["-n", "inner", "exec", "p", "--", "sh", "-c", "echo $HOSTNAME"]);
+    assert_eq!(said, "p\n");
+    assert_eq!((node.name(), node.pods()), ("node-1", 1));
+    node.leave(&cluster.plane.client(), Duration::from_secs(60)).await.unwrap();
+    assert!(world.pods().get_opt("p").await.unwrap().is_none(), "the pod was evicted");
+    let nodes = Api::<Node>::all(cluster.plane.client());
+    assert!(nodes.get_opt("node-1").await.unwrap().is_none(), "the node is gone");
+    cluster.nodes.clear();
+}
+
 async fn wait_for_node(cluster: &Cluster, name: &str) -> Node {
     let api = Api::<Node>::all(cluster.plane.client());
     for _ in 0..600 {
@@ -116,5 +137,6 @@ async fn wait_for_node(cluster: &Cluster, name: &str) -> Node {
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    panic!("{name} is not ready: {}", cluster.nodes[0].log());
+    let logs: Vec<_> = cluster.nodes.iter().map(kubelet::Node::log).collect();
+    panic!("{name} is not ready: {}", logs.join("\n"));
 }

@@ -14,6 +14,7 @@ use anyhow::{Context as _, bail};
 use artifacts::Environment;
 use k8s_openapi::api::core::v1::{ContainerStatus, Event, Namespace, Pod, ServiceAccount};
 use kube::api::{DeleteParams, ListParams, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client};
 use local::control_plane::{ControlPlane, Options};
 use serde_json::{Value, json};
@@ -108,6 +109,45 @@ impl Cluster {
         let plane = ControlPlane::start(options, |_| {}).await.unwrap();
         let nodes = (1..=nodes).map(|number| Node::new(&plane, root.path(), number)).collect();
         Self { nodes, plane, root }
+    }
+
+    /// A node in this process.
+    pub(crate) async fn inner_node(&self, number: u8) -> local::kubelet::Kubelet {
+        let name = format!("node-{number}");
+        let address = std::net::Ipv4Addr::LOCALHOST;
+        let identity = self.plane.node_identity(&name, &[address.into()]).unwrap();
+        let kubeconfig = Kubeconfig::read_from(&identity.kubeconfig).unwrap();
+        let options = KubeConfigOptions::default();
+        let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
+        let api_server = (address, self.plane.api_port()).into();
+        let client = Client::try_from(config).unwrap();
+        let dir = self.root.path().join(&name);
+        let mut options = local::kubelet::Options::new(client, api_server, &name, dir);
+        options.shim = vec![env!("CARGO_BIN_EXE_gregor").into(), "shim".into()];
+        options.serving = Some(local::kubelet::server::ServerTls {
+            certificate: identity.serving.certificate,
+            key: identity.serving.key,
+            client_authority: identity.client_ca,
+            client_name: "kube-apiserver-kubelet-client".to_owned(),
+        });
+        local::kubelet::Kubelet::start(options).await.unwrap()
+    }
+
+    /// What the real kubectl prints.
+    pub(crate) fn kubectl(&self, arguments: &[&str]) -> String {
+        let environment = Environment::from_process();
+        let binaries =
+            artifacts::kubernetes::ensure(&environment, None, &artifacts::Silent).unwrap();
+        let output = Command::new(binaries.program(artifacts::kubernetes::Program::Kubectl))
+            .arg("--kubeconfig")
+            .arg(self.plane.kubeconfig_path())
+            .arg("--cache-dir")
+            .arg(self.root.path().join("kubectl"))
+            .args(arguments)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
     }
 
     /// A world of its own for a scenario: a namespace on a node.

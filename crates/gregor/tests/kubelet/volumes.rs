@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolume, PersistentVolumeClaim, Secret};
 use kube::Api;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
@@ -142,5 +142,35 @@ pub(crate) async fn secret_rotated(world: World) -> anyhow::Result<()> {
     let pod = world.wait("p", "over", |pod| ended(pod).is_some()).await?;
     let (code, ..) = ended(&pod).context("not ended")?;
     ensure!(code == 0, "exit code {code}");
+    Ok(())
+}
+
+/// What is written to a claim is there for the next pod.
+pub(crate) async fn claim_kept_over_pods(world: World) -> anyhow::Result<()> {
+    let volume = json!({ "metadata": { "name": "kept" }, "spec": {
+        "capacity": { "storage": "1Gi" }, "accessModes": ["ReadWriteOnce"], "storageClassName": "by-hand",
+        "local": { "path": world.scratch }, "persistentVolumeReclaimPolicy": "Retain",
+        "nodeAffinity": { "required": { "nodeSelectorTerms": [{ "matchExpressions": [
+            { "key": "kubernetes.io/hostname", "operator": "In", "values": ["node-1"] }] }] } } } });
+    let volumes = Api::<PersistentVolume>::all(world.client.clone());
+    volumes.create(&PostParams::default(), &serde_json::from_value(volume)?).await?;
+    world
+        .create::<PersistentVolumeClaim>(json!({ "metadata": { "name": "claim" }, "spec": {
+        "accessModes": ["ReadWriteOnce"], "storageClassName": "by-hand", "volumeName": "kept",
+        "resources": { "requests": { "storage": "1Gi" } } } }))
+        .await?;
+    let spec = |script: &str| {
+        let mounted =
+            json!({ "volumeMounts": [{ "name": "v", "mountPath": "/var/lib/gregor-test/data" }] });
+        json!({ "restartPolicy": "Never", "containers": [container(script, mounted)],
+            "volumes": [{ "name": "v", "persistentVolumeClaim": { "claimName": "claim" } }] })
+    };
+    world.pod("writes", spec("echo kept > /var/lib/gregor-test/data/x")).await?;
+    world.wait_phase("writes", "Succeeded").await?;
+    world.delete("writes").await?;
+    world.wait_gone("writes").await?;
+    world.pod("reads", spec("cat /var/lib/gregor-test/data/x")).await?;
+    let pod = world.wait_phase("reads", "Succeeded").await?;
+    ensure!(world.log(&pod, "c", 0)? == "kept");
     Ok(())
 }

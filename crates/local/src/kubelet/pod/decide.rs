@@ -318,6 +318,9 @@ pub(crate) fn fate(container: &ContainerFacts, pod: &PodFacts, backoff: &Backoff
 pub(crate) mod tests {
     use super::*;
 
+    /// Containers in the words of [`container`].
+    pub(crate) type Containers<'a> = &'a [(Role, &'a str)];
+
     pub(crate) fn at(second: i64) -> Timestamp {
         Timestamp::from_second(1_800_000_000 + second).unwrap()
     }
@@ -372,7 +375,7 @@ pub(crate) mod tests {
     #[test]
     fn what_is_started_when() {
         #[rustfmt::skip]
-        let table: &[(RestartPolicy, &[(Role, &str)], &[usize])] = &[
+        let table: &[(RestartPolicy, Containers<'_>, &[usize])] = &[
             // Init containers one after the other, then all others at once.
             (Always,    &[(Init, "new"), (Init, "new"), (Main, "new")],           &[0]),
             (Always,    &[(Init, "runs"), (Init, "new"), (Main, "new")],          &[]),
@@ -415,7 +418,7 @@ pub(crate) mod tests {
     fn how_a_pod_ends() {
         use Outcome::{Failed, Succeeded};
         #[rustfmt::skip]
-        let table: &[(RestartPolicy, &[(Role, &str)], Option<Outcome>)] = &[
+        let table: &[(RestartPolicy, Containers<'_>, Option<Outcome>)] = &[
             (Always,    &[(Main, "exit 0")],                      None),
             (OnFailure, &[(Main, "exit 0")],                      Some(Succeeded)),
             (OnFailure, &[(Main, "exit 1")],                      None),

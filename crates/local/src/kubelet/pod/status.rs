@@ -273,7 +273,7 @@ pub(crate) fn is_terminal(phase: Option<&str>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::super::decide::RestartPolicy;
-    use super::super::decide::tests::{at, pod};
+    use super::super::decide::tests::{Containers, at, pod};
     use super::*;
     use RestartPolicy::{Always, Never, OnFailure};
     use Role::{Init, Main, Sidecar};
@@ -329,7 +329,7 @@ mod tests {
     #[test]
     fn the_status_at_each_moment() {
         #[rustfmt::skip]
-        let table: &[(RestartPolicy, &[(Role, &str)], &str)] = &[
+        let table: &[(RestartPolicy, Containers<'_>, &str)] = &[
             (Always,    &[(Main, "new")],                    "Pending; ContainerCreating; PI"),
             (Always,    &[(Main, "runs")],                   "Running; Running; PI"),
             (Always,    &[(Main, "started")],                "Running; Running+; PIRC"),

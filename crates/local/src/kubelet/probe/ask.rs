@@ -4,9 +4,10 @@ use std::ffi::OsString;
 use std::process::Stdio;
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpStream;
-use tokio::process::Command;
+use tokio::process::{Child, Command};
 use tokio::time::{sleep, timeout};
 
 use super::{Action, Kind, Machine, Plan};
@@ -106,8 +107,9 @@ pub(crate) async fn ask(
 
 async fn exec(command: &[String], entrance: &Entrance) -> Result<(), String> {
     let mut process = entrance.command(command);
-    process.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    process.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
     let mut child = process.spawn().map_err(|error| format!("could not start: {error}"))?;
+    let mut group = Group::of(&child);
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let read_out = async {
@@ -122,10 +124,30 @@ async fn exec(command: &[String], entrance: &Entrance) -> Result<(), String> {
     };
     let ((), (), status) = tokio::join!(read_out, read_err, child.wait());
     let status = status.map_err(|error| format!("could not wait: {error}"))?;
+    group.0 = None;
     if status.success() {
         return Ok(());
     }
     out.append(&mut err);
     let text = String::from_utf8_lossy(&out).trim().to_owned();
     Err(if text.is_empty() { format!("command failed: {status}") } else { text })
+}
+
+/// The processes of a command, which are killed together if it is not waited for to its end.
+struct Group(Option<Pid>);
+
+impl Group {
+    fn of(child: &Child) -> Self {
+        let pid = child.id().and_then(|pid| i32::try_from(pid).ok());
+        Self(pid.and_then(Pid::from_raw))
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        // It is not collected yet, so the number is still its own.
+        if let Some(group) = self.0 {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
 }

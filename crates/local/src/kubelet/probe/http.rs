@@ -156,7 +156,7 @@ mod tests {
         let failed = |code| Ok(Err(format!("HTTP probe failed with statuscode: {code}")));
         let malformed = || Err("malformed HTTP response".to_owned());
         #[rustfmt::skip]
-        let table: [(&str, Result<Result<(), String>, String>); 8] = [
+        let table = [
             ("HTTP/1.1 200 OK\r\n", Ok(Ok(()))), ("HTTP/1.0 302 Found\r\n", Ok(Ok(()))), ("HTTP/1.1 204\r\n", Ok(Ok(()))),
             ("HTTP/1.1 404 Not Found\r\n", failed(404)), ("HTTP/1.1 503\r\n", failed(503)),
             ("", malformed()), ("SSH-2.0 200\r\n", malformed()), ("HTTP/1.1 abc\r\n", malformed()),
