@@ -232,11 +232,14 @@ pub enum Note {
 #[must_use]
 pub fn decide(facts: &Facts) -> Decision {
     let mut notes = unreadable_notes(&facts.others);
+    // What a format would lose is only worth a note if it is done.
+    let mut of_format = Vec::new();
     let act = match refusal(facts) {
         Some(reason) => Act::Refuse(reason),
         None if !facts.dirs().any(LogDir::needs_format) => Act::Leave,
-        None => match voters(facts, &mut notes) {
+        None => match voters(facts, &mut of_format) {
             Ok(voters) => {
+                notes.append(&mut of_format);
                 let ignore_formatted = facts.dirs().any(|dir| dir.stamp().is_some());
                 Act::Format(Format { voters, ignore_formatted })
             }

@@ -181,7 +181,7 @@ fn a_format_that_was_interrupted_is_finished() {
         ("dynamic broker            unlisted begun new",  "-N -g"),
         ("dynamic controller        seen     begun",    "-N +observer"),
         // The tool would leave the old voters there under the new identity.
-        ("dynamic controller        seen     voters",   "refuse StaleVoters +observer"),
+        ("dynamic controller        seen     voters",   "refuse StaleVoters"),
         ("dynamic controller        unlisted voters",   "refuse StaleVoters"),
         ("static  controller        unlisted begun",    "plain"),
         ("static  controller        unlisted voters",   "refuse StaleVoters"),
