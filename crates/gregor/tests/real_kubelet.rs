@@ -81,6 +81,7 @@ async fn a_kubelet_that_is_killed_loses_nothing() {
     crash::killed_while_starting(starting, node).await.unwrap();
     crash::shim_killed(shim).await.unwrap();
     crash::stopped_and_continued(stopped, node).await.unwrap();
+    crash::leftovers_ended(stopped, node).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -97,7 +98,12 @@ async fn nodes_say_what_they_are_and_stay_alive() {
         let addresses = status.addresses.unwrap();
         assert!(addresses.iter().any(|a| a.type_ == "InternalIP" && a.address == "127.0.0.1"));
         let leases = Api::<Lease>::namespaced(cluster.plane.client(), "kube-node-lease");
-        let lease = leases.get(&name).await.unwrap().spec.unwrap();
+        let lease = loop {
+            if let Some(lease) = leases.get_opt(&name).await.unwrap() {
+                break lease.spec.unwrap();
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        };
         assert_eq!(lease.holder_identity.as_deref(), Some(name.as_str()));
         assert_eq!(lease.lease_duration_seconds, Some(40));
     }

@@ -131,3 +131,17 @@ pub(crate) async fn stopped_and_continued(world: &World, node: &mut Node) -> any
     }
     Ok(())
 }
+
+/// The node is killed and not started again: what it has left can be ended, and continued later.
+pub(crate) async fn leftovers_ended(world: &World, node: &mut Node) -> anyhow::Result<()> {
+    world.script("left", "echo $$; exec sleep 1000", json!({})).await?;
+    let pod = world.wait_ready("left").await?;
+    let pid = world.log(&pod, "c", 0)?;
+    ensure!(local::kubelet::end_leftovers(&world.dir).await.is_err(), "the node still runs");
+    node.kill();
+    ensure!(is_alive(&pid));
+    local::kubelet::end_leftovers(&world.dir).await?;
+    ensure!(!is_alive(&pid), "{pid} is left");
+    node.start();
+    world.wait("left", "continued", |pod| restarts(pod) == 1 && is_ready(pod)).await.map(drop)
+}

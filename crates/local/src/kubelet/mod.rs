@@ -193,6 +193,22 @@ impl Drop for Kubelet {
     }
 }
 
+/// Ends the containers that a kubelet which was killed has left running, each with the time that its pod
+/// gave it. The next start with the same directory continues them.
+///
+/// # Errors
+/// If a kubelet uses the directory, or it cannot be used.
+pub async fn end_leftovers(dir: &Path) -> Result<(), Error> {
+    if !dir.join("pods").is_dir() {
+        return Ok(());
+    }
+    let _lock = lock(dir).await?;
+    let layout = Layout::new(fs::canonicalize(dir).map_err(dir_error(dir))?);
+    let records = layout.records();
+    futures::future::join_all(records.iter().map(|record| pod::pause(&layout, record))).await;
+    Ok(())
+}
+
 fn dir_error(path: &Path) -> impl FnOnce(std::io::Error) -> Error + use<> {
     let path = path.to_owned();
     move |source| Error::Dir { path, source }

@@ -28,7 +28,7 @@ use crate::kubelet::layout::{PodDir, PodRecord};
 use crate::kubelet::probe::Kind;
 use crate::kubelet::probe::ask::Report;
 use crate::kubelet::shared::Shared;
-use crate::kubelet::volume::Volumes;
+use crate::kubelet::volume::{Volumes, remove_memory};
 
 /// The grace of a pod that does not say how long it needs.
 const GRACE_SECONDS: u64 = 30;
@@ -227,11 +227,14 @@ impl Actor {
                 }
             };
         }
-        if self.pausing { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if self.pausing {
+            remove_memory(&self.record.uid);
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
     }
 
     fn clean_up(&self) {
-        self.volumes.remove();
         orphan::remove(&self.shared, &self.record);
     }
 

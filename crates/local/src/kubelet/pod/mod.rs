@@ -18,7 +18,7 @@ use super::probe::Kind;
 use super::probe::ask::Report;
 
 pub(crate) use actor::Actor;
-pub(crate) use orphan::end_orphan;
+pub(crate) use orphan::{end_orphan, pause};
 
 /// What an actor is told.
 #[derive(Debug)]

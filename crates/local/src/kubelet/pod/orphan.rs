@@ -7,13 +7,28 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 use super::attempt::Attempt;
-use crate::kubelet::layout::PodRecord;
+use crate::kubelet::layout::{Layout, PodDir, PodRecord};
 use crate::kubelet::shared::Shared;
 use crate::kubelet::shim;
+use crate::kubelet::volume::remove_memory;
 
 /// Ends all containers of a pod that nobody wants any more, and removes its files.
 pub(crate) async fn end_orphan(shared: Arc<Shared>, record: PodRecord) {
-    let dir = shared.layout.pod(&record.uid);
+    let attempts = running(&shared.layout.pod(&record.uid));
+    end(&attempts, &record).await;
+    remove(&shared, &record);
+}
+
+/// Ends all containers of a pod so that the next start of its node continues them.
+pub(crate) async fn pause(layout: &Layout, record: &PodRecord) {
+    let mut attempts = running(&layout.pod(&record.uid));
+    attempts.iter_mut().for_each(Attempt::pause);
+    end(&attempts, record).await;
+    remove_memory(&record.uid);
+}
+
+/// The runs of a pod's containers that go on.
+fn running(dir: &PodDir) -> Vec<Attempt> {
     let containers = dir.containers();
     let numbers = containers
         .iter()
@@ -21,14 +36,16 @@ pub(crate) async fn end_orphan(shared: Arc<Shared>, record: PodRecord) {
     let attempts = numbers.filter_map(|(name, number)| {
         Attempt::load(dir.attempt(&name, number), number).filter(Attempt::runs)
     });
-    let attempts: Vec<Attempt> = attempts.collect();
+    attempts.collect()
+}
+
+async fn end(attempts: &[Attempt], record: &PodRecord) {
     attempts.iter().for_each(|attempt| attempt.signal(shim::ASK));
     let all = || futures::future::join_all(attempts.iter().cloned().map(Attempt::ended));
     if timeout(Duration::from_secs(record.grace_seconds), all()).await.is_err() {
         attempts.iter().for_each(|attempt| attempt.signal(shim::KILL));
         all().await;
     }
-    remove(&shared, &record);
 }
 
 /// Removes all files of a pod and gives its address back.
@@ -40,6 +57,7 @@ pub(super) fn remove(shared: &Shared, record: &PodRecord) {
             tracing::warn!(path = %path.display(), %error, "a pod's files cannot be removed");
         }
     }
+    remove_memory(&record.uid);
     if record.ip != shared.options.node_ip {
         shared.give_back(record.ip);
     }

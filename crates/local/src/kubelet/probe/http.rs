@@ -183,4 +183,46 @@ mod tests {
         );
         assert!(request.ends_with("\r\n\r\n"));
     }
+
+    /// A server with a certificate that nobody vouches for.
+    async fn tls_server(answer: &'static str) -> u16 {
+        let made = rcgen::generate_simple_self_signed(vec!["nobody.example".to_owned()]).unwrap();
+        let key = rustls::pki_types::PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let config = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_no_client_auth()
+            .with_single_cert(vec![made.cert.der().clone()], key.into())
+            .unwrap();
+        let acceptor = tokio_rustls::TlsAcceptor::from(Arc::new(config));
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let mut stream = acceptor.accept(stream).await.unwrap();
+                let mut request = [0; 1024];
+                let _ = stream.read(&mut request).await;
+                let _ = stream.write_all(answer.as_bytes()).await;
+                let _ = stream.shutdown().await;
+            }
+        });
+        port
+    }
+
+    #[tokio::test]
+    async fn a_certificate_is_not_asked_who_it_is() {
+        let get = |port| Get {
+            tls: true,
+            host: "127.0.0.1".into(),
+            port,
+            path: "/".into(),
+            headers: Vec::new(),
+        };
+        let good = tls_server("HTTP/1.1 200 OK\r\n\r\n").await;
+        assert_eq!(get(good).ask().await, Ok(()));
+        let bad = tls_server("HTTP/1.1 500 No\r\n\r\n").await;
+        let problem = get(bad).ask().await.unwrap_err();
+        assert_eq!(problem, "HTTP probe failed with statuscode: 500");
+    }
 }

@@ -166,18 +166,9 @@ impl Volumes {
         }
         let in_memory = volume.empty_dir.as_ref().and_then(|dir| dir.medium.as_deref());
         if in_memory == Some("Memory") && Path::new(MEMORY).is_dir() {
-            return Some(self.memory().join(&volume.name));
+            return Some(memory(&self.uid).join(&volume.name));
         }
         Some(self.dir.volume(&volume.name))
-    }
-
-    fn memory(&self) -> PathBuf {
-        Path::new(MEMORY).join(format!("gregor-pod-{}", self.uid))
-    }
-
-    /// Removes what is not in the pod's directory. Claims and paths of the host stay as they are.
-    pub(crate) fn remove(&self) {
-        let _ = fs::remove_dir_all(self.memory());
     }
 
     /// What a container sees where, as its spec says.
@@ -205,6 +196,17 @@ impl Volumes {
         }
         Ok(mounts)
     }
+}
+
+/// Where the volumes in memory of a pod are.
+fn memory(uid: &str) -> PathBuf {
+    Path::new(MEMORY).join(format!("gregor-pod-{uid}"))
+}
+
+/// Removes the volumes in memory of a pod: they last no longer than the pod, and not over a stop of the
+/// node either.
+pub(crate) fn remove_memory(uid: &str) {
+    let _ = fs::remove_dir_all(memory(uid));
 }
 
 /// The content of a Secret as text, for variables.
