@@ -33,7 +33,9 @@ pub(crate) fn steps(run: &mut Run) -> Result<()> {
     if tools::has_deny() {
         run.step(
             "deny",
-            &Line::new("cargo deny check --hide-inclusion-graph bans licenses sources"),
+            &Line::new(
+                "cargo deny --log-level error check --hide-inclusion-graph bans licenses sources",
+            ),
         )?;
     } else {
         run.skip("deny", "cargo-deny is not installed; cargo install --locked cargo-deny");
