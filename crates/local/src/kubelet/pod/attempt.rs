@@ -12,6 +12,7 @@ use rustix::process::Signal;
 use tokio::io::AsyncReadExt as _;
 use tokio::io::unix::AsyncFd;
 use tokio::process::Command;
+use tokio::time::timeout;
 
 use super::decide::Run;
 use crate::kubelet::files;
@@ -23,6 +24,10 @@ const LOST_CODE: i32 = 137;
 
 /// A shim that cannot be watched is looked at this often instead.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
+
+/// A shim says in milliseconds whether the container runs. If it hangs, say at a dead network mount,
+/// the pod must still hear that it is deleted.
+const START_PATIENCE: Duration = Duration::from_secs(30);
 
 /// One run of a container.
 #[derive(Debug, Clone)]
@@ -71,7 +76,7 @@ impl Attempt {
             .spawn()?;
         if let Some(mut stdout) = child.stdout.take() {
             let mut nothing = Vec::new();
-            let _ = stdout.read_to_end(&mut nothing).await;
+            let _ = timeout(START_PATIENCE, stdout.read_to_end(&mut nothing)).await;
         }
         // It outlives us if we end; as long as we live it must be collected.
         tokio::spawn(async move { child.wait().await });

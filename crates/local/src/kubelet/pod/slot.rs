@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use k8s_openapi::api::core::v1::{Container, Pod};
 use k8s_openapi::jiff::Timestamp;
+use rustix::process::Signal;
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -15,6 +16,9 @@ use crate::kubelet::layout::PodDir;
 use crate::kubelet::probe::ask::{self, Entrance};
 use crate::kubelet::probe::{Action, Kind, Plan};
 use crate::kubelet::shim;
+
+/// How long a shim may take to kill its container and say so.
+const SHIM_PATIENCE: Duration = Duration::from_secs(10);
 
 /// A container of a pod.
 pub(crate) struct Slot {
@@ -196,9 +200,9 @@ impl Slot {
             }
             sleep_until(by).await;
             current.signal(shim::KILL);
-            // In case that the shim was busy being started when the first signal came.
-            sleep(Duration::from_secs(2)).await;
-            current.signal(shim::KILL);
+            // A shim that hangs cannot pass anything on; with it the container is killed by the kernel.
+            sleep(SHIM_PATIENCE).await;
+            current.signal(Signal::KILL);
         });
         first
     }

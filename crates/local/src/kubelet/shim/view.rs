@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::fs;
 use std::io::Write as _;
-use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::process::Command;
@@ -155,11 +155,7 @@ impl Host for Here {
 
     fn children(&self, path: &Path) -> Vec<PathBuf> {
         let entries = fs::read_dir(path).into_iter().flatten().flatten();
-        // A block device cannot be shown where a file was made only in a few odd cases; skip none.
-        let mut paths: Vec<_> = entries
-            .filter(|entry| entry.file_type().is_ok_and(|kind| !kind.is_fifo()))
-            .map(|entry| entry.path())
-            .collect();
+        let mut paths: Vec<_> = entries.map(|entry| entry.path()).collect();
         paths.sort();
         paths
     }
