@@ -3,144 +3,14 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
-use std::collections::BTreeMap;
+mod up;
+
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::process::Stdio;
 
-use local::control_plane::{Component, ProcessIdentity};
-use rustix::process::{Pid, Signal, kill_process};
-use serde_json::Value;
-
-/// Ends a control plane when its input does, which is when the test does, however it does.
-const UNDERTAKER: &str = r#"trap '' INT TERM; read -r line; "$0" down --purge --state "$1""#;
-
-/// A state directory, and what is in it ends with the test.
-struct World {
-    temp: tempfile::TempDir,
-    undertaker: Child,
-}
-
-/// What a run of the program left.
-struct Run {
-    code: i32,
-    out: String,
-    err: String,
-}
-
-impl World {
-    fn new() -> Self {
-        let temp = tempfile::tempdir().unwrap();
-        let undertaker = Command::new("sh")
-            .args(["-c", UNDERTAKER, env!("CARGO_BIN_EXE_gregor")])
-            .arg(temp.path().join("state"))
-            .stdin(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        Self { temp, undertaker }
-    }
-
-    fn state(&self) -> PathBuf {
-        self.temp.path().join("state")
-    }
-
-    fn file(&self, name: &str, text: &str) -> String {
-        let path = self.temp.path().join(name);
-        fs::write(&path, text).unwrap();
-        path.to_str().unwrap().to_owned()
-    }
-
-    fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_gregor"));
-        command.args(words).env("GREGOR_STATE_DIR", self.state()).stdin(Stdio::null());
-        command
-    }
-
-    fn gregor(&self, words: &[&str]) -> Run {
-        let output = self.command(words).output().unwrap();
-        let text = |bytes| String::from_utf8(bytes).unwrap();
-        let code = output.status.code().unwrap();
-        let run = Run { code, out: text(output.stdout), err: text(output.stderr) };
-        println!("$ gregor {}\n{}{}[{code}]\n", words.join(" "), run.out, run.err);
-        run
-    }
-
-    /// What kubectl prints, with the program and the kubeconfig that `up` has named.
-    fn kubectl(&self, up: &Run, words: &[&str]) -> String {
-        let named = |what: &str| {
-            up.out.lines().find_map(|line| line.trim().strip_prefix(what)).unwrap().trim()
-        };
-        let output = Command::new(named("kubectl "))
-            .args(words)
-            .env("KUBECONFIG", named("kubeconfig "))
-            .arg("--cache-dir")
-            .arg(self.temp.path().join("cache"))
-            .output()
-            .unwrap();
-        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(output.status.success(), "kubectl {words:?}: {errors}");
-        String::from_utf8(output.stdout).unwrap()
-    }
-
-    fn uid(&self, up: &Run) -> String {
-        self.kubectl(up, &["get", "namespace", "kube-system", "-o", "jsonpath={.metadata.uid}"])
-    }
-
-    /// The processes of the components, as recorded.
-    fn pids(&self) -> BTreeMap<&'static str, u32> {
-        let pid = |component: Component| {
-            let record = self.state().join(format!("run/{component}.json"));
-            let record: Value = serde_json::from_slice(&fs::read(record).unwrap()).unwrap();
-            (component.name(), u32::try_from(record["process"]["pid"].as_u64().unwrap()).unwrap())
-        };
-        Component::ALL.map(pid).into()
-    }
-
-    fn supervisor(&self) -> u32 {
-        let record = fs::read(self.state().join("supervisor.json")).unwrap();
-        let record: Value = serde_json::from_slice(&record).unwrap();
-        u32::try_from(record["pid"].as_u64().unwrap()).unwrap()
-    }
-}
-
-impl Drop for World {
-    fn drop(&mut self) {
-        drop(self.undertaker.stdin.take());
-        let _ = self.undertaker.wait();
-    }
-}
-
-impl Run {
-    fn ok(self) -> Self {
-        assert_eq!(self.code, 0, "{}{}", self.out, self.err);
-        self
-    }
-
-    /// One sentence, and nothing was printed as a result.
-    fn failed(self, words: &str) {
-        assert_eq!((self.code, self.out.as_str()), (1, ""), "{}", self.err);
-        assert!(self.err.contains(words), "\"{words}\" is not in: {}", self.err);
-        assert_eq!(self.err.trim_end().lines().count(), 1, "{}", self.err);
-    }
-}
-
-fn signal(pid: u32, signal: Signal) {
-    kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), signal).unwrap();
-}
-
-fn is_alive(pid: u32) -> bool {
-    ProcessIdentity::of(pid).is_ok_and(|process| process.is_alive())
-}
-
-fn eventually(what: &str, holds: impl Fn() -> bool) {
-    let begun = Instant::now();
-    while !holds() {
-        assert!(begun.elapsed() < Duration::from_secs(60), "{what}: not after a minute");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
+use rustix::process::Signal;
+use up::{Run, World, eventually, is_alive, signal};
 
 #[test]
 fn detached_killed_taken_over_stopped_resumed_and_purged() {
@@ -236,7 +106,7 @@ spec: {containers: [{name: a, image: none}]}
 fn in_the_foreground_files_are_applied_and_ctrl_c_stops_in_order() {
     let world = World::new();
     let file = world.file("objects.yaml", OBJECTS);
-    let out = world.temp.path().join("out");
+    let out = world.temp().join("out");
     let mut up = world
         .command(&["up", "-f", &file])
         .stdout(fs::File::create(&out).unwrap())
@@ -293,7 +163,7 @@ fn mistakes_are_told_in_a_sentence_and_nothing_is_made() {
         assert!(!run.status.success() && !world.state().exists());
         String::from_utf8(run.stderr).unwrap()
     };
-    let sentence = programs(world.temp.path());
+    let sentence = programs(world.temp());
     assert!(sentence.contains("there is no program etcd in it"), "{sentence}");
 
     fs::create_dir(world.state()).unwrap();

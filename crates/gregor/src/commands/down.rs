@@ -8,7 +8,7 @@ use clap::Args;
 use local::control_plane::{self, ProcessIdentity, StateDir};
 
 use super::state::StateArgs;
-use super::up::words;
+use super::up::{nodes, words};
 use crate::output::note;
 
 /// Longer than the supervising process takes for all components, each of which may need its full time.
@@ -33,9 +33,12 @@ impl Down {
         let held = dir.hold()?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.context("cannot start the runtime")?;
-        // Those whose supervising process was killed.
+        // Those whose supervising process was killed; pods before what they talk to.
         let report = |event| note(&words::sentence(&event));
-        runtime.block_on(control_plane::end_leftovers(&held, report))?;
+        runtime.block_on(async {
+            nodes::end_leftovers(dir.root()).await?;
+            Ok::<_, anyhow::Error>(control_plane::end_leftovers(&held, report).await?)
+        })?;
         if self.purge {
             StateDir::purge(held)?;
             note(&format!("deleted {}", shown(dir.root())));

@@ -19,6 +19,7 @@ pub(super) async fn run(plan: Plan) -> anyhow::Result<()> {
     let mut child = Command::new(own)
         .args(["up", "--supervise", "--nodes", &plan.nodes.to_string(), "--state"])
         .arg(&plan.state_dir)
+        .args(plan.images.iter().map(|image| format!("--image={image}")))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -4,7 +4,7 @@
 //! are missing, a state directory that is in use.
 
 mod detach;
-mod nodes;
+pub(crate) mod nodes;
 mod session;
 pub(crate) mod words;
 
@@ -18,11 +18,13 @@ use local::manifests::{self, Manifest};
 
 use super::state::StateArgs;
 use crate::progress;
+use nodes::Image;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   gregor up                        start, and stop with Ctrl-C
   gregor up -f manifests/          start, and apply what is in the files
+  gregor up --image app=/opt/app   what runs in pods with the image app
   gregor up --detach               start, and return when it is ready; gregor down stops it
   gregor up --state /tmp/second    another one, beside the first";
 
@@ -37,6 +39,10 @@ pub(crate) struct Up {
     /// How many nodes to run pods on, each in a zone of its own
     #[arg(long, value_name = "N", default_value_t = 1)]
     nodes: u32,
+    /// A program that stands for an image; may be repeated. With a command of its own a container runs
+    /// that, on the files of this machine
+    #[arg(long = "image", value_name = "NAME=PROGRAM")]
+    images: Vec<Image>,
     /// Return when all is ready, and leave a process in the background that looks after it
     #[arg(long)]
     detach: bool,
@@ -50,6 +56,7 @@ struct Plan {
     state_dir: PathBuf,
     binaries: Binaries,
     nodes: u32,
+    images: Vec<Image>,
     manifests: Vec<Manifest>,
 }
 
@@ -61,7 +68,7 @@ impl Up {
         let progress = progress::for_stderr();
         let binaries = kubernetes::ensure(&Environment::from_process(), None, &*progress)?;
         progress.finish();
-        let plan = Plan { state_dir, binaries, nodes: self.nodes, manifests };
+        let plan = Plan { state_dir, binaries, nodes: self.nodes, images: self.images, manifests };
         let runtime = tokio::runtime::Builder::new_multi_thread()
             // The components do the work; this only waits for them.
             .worker_threads(2)

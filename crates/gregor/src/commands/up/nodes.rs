@@ -1,12 +1,16 @@
 //! The nodes of a local Kubernetes, and what belongs to them: volumes, services, names.
 
+use std::fmt;
+use std::fs;
+use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
+use std::str::FromStr;
 
 use anyhow::Context as _;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use local::control_plane::ControlPlane;
-use local::kubelet::image::Images;
+use local::kubelet::image::{Images, parse_image};
 use local::kubelet::server::ServerTls;
 use local::kubelet::{Kubelet, Options};
 use local::services::{Names, ProxyOptions, ServiceProxy};
@@ -20,6 +24,13 @@ const NODES_MAX: u32 = 200;
 
 /// The common name with which the API server calls its nodes.
 const API_SERVER_AS_CLIENT: &str = "kube-apiserver-kubelet-client";
+
+/// A program that stands for an image, as on the command line.
+#[derive(Debug, Clone)]
+pub(super) struct Image {
+    name: String,
+    program: Vec<String>,
+}
 
 /// The nodes that run in this process.
 #[derive(Debug)]
@@ -38,7 +49,11 @@ pub(super) fn check(count: u32) -> anyhow::Result<()> {
 }
 
 /// Starts the nodes, after the control plane is ready and before anything is applied.
-pub(super) async fn start(plane: &ControlPlane, count: u32) -> anyhow::Result<Nodes> {
+pub(super) async fn start(
+    plane: &ControlPlane,
+    count: u32,
+    images: &[Image],
+) -> anyhow::Result<Nodes> {
     let mut nodes = Nodes { kubelets: Vec::new(), helpers: Vec::new() };
     if count == 0 {
         return Ok(nodes);
@@ -60,12 +75,17 @@ pub(super) async fn start(plane: &ControlPlane, count: u32) -> anyhow::Result<No
     nodes.helpers.push(tokio::spawn(async move {
         proxy.run().await;
     }));
+    let own = std::env::current_exe().context("cannot find this program")?;
+    let table = Images::with_own_program(&own);
+    let table =
+        images.iter().fold(table, |all, image| all.with(&image.name, image.program.clone()));
     let mut volumes = Vec::new();
     for number in 1..=u8::try_from(count).unwrap_or(u8::MAX) {
         let name = format!("node-{number}");
         let dir = root.join("nodes").join(&name);
         volumes.push(NodeVolumes::new(&name, &dir));
-        let kubelet = start_one(plane, number, &name, &dir, &hosts_file).await;
+        let one = One { number, name: &name, dir: &dir, hosts_file: &hosts_file, images: &table };
+        let kubelet = one.start(plane, &own).await;
         nodes.kubelets.push(kubelet.with_context(|| format!("cannot start {name}"))?);
     }
     let provisioner = Provisioner::new(client, volumes);
@@ -76,43 +96,76 @@ pub(super) async fn start(plane: &ControlPlane, count: u32) -> anyhow::Result<No
     Ok(nodes)
 }
 
-async fn start_one(
-    plane: &ControlPlane,
+/// Ends the pods' processes that nodes have left which were killed, or were dropped before they were
+/// stopped. The next start continues them.
+pub(crate) async fn end_leftovers(state_dir: &Path) -> anyhow::Result<()> {
+    let dir = state_dir.join("nodes");
+    let entries = match fs::read_dir(&dir) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error).with_context(|| format!("cannot read {dir:?}")),
+    };
+    let dirs: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+    let ends = dirs.iter().map(|dir| local::kubelet::end_leftovers(dir));
+    futures::future::try_join_all(ends).await?;
+    Ok(())
+}
+
+/// One node that is to be started.
+struct One<'a> {
     number: u8,
-    name: &str,
-    dir: &Path,
-    hosts_file: &Path,
-) -> anyhow::Result<Kubelet> {
-    let address = plane.network().node(number);
-    let identity = plane.node_identity(name, &[IpAddr::V4(address)])?;
-    let own = std::env::current_exe().context("cannot find this program")?;
-    let kubeconfig = Kubeconfig::read_from(&identity.kubeconfig)?;
-    let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
-    let client = kube::Client::try_from(config)?;
-    // Programs in pods reach the API server as they would anywhere: at the first service address.
-    let api_server = SocketAddr::from((plane.network().api_server(), 443));
-    let mut options = Options::new(client, api_server, name, dir.to_owned());
-    options.zone = Some(format!("zone-{number}"));
-    options.node_ip = address;
-    options.pod_range = plane.network().pods(number);
-    options.serving = Some(ServerTls {
-        certificate: identity.serving.certificate,
-        key: identity.serving.key,
-        client_authority: identity.client_ca,
-        client_name: API_SERVER_AS_CLIENT.to_owned(),
-    });
-    options.images = Images::with_own_program(&own);
-    options.hosts_file = Some(hosts_file.to_owned());
-    options.shim = vec![own.into(), "shim".into()];
-    Ok(Kubelet::start(options).await?)
+    name: &'a str,
+    dir: &'a Path,
+    hosts_file: &'a Path,
+    images: &'a Images,
+}
+
+impl One<'_> {
+    async fn start(self, plane: &ControlPlane, own: &Path) -> anyhow::Result<Kubelet> {
+        let address = plane.network().node(self.number);
+        let identity = plane.node_identity(self.name, &[IpAddr::V4(address)])?;
+        let kubeconfig = Kubeconfig::read_from(&identity.kubeconfig)?;
+        let options = KubeConfigOptions::default();
+        let config = Config::from_custom_kubeconfig(kubeconfig, &options).await?;
+        let client = kube::Client::try_from(config)?;
+        // Programs in pods reach the API server as they would anywhere: at the first service address.
+        let api_server = SocketAddr::from((plane.network().api_server(), 443));
+        let mut options = Options::new(client, api_server, self.name, self.dir.to_owned());
+        options.zone = Some(format!("zone-{}", self.number));
+        options.node_ip = address;
+        options.pod_range = plane.network().pods(self.number);
+        options.serving = Some(ServerTls {
+            certificate: identity.serving.certificate,
+            key: identity.serving.key,
+            client_authority: identity.client_ca,
+            client_name: API_SERVER_AS_CLIENT.to_owned(),
+        });
+        options.images = self.images.clone();
+        options.hosts_file = Some(self.hosts_file.to_owned());
+        options.shim = vec![own.into(), "shim".into()];
+        Ok(Kubelet::start(options).await?)
+    }
+}
+
+impl FromStr for Image {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        parse_image(text).map(|(name, program)| Self { name, program })
+    }
+}
+
+impl fmt::Display for Image {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.name, self.program.join(" "))
+    }
 }
 
 impl Nodes {
     /// Ends the nodes in order, while the control plane still runs.
     pub(super) async fn stop(self) -> anyhow::Result<()> {
-        for kubelet in self.kubelets {
-            kubelet.stop().await;
-        }
+        // Together: each may take as long as the slowest of its pods.
+        futures::future::join_all(self.kubelets.into_iter().map(Kubelet::stop)).await;
         self.helpers.iter().for_each(JoinHandle::abort);
         Ok(())
     }

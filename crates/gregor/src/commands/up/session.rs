@@ -40,7 +40,8 @@ pub(super) async fn foreground(plan: Plan) -> anyhow::Result<()> {
     // A second signal means now; dropping ends everything at once.
     match stop.or(end(plane, nodes)).await {
         Some(result) => result?,
-        None => note("everything was killed"),
+        // What runs in pods is no part of us, and only a node can end it.
+        None => note("the control plane was killed; gregor down ends what is left of the pods"),
     }
     applied.unwrap_or(Ok(()))
 }
@@ -88,10 +89,11 @@ async fn start(
         Ok(plane) => plane,
         Err(error) => return (Err(error.into()), None),
     };
-    match nodes::start(&plane, plan.nodes).await {
+    match nodes::start(&plane, plan.nodes, &plan.images).await {
         Ok(nodes) => (Ok(plane), Some(nodes)),
         Err(error) => {
-            // The error that is told is the first one.
+            // The error that is told is the first one. Nodes that were started leave their pods running.
+            let _ = nodes::end_leftovers(&plan.state_dir).await;
             let _ = plane.stop().await;
             (Err(error), None)
         }
