@@ -9,7 +9,7 @@ mod support;
 
 use std::collections::BTreeSet;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
@@ -41,6 +41,17 @@ impl Drop for Stage {
 }
 
 impl Stage {
+    /// Where pods find the API server: the first address of the range for services.
+    fn api_service(&self) -> Ipv4Addr {
+        self.cluster.plane.network().api_server()
+    }
+
+    /// An address of that range that somebody else listens on.
+    fn taken(&self) -> Ipv4Addr {
+        let [first, second, ..] = self.api_service().octets();
+        Ipv4Addr::new(first, second, 77, 77)
+    }
+
     async fn new() -> Self {
         let cluster = Cluster::start().await;
         cluster.namespace(NAMESPACE).await;
@@ -215,26 +226,28 @@ async fn node_ports_and_load_balancers_are_reachable(stage: &Stage) {
 }
 
 async fn a_port_in_use_is_told_and_taken_later(stage: &Stage) {
-    let other = TcpListener::bind("127.96.77.77:9077").await.unwrap();
-    let spec = json!({"clusterIP": "127.96.77.77", "selector": {"pod": "one"},
+    let address = stage.taken();
+    let other = TcpListener::bind((address, 9077)).await.unwrap();
+    let spec = json!({"clusterIP": address, "selector": {"pod": "one"},
                       "ports": [{"port": 9077, "targetPort": "main"}]});
-    let (_, address) = stage.service("taken", spec).await;
+    let (_, service) = stage.service("taken", spec).await;
     let words = stage.cluster.event(NAMESPACE, "taken", "FailedToListen").await;
-    assert!(words.contains("127.96.77.77:9077"), "{words}");
+    assert!(words.contains(&format!("{address}:9077")), "{words}");
     drop(other);
-    leads_to(address, &["one"]).await;
+    leads_to(service, &["one"]).await;
 }
 
 async fn names_lead_to_services_and_pods(stage: &Stage) {
     let spec = json!({"clusterIP": "None", "selector": {"app": "a"}, "ports": [{"port": 9077}]});
     let object = json!({"metadata": {"name": "all"}, "spec": spec});
     stage.cluster.create::<Service>(NAMESPACE, object).await;
+    let (taken, api) = (stage.taken().to_string(), stage.api_service().to_string());
     let rows = [
         ("all.shop.svc", vec!["127.77.0.1", "127.77.0.2"]),
         ("host-one.all.shop.svc.cluster.local", vec!["127.77.0.1"]),
         ("two.all.shop.svc", vec!["127.77.0.2"]),
-        ("taken.shop", vec!["127.96.77.77"]),
-        ("kubernetes.default.svc.cluster.local", vec!["127.96.0.1"]),
+        ("taken.shop", vec![taken.as_str()]),
+        ("kubernetes.default.svc.cluster.local", vec![api.as_str()]),
         ("web.shop", vec![]),
     ];
     let hosts = stage.cluster.dir().join("hosts");
@@ -253,7 +266,7 @@ async fn names_lead_to_services_and_pods(stage: &Stage) {
 
 async fn the_api_server_is_a_service(stage: &Stage) {
     let mut config = stage.cluster.config().await;
-    config.cluster_url = "https://127.96.0.1:443".parse().unwrap();
+    config.cluster_url = format!("https://{}:443", stage.api_service()).parse().unwrap();
     let client = kube::Client::try_from(config).unwrap();
     eventually("the API server behind its service", || async {
         client.apiserver_version().await.ok()

@@ -36,6 +36,9 @@ const GRACE_SECONDS: u64 = 30;
 /// The least that a container gets between being asked and being killed.
 const GRACE_MIN: Duration = Duration::from_secs(1);
 
+/// What the API server cuts off a time.
+const CUT_OFF_MAX: Duration = Duration::from_secs(1);
+
 /// How often an actor looks even if nothing was heard: a safety net, not a clock.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 
@@ -298,11 +301,15 @@ impl Actor {
     /// How long the containers have from now on.
     fn grace(&self) -> Duration {
         let whole = self.grace_of_pod();
-        // It is the time at which the pod is to be gone, not that of the request.
+        // It is the time at which the pod is to be gone, not that of the request; cut to whole seconds,
+        // which must not be at the expense of the containers.
         let until = self.pod.metadata.deletion_timestamp.as_ref();
         let left = until.map(|until| until.0.duration_since(Timestamp::now()));
-        let left = left.map(|left| Duration::try_from(left).unwrap_or_default());
-        left.unwrap_or(whole).max(GRACE_MIN)
+        let left = left.map(|left| Duration::try_from(left).unwrap_or_default() + CUT_OFF_MAX);
+        // Whoever deletes a pod may give it more or less than its own specification does.
+        let asked = self.pod.metadata.deletion_grace_period_seconds;
+        let asked = asked.and_then(|seconds| u64::try_from(seconds).ok()).map(Duration::from_secs);
+        left.unwrap_or(whole).min(asked.unwrap_or(whole)).max(GRACE_MIN)
     }
 
     fn grace_of_pod(&self) -> Duration {
