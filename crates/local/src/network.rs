@@ -4,10 +4,13 @@
 //! number, kept in its state directory, and what is in use is claimed by listening on one address of it:
 //! the claim ends with the process, however that ends.
 
-use std::fs;
+use std::fs::{self, DirBuilder};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
-use std::path::Path;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::kubelet::address::Range;
 
@@ -20,6 +23,9 @@ const PODS: u8 = 192;
 
 /// Where a network is claimed: a port that nothing else asks for, on an address that nothing else has.
 const CLAIM_PORT: u16 = 64_999;
+
+/// Many times what a process needs to become another program.
+const CLAIM_PATIENCE: Duration = Duration::from_secs(2);
 
 /// The addresses of one local Kubernetes, as long as this value lives.
 #[derive(Debug)]
@@ -71,14 +77,19 @@ impl Network {
                 let number = text.trim().parse().ok().filter(|number| *number < NETWORKS);
                 let number = number.ok_or_else(|| NetworkError::NotANumber { path: shown() })?;
                 let taken = || NetworkError::Taken { services: service_range(number) };
-                let claim = listen(number).ok_or_else(taken)?;
+                let claim = listen_again(number).ok_or_else(taken)?;
                 Ok(Self { number, _claim: claim })
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let free = |number| Some((number, listen(number)?));
-                let (number, claim) = (0..NETWORKS).find_map(free).ok_or(NetworkError::AllTaken)?;
+                // Rather one that no other state directory has, even if nothing runs there now.
+                let notes = Notes::of_user();
+                let unknown = (0..NETWORKS).filter(|number| !notes.is_used(*number));
+                let found = unknown.chain(0..NETWORKS).find_map(free);
+                let (number, claim) = found.ok_or(NetworkError::AllTaken)?;
                 fs::write(&path, format!("{number}\n"))
                     .map_err(|source| NetworkError::File { path: shown(), source })?;
+                notes.write(number, state_dir);
                 Ok(Self { number, _claim: claim })
             }
             Err(source) => Err(NetworkError::File { path: shown(), source }),
@@ -114,6 +125,48 @@ fn service_range(number: u8) -> String {
     format!("127.{}.0.0/16", SERVICES + number)
 }
 
+/// Which state directory has which network, for the choice of another: one that is stopped, or whose
+/// `gregor` was killed a moment ago, is to find its addresses free. Only a help: if the notes cannot be
+/// read or written, what listens still decides.
+struct Notes(PathBuf);
+
+impl Notes {
+    fn of_user() -> Self {
+        let user = rustix::process::getuid().as_raw();
+        Self(std::env::temp_dir().join(format!("gregor-networks-{user}")))
+    }
+
+    /// Whether a state directory that is still there has this network.
+    fn is_used(&self, number: u8) -> bool {
+        let Ok(dir) = fs::read_to_string(self.0.join(number.to_string())) else {
+            return false;
+        };
+        let there = fs::read_to_string(Path::new(&dir).join("network"));
+        there.is_ok_and(|text| text.trim().parse() == Ok(number))
+    }
+
+    fn write(&self, number: u8, state_dir: &Path) {
+        let dir = fs::canonicalize(state_dir).unwrap_or_else(|_| state_dir.to_owned());
+        let made = DirBuilder::new().mode(0o700).recursive(true).create(&self.0);
+        // A path that is no text cannot be noted; see above.
+        if let (Ok(()), Some(dir)) = (made, dir.to_str()) {
+            let _ = fs::write(self.0.join(number.to_string()), dir);
+        }
+    }
+}
+
+/// Waits for a predecessor that was killed while it started a process: it lives on in that one for a
+/// moment.
+fn listen_again(number: u8) -> Option<TcpListener> {
+    let until = Instant::now() + CLAIM_PATIENCE;
+    loop {
+        match listen(number) {
+            None if Instant::now() < until => thread::sleep(Duration::from_millis(20)),
+            claim => return claim,
+        }
+    }
+}
+
 fn listen(number: u8) -> Option<TcpListener> {
     let address = Ipv4Addr::new(127, SERVICES + number, 255, 254);
     TcpListener::bind(SocketAddrV4::new(address, CLAIM_PORT)).ok()
@@ -135,6 +188,27 @@ mod tests {
         assert!(matches!(again, NetworkError::Taken { .. }), "{again}");
         drop(first);
         assert_eq!(Network::claim(one.path()).unwrap().service_range(), range);
+    }
+
+    #[test]
+    fn a_network_is_kept_for_a_directory_in_which_nothing_runs() {
+        let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let range = Network::claim(one.path()).unwrap().service_range();
+        let second = Network::claim(other.path()).unwrap();
+        assert_ne!(second.service_range(), range);
+        assert_eq!(Network::claim(one.path()).unwrap().service_range(), range);
+    }
+
+    #[test]
+    fn one_that_is_just_ending_is_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = Network::claim(dir.path()).unwrap();
+        let ends = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(100));
+            drop(first);
+        });
+        Network::claim(dir.path()).unwrap();
+        ends.join().unwrap();
     }
 
     #[test]

@@ -4,6 +4,8 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -17,6 +19,9 @@ const VERSION: u32 = 1;
 
 /// Stands before the version in its file; a file that begins otherwise is not ours.
 const MARK: &str = "gregor state directory, version ";
+
+/// Many times what a process needs to become another program.
+const LOCK_PATIENCE: Duration = Duration::from_secs(2);
 
 /// A state directory, whoever holds it.
 #[derive(Debug, Clone)]
@@ -70,10 +75,19 @@ impl StateDir {
         let path = self.root.join("lock");
         let open = File::options().create(true).truncate(false).write(true).mode(0o600).open(&path);
         let lock = open.map_err(Error::io("open", &path))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(self.in_use()),
-            Err(TryLockError::Error(error)) => return Err(Error::io("lock", &path)(error)),
+        let until = Instant::now() + LOCK_PATIENCE;
+        loop {
+            match lock.try_lock() {
+                Ok(()) => break,
+                // A process that was killed while it started another one lives on in it for a moment.
+                Err(TryLockError::WouldBlock)
+                    if self.holder().is_none() && Instant::now() < until =>
+                {
+                    thread::sleep(Duration::from_millis(20));
+                }
+                Err(TryLockError::WouldBlock) => return Err(self.in_use()),
+                Err(TryLockError::Error(error)) => return Err(Error::io("lock", &path)(error)),
+            }
         }
         // It may have been deleted by somebody who held it until now.
         if !self.root.join("version").exists() {
@@ -261,4 +275,28 @@ pub(crate) fn write_private(path: &Path, content: &[u8]) -> Result<(), Error> {
         let _ = fs::remove_file(&new);
         Error::io("write", path)(error)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_that_outlives_its_process_for_a_moment_is_waited_for() {
+        let temp = tempfile::tempdir().unwrap();
+        let held = StateDir::hold_or_create(&temp.path().join("state")).unwrap();
+        let dir = held.dir.clone();
+        assert!(matches!(dir.hold(), Err(Error::InUse { .. })), "it is held, by us");
+        drop(held);
+        // As a child has it that was forked and has not become another program yet.
+        let inherited = File::options().write(true).open(dir.root().join("lock")).unwrap();
+        inherited.lock().unwrap();
+        fs::remove_file(dir.root().join("supervisor.json")).unwrap();
+        let ends = thread::spawn(move || {
+            thread::sleep(Duration::from_millis(100));
+            drop(inherited);
+        });
+        dir.hold().unwrap();
+        ends.join().unwrap();
+    }
 }
