@@ -4,10 +4,10 @@
 //! number, kept in its state directory, and what is in use is claimed by listening on one address of it:
 //! the claim ends with the process, however that ends.
 
-use std::fs::{self, DirBuilder};
-use std::io;
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Write as _};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -87,7 +87,7 @@ impl Network {
                 let unknown = (0..NETWORKS).filter(|number| !notes.is_used(*number));
                 let found = unknown.chain(0..NETWORKS).find_map(free);
                 let (number, claim) = found.ok_or(NetworkError::AllTaken)?;
-                fs::write(&path, format!("{number}\n"))
+                write_whole(&path, &format!("{number}\n"))
                     .map_err(|source| NetworkError::File { path: shown(), source })?;
                 notes.write(number, state_dir);
                 Ok(Self { number, _claim: claim })
@@ -119,6 +119,16 @@ impl Network {
     pub fn pods(&self, node: u8) -> Range {
         Range::of(Ipv4Addr::new(127, PODS + self.number, node, 0), 24)
     }
+}
+
+/// Like all in a state directory only for us, and whole or not there, as a start can be killed.
+fn write_whole(path: &Path, text: &str) -> io::Result<()> {
+    let draft = path.with_extension("new");
+    let mut options = File::options();
+    let mut file = options.create(true).truncate(true).write(true).mode(0o600).open(&draft)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&draft, path)
 }
 
 fn service_range(number: u8) -> String {
