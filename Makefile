@@ -3,7 +3,7 @@
 # Where rustup puts cargo, for shells that do not have it in their path.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: help demo test check bench doc clean
+.PHONY: help demo test check bench soak doc clean
 
 help: ## This list (default)
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' Makefile
@@ -19,6 +19,9 @@ check: ## Format, tidy, clippy, unit tests, dependency rules: before every commi
 
 bench: ## All benchmarks
 	@tools/prepare check && cargo xtask bench
+
+soak: ## Crash tests for longer
+	@tools/prepare test && cargo xtask soak
 
 doc: ## The documentation of our crates
 	@tools/prepare check && cargo xtask doc

@@ -44,6 +44,8 @@ enum Task {
     },
     /// All benchmarks
     Bench,
+    /// The crash tests for longer: some minutes of killing whatever runs
+    Soak,
     /// The documentation of our crates
     Doc,
     /// Remove everything that was built here
@@ -57,6 +59,7 @@ fn main() -> ExitCode {
         Task::Tidy { fix } => tidy::run(root(), fix),
         Task::Demo { keep } => demo::run(keep),
         Task::Bench => small::bench(),
+        Task::Soak => small::soak(),
         Task::Doc => small::doc(),
         Task::Clean => small::clean(),
     };

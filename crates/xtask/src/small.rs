@@ -1,4 +1,4 @@
-//! The tasks that are one command: `bench`, `doc`, `clean`.
+//! The tasks that are one command: `bench`, `soak`, `doc`, `clean`.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -19,6 +19,18 @@ pub(crate) fn bench() -> Result<()> {
     } else {
         run.skip("bench", "no crate has benchmarks");
     }
+    run.finish();
+    Ok(())
+}
+
+/// Crash tests with many more rounds than `test` has time for.
+pub(crate) fn soak() -> Result<()> {
+    const ROUNDS: u32 = 100;
+    let mut run = Run::new("soak");
+    // Not with nextest, whose time limits are made for short runs.
+    let line = Line::new("cargo test --package gregor --test real_sweep -- --nocapture")
+        .env("GREGOR_SWEEP_ROUNDS", ROUNDS.to_string());
+    run.step("sweep", &line)?;
     run.finish();
     Ok(())
 }

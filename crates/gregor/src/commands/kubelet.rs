@@ -25,6 +25,8 @@ The name must be that of the identity in the kubeconfig if the API server restri
 A container sees the files of this machine, with its volumes at their real paths. Limits of CPU and
 memory, security contexts and network policies are not enforced.";
 
+const LOG: &str = "warn,local=info,kube_client=off,kube_runtime=error";
+
 /// Run pods as processes of this machine
 #[derive(Debug, Args)]
 pub(crate) struct Kubelet {
@@ -143,11 +145,12 @@ fn default_dir(name: &str) -> anyhow::Result<PathBuf> {
     Ok(base.join("nodes").join(name))
 }
 
-/// What the node has to say goes to stderr; more of it with `RUST_LOG`.
+/// What the node has to say goes to stderr; more of it with `RUST_LOG`. The Kubernetes client reports every
+/// request that fails, also those that are expected to and are tried again: what matters of that we say
+/// ourselves.
 fn init_log() {
     use tracing_subscriber::EnvFilter;
-    let filter =
-        EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("warn,local=info"));
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(LOG));
     let _ = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_ansi(std::io::stderr().is_terminal())
