@@ -157,6 +157,36 @@ impl From<Acl> for AclFilter {
     }
 }
 
+/// A request that selects rules, with the filter in it. Describing and deleting take the same fields in
+/// types of their own.
+macro_rules! filtered {
+    ($request:expr, $filter:expr) => {
+        $request
+            .with_resource_type_filter($filter.resource.map_or(ANY, AclResource::to_wire))
+            .with_resource_name_filter(optional(&$filter.name))
+            .with_pattern_type_filter($filter.pattern.map_or(ANY, AclPattern::to_wire))
+            .with_principal_filter(optional(&$filter.principal))
+            .with_host_filter(optional(&$filter.host))
+            .with_operation($filter.operation.map_or(ANY, AclOperation::to_wire))
+            .with_permission_type($filter.permission.map_or(ANY, AclPermission::to_wire))
+    };
+}
+
+/// A rule out of an answer: what it is about (type, name, pattern), and the rest of it.
+macro_rules! read_acl {
+    ($api:expr, ($resource:expr, $name:expr, $pattern:expr), $rest:expr) => {
+        Acl {
+            resource: AclResource::from_wire($api, $resource)?,
+            name: $name.to_string(),
+            pattern: AclPattern::from_wire($api, $pattern)?,
+            principal: $rest.principal.to_string(),
+            host: $rest.host.to_string(),
+            operation: AclOperation::from_wire($api, $rest.operation)?,
+            permission: AclPermission::from_wire($api, $rest.permission_type)?,
+        }
+    };
+}
+
 /// "Any" in a filter.
 const ANY: i8 = 1;
 
@@ -181,29 +211,18 @@ impl Admin {
     /// The rules that the filter matches, in order.
     pub async fn describe_acls(&self, filter: &AclFilter) -> Result<Vec<Acl>, DescribeAclsError> {
         let api = DescribeAclsRequest::ID;
-        let request = DescribeAclsRequest::default()
-            .with_resource_type_filter(filter.resource.map_or(ANY, AclResource::to_wire))
-            .with_resource_name_filter(optional(&filter.name))
-            .with_pattern_type_filter(filter.pattern.map_or(ANY, AclPattern::to_wire))
-            .with_principal_filter(optional(&filter.principal))
-            .with_host_filter(optional(&filter.host))
-            .with_operation(filter.operation.map_or(ANY, AclOperation::to_wire))
-            .with_permission_type(filter.permission.map_or(ANY, AclPermission::to_wire));
+        let request = filtered!(DescribeAclsRequest::default(), filter);
         let code = |answer: &<DescribeAclsRequest as Api>::Answer| Code(answer.error_code);
         let answer = self.client.call(Route::Any, Effect::Reads, &request, code).await?;
         Refusal::check(answer.error_code, answer.error_message)?;
         let mut acls = Vec::new();
         for resource in answer.resources {
             for acl in resource.acls {
-                acls.push(Acl {
-                    resource: AclResource::from_wire(api, resource.resource_type)?,
-                    name: resource.resource_name.to_string(),
-                    pattern: AclPattern::from_wire(api, resource.pattern_type)?,
-                    principal: acl.principal.to_string(),
-                    host: acl.host.to_string(),
-                    operation: AclOperation::from_wire(api, acl.operation)?,
-                    permission: AclPermission::from_wire(api, acl.permission_type)?,
-                });
+                acls.push(read_acl!(
+                    api,
+                    (resource.resource_type, resource.resource_name, resource.pattern_type),
+                    acl
+                ));
             }
         }
         acls.sort();
@@ -238,14 +257,7 @@ impl Admin {
     /// Deletes the rules that the filter matches, and says which.
     pub async fn delete_acls(&self, filter: &AclFilter) -> Result<Vec<Acl>, DeleteAclsError> {
         let api = DeleteAclsRequest::ID;
-        let wanted = DeleteAclsFilter::default()
-            .with_resource_type_filter(filter.resource.map_or(ANY, AclResource::to_wire))
-            .with_resource_name_filter(optional(&filter.name))
-            .with_pattern_type_filter(filter.pattern.map_or(ANY, AclPattern::to_wire))
-            .with_principal_filter(optional(&filter.principal))
-            .with_host_filter(optional(&filter.host))
-            .with_operation(filter.operation.map_or(ANY, AclOperation::to_wire))
-            .with_permission_type(filter.permission.map_or(ANY, AclPermission::to_wire));
+        let wanted = filtered!(DeleteAclsFilter::default(), filter);
         let request = DeleteAclsRequest::default().with_filters(vec![wanted]);
         let code = |answer: &<DeleteAclsRequest as Api>::Answer| {
             Code(answer.filter_results.first().map_or(0, |result| result.error_code))
@@ -256,15 +268,11 @@ impl Admin {
             Refusal::check(result.error_code, result.error_message)?;
             for acl in result.matching_acls {
                 Refusal::check(acl.error_code, acl.error_message)?;
-                deleted.push(Acl {
-                    resource: AclResource::from_wire(api, acl.resource_type)?,
-                    name: acl.resource_name.to_string(),
-                    pattern: AclPattern::from_wire(api, acl.pattern_type)?,
-                    principal: acl.principal.to_string(),
-                    host: acl.host.to_string(),
-                    operation: AclOperation::from_wire(api, acl.operation)?,
-                    permission: AclPermission::from_wire(api, acl.permission_type)?,
-                });
+                deleted.push(read_acl!(
+                    api,
+                    (acl.resource_type, acl.resource_name, acl.pattern_type),
+                    acl
+                ));
             }
         }
         deleted.sort();
