@@ -23,6 +23,9 @@ const MARK: &str = "gregor state directory, version ";
 /// Many times what a process needs to become another program.
 const LOCK_PATIENCE: Duration = Duration::from_secs(2);
 
+/// Many times what a process needs to end after it was killed, and less than a person notices.
+const DYING_PATIENCE: Duration = Duration::from_millis(400);
+
 /// A state directory, whoever holds it.
 #[derive(Debug, Clone)]
 pub struct StateDir {
@@ -75,17 +78,22 @@ impl StateDir {
         let path = self.root.join("lock");
         let open = File::options().create(true).truncate(false).write(true).mode(0o600).open(&path);
         let lock = open.map_err(Error::io("open", &path))?;
-        let until = Instant::now() + LOCK_PATIENCE;
+        let begun = Instant::now();
         loop {
             match lock.try_lock() {
                 Ok(()) => break,
-                // A process that was killed while it started another one lives on in it for a moment.
-                Err(TryLockError::WouldBlock)
-                    if self.holder().is_none() && Instant::now() < until =>
-                {
+                Err(TryLockError::WouldBlock) => {
+                    // A process that was killed while it started another one lives on in it for a
+                    // moment; and one that was killed just now has not heard of it yet.
+                    let patience = match self.holder() {
+                        None => LOCK_PATIENCE,
+                        Some(_) => DYING_PATIENCE,
+                    };
+                    if begun.elapsed() >= patience {
+                        return Err(self.in_use());
+                    }
                     thread::sleep(Duration::from_millis(20));
                 }
-                Err(TryLockError::WouldBlock) => return Err(self.in_use()),
                 Err(TryLockError::Error(error)) => return Err(Error::io("lock", &path)(error)),
             }
         }
