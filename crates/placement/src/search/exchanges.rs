@@ -62,8 +62,7 @@ impl State<'_> {
                 continue;
             }
             for takes in self.sample(partner, offset, |state, replica| state.may_move(replica)) {
-                let mut difference = self.load(takes);
-                difference.iter_mut().zip(&load).for_each(|(takes, gives)| *takes -= gives);
+                let difference = difference(&load, &self.load(takes));
                 let change = self.cost_change(broker, &difference, 1.0)
                     + self.cost_change(partner, &difference, -1.0);
                 let topics = self.topic_change(gives, partner) + self.topic_change(takes, broker);
@@ -143,8 +142,7 @@ impl State<'_> {
 
     /// What changes when a broker gives one load to a partner and takes another from it.
     fn swap_change(&self, broker: usize, partner: usize, gives: &Load8, takes: &Load8) -> f64 {
-        let mut difference = *takes;
-        difference.iter_mut().zip(gives).for_each(|(takes, gives)| *takes -= gives);
+        let difference = difference(gives, takes);
         let here = self.cost_change(broker, &difference, 1.0);
         if here >= 0.0 {
             return here;
@@ -193,4 +191,11 @@ impl State<'_> {
         let start = offset * step / OFFSETS;
         replicas.into_iter().skip(start).step_by(step).map(|(_, replica)| replica).collect()
     }
+}
+
+/// What a broker has more when it gives one load and takes another.
+fn difference(gives: &Load8, takes: &Load8) -> Load8 {
+    let mut difference = *takes;
+    difference.iter_mut().zip(gives).for_each(|(takes, gives)| *takes -= gives);
+    difference
 }
