@@ -90,38 +90,17 @@ pub(crate) async fn produce(
         cluster.bootstrap_brokers().iter().map(|(host, port)| format!("{host}:{port}")).collect();
     let bootstrap = bootstrap.join(",");
     let (records, size) = (records.to_string(), size.to_string());
-    let arguments = [
-        "--topic",
-        topic,
-        "--num-records",
-        &records,
-        "--record-size",
-        &size,
-        "--throughput",
-        "-1",
-        "--bootstrap-server",
-        &bootstrap,
-        "--command-property",
-        "acks=all",
-    ];
-    let class = "org.apache.kafka.tools.ProducerPerformance";
-    if cluster.run_tool(class, &arguments).await.is_ok() {
-        return Ok(());
-    }
     // Kafka before 4.2 has other names for the same options.
-    let properties = format!("bootstrap.servers={bootstrap}");
-    let arguments = [
-        "--topic",
-        topic,
-        "--num-records",
-        &records,
-        "--record-size",
-        &size,
-        "--throughput",
-        "-1",
-        "--producer-props",
-        &properties,
-        "acks=all",
-    ];
+    let old = cluster.version().to_string().starts_with("4.1");
+    let old_bootstrap = format!("bootstrap.servers={bootstrap}");
+    let connection: &[&str] = if old {
+        &["--producer-props", &old_bootstrap, "acks=all"]
+    } else {
+        &["--bootstrap-server", &bootstrap, "--command-property", "acks=all"]
+    };
+    let what =
+        ["--topic", topic, "--num-records", &records, "--record-size", &size, "--throughput", "-1"];
+    let arguments = [&what, connection].concat();
+    let class = "org.apache.kafka.tools.ProducerPerformance";
     cluster.run_tool(class, &arguments).await.map(drop)
 }
