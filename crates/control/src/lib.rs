@@ -5,6 +5,12 @@
 
 #![warn(clippy::wildcard_enum_match_arm)]
 
+pub mod certificates;
+pub mod cluster;
+pub mod fleet;
 pub mod node;
 pub mod quorum;
+pub mod rebalance;
+pub mod registration;
 pub mod rolling;
+pub mod scaling;

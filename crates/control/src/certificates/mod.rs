@@ -1,0 +1,1 @@
+//! When certificate authorities and certificates are made, renewed and replaced.

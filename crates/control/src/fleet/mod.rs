@@ -1,0 +1,1 @@
+//! Data planes that grow and shrink with demand.

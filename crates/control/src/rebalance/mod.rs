@@ -1,0 +1,1 @@
+//! Moving replicas on request and when nodes come and go.

@@ -1,0 +1,1 @@
+//! Adding and removing nodes without losing what they hold.

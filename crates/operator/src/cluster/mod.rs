@@ -1,0 +1,1 @@
+//! The controller of `Kafka` resources: one pass after another for each cluster.

@@ -1,0 +1,11 @@
+//! The operator: makes what users wish for in `Kafka` and `KafkaNodePool` resources come true.
+//!
+//! Every pass observes, asks `control` what to do, records it, and acts. A pass is short and never waits:
+//! what has to happen first is what the next pass looks for.
+//!
+//! What this crate must not do: decide anything, write past [`write`], or wait on Endpoints.
+
+pub mod cluster;
+pub mod pki;
+pub mod pod_set;
+pub mod write;

@@ -1,0 +1,1 @@
+//! The controller of `StrimziPodSet` resources: pods that are listed exist, others do not.

@@ -1,0 +1,1 @@
+//! The one door for writes to Kubernetes and to Kafka.
