@@ -18,6 +18,7 @@
 pub mod compat;
 pub mod crds;
 pub mod kafka;
+pub mod names;
 pub mod node_pool;
 pub mod pod_set;
 pub mod rebalance;
