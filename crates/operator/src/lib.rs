@@ -6,6 +6,10 @@
 //! What this crate must not do: decide anything, write past [`write`], or wait on Endpoints.
 
 pub mod cluster;
+pub mod crash;
+pub mod fence;
+pub mod metrics;
 pub mod pki;
 pub mod pod_set;
+pub mod same;
 pub mod write;

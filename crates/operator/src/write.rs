@@ -1,1 +1,552 @@
 //! The one door for writes to Kubernetes and to Kafka.
+//!
+//! What holds for all that goes through it:
+//!
+//! 1. Nothing is sent that would change nothing, as far as the object that is at hand can tell.
+//! 2. A deletion, and any change in Kafka, begins only if this process leads for longer than the call can
+//!    take ([`Fence`]): a former leader that was paused does no harm when it wakes up.
+//! 3. Every call ends by its deadline. One that ran out may have been carried out.
+//! 4. After each write that changed something the [`CrashSwitch`] is asked, so that tests can cross every
+//!    boundary at which a crash could hurt.
+//! 5. What the operator is not allowed is logged as an error with verb and kind: it is a fault of the
+//!    installation and does not pass by itself.
+//!
+//! Leases and Events do not go through it: they are no acts.
+
+use std::fmt::Debug;
+use std::future::Future;
+use std::time::Duration;
+
+use kafka_admin::Outcome;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::core::PartialObjectMeta;
+use kube::{Api, Client, Resource, ResourceExt as _};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+
+use crate::crash::CrashSwitch;
+use crate::fence::Fence;
+use crate::metrics::{KafkaEffect, Metrics, WriteOutcome};
+use crate::same;
+
+/// Who we are to the API server, in `managedFields`.
+pub const FIELD_MANAGER: &str = "gregor";
+
+/// On every object that was applied: a hash of what was applied.
+pub const APPLIED: &str = "gregor.io/applied";
+
+/// How long a write to Kubernetes may take. The API server answers within milliseconds; this is for one that
+/// does not answer at all, and it leaves most of the time of a Lease for the fence.
+pub const KUBERNETES_DEADLINE: Duration = Duration::from_secs(5);
+
+/// How long a change in Kafka may take. Longer, and the fence would refuse it after two renewals that
+/// failed, which a busy API server is enough for.
+pub const KAFKA_DEADLINE: Duration = Duration::from_secs(8);
+
+/// Why something was not written, or may not have been.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// This process does not lead, or not for long enough. Nothing was sent.
+    #[error("{what}: this process does not lead for long enough to do it")]
+    NotLeader {
+        /// What was to be done.
+        what: String,
+    },
+    /// The object that was to be created is there already.
+    #[error("{what}: it exists already")]
+    Exists {
+        /// What was to be done.
+        what: String,
+    },
+    /// The object is not there.
+    #[error("{what}: it does not exist")]
+    Missing {
+        /// What was to be done.
+        what: String,
+    },
+    /// The object was changed by somebody else in between.
+    #[error("{what}: it was changed in between")]
+    Conflict {
+        /// What was to be done.
+        what: String,
+    },
+    /// The API server found the object wrong. It will do so again.
+    #[error("{what}: the API server refuses it: {reason}")]
+    Invalid {
+        /// What was to be done.
+        what: String,
+        /// What it said.
+        reason: String,
+    },
+    /// No answer in time: it may have been carried out.
+    #[error("{what}: no answer in time")]
+    Expired {
+        /// What was to be done.
+        what: String,
+    },
+    /// The object cannot be written as JSON.
+    #[error("{what}: the object cannot be written as JSON")]
+    Encode {
+        /// What was to be done.
+        what: String,
+        /// Why not.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// Any other answer, or none.
+    #[error("{what}")]
+    Kubernetes {
+        /// What was to be done.
+        what: String,
+        /// What went wrong.
+        #[source]
+        source: Box<kube::Error>,
+    },
+}
+
+/// Why something was not changed in Kafka, or may not have been.
+#[derive(Debug, thiserror::Error)]
+pub enum KafkaWriteError<E: std::error::Error + 'static> {
+    /// This process does not lead, or not for long enough. Nothing was sent.
+    #[error("{what}: this process does not lead for long enough to do it")]
+    NotLeader {
+        /// What was to be done.
+        what: String,
+    },
+    /// No answer in time: it may have been carried out.
+    #[error("{what}: no answer in time")]
+    Expired {
+        /// What was to be done.
+        what: String,
+    },
+    /// Kafka refused it, or gave no answer.
+    #[error("{what}")]
+    Kafka {
+        /// What was to be done.
+        what: String,
+        /// What went wrong.
+        #[source]
+        source: E,
+    },
+}
+
+/// What came of a deletion.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Deleted {
+    /// It was asked for and accepted; the object may still be there for a while.
+    Asked,
+    /// There is no such object.
+    Absent,
+    /// There is one by the same name, but another one: it was not touched.
+    Another,
+}
+
+/// A kind of object that can be written.
+pub trait Object:
+    Resource<DynamicType = ()> + Serialize + DeserializeOwned + Clone + Debug
+{
+}
+
+impl<K> Object for K where
+    K: Resource<DynamicType = ()> + Serialize + DeserializeOwned + Clone + Debug
+{
+}
+
+/// The door. Clones share everything.
+#[derive(Clone)]
+pub struct Writer {
+    client: Client,
+    fence: Fence,
+    crash: CrashSwitch,
+    metrics: Metrics,
+}
+
+impl Debug for Writer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Writer").field("fence", &self.fence).finish_non_exhaustive()
+    }
+}
+
+impl Writer {
+    /// A door to what the client talks to.
+    #[must_use]
+    pub fn new(client: Client, fence: Fence, crash: CrashSwitch, metrics: Metrics) -> Self {
+        Self { client, fence, crash, metrics }
+    }
+
+    /// The client, for reads.
+    #[must_use]
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// What is counted.
+    #[must_use]
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
+    }
+
+    /// Brings the fields of an object to what is desired, and takes away those that an earlier call has
+    /// set and this one does not. Other people's fields stay. Creates the object if there is none.
+    ///
+    /// `before` is the object as it was last seen; if nothing would change it is returned as it is.
+    pub async fn apply<K: Object>(
+        &self,
+        api: &Api<K>,
+        name: &str,
+        desired: &K,
+        before: Option<&K>,
+    ) -> Result<K, WriteError> {
+        let act = Act::new::<K>("apply", name, api.namespace());
+        let desired = act.encode(desired)?;
+        let desired = with_hash(desired);
+        if let Some(before) = before {
+            let stored = act.encode(before)?;
+            if has_hash_of(&stored, &desired) && same::contains(&stored, &desired) {
+                self.count(&act, WriteOutcome::Skipped);
+                return Ok(before.clone());
+            }
+        }
+        let old = self.version_before(api, name, before).await;
+        let params = PatchParams::apply(FIELD_MANAGER).force();
+        let patch = Patch::Apply(&desired);
+        let result = self.send(&act, api.patch(name, &params, &patch)).await;
+        self.finish(&act, result, old.as_deref())
+    }
+
+    /// Creates an object; one that is there already is an error.
+    pub async fn create<K: Object>(&self, api: &Api<K>, object: &K) -> Result<K, WriteError> {
+        let act = Act::new::<K>("create", &object.name_any(), api.namespace());
+        let params = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), dry_run: false };
+        let result = self.send(&act, api.create(&params, object)).await;
+        self.finish(&act, result, None)
+    }
+
+    /// Replaces an object whole, if it is still the version that is given in it.
+    pub async fn replace<K: Object>(&self, api: &Api<K>, object: &K) -> Result<K, WriteError> {
+        let name = object.name_any();
+        let act = Act::new::<K>("replace", &name, api.namespace());
+        let params = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), dry_run: false };
+        let result = self.send(&act, api.replace(&name, &params, object)).await;
+        self.finish(&act, result, object.meta().resource_version.as_deref())
+    }
+
+    /// Makes the status of an object the desired one, whole. A condition that holds as before keeps its
+    /// `lastTransitionTime`, so that callers may always write the present.
+    ///
+    /// Returns the object as it is afterwards; `None` if nothing had to be sent.
+    pub async fn patch_status<K: Object>(
+        &self,
+        api: &Api<K>,
+        name: &str,
+        desired: &Value,
+        before: Option<&K>,
+    ) -> Result<Option<K>, WriteError> {
+        let act = Act::new::<K>("patch status", name, api.namespace());
+        let stored = before.map(|before| act.encode(before)).transpose()?;
+        let stored = stored.as_ref().and_then(|stored| stored.get("status"));
+        let Some(patch) = same::status_patch(stored, desired) else {
+            self.count(&act, WriteOutcome::Skipped);
+            return Ok(None);
+        };
+        let old = self.version_before(api, name, before).await;
+        let params =
+            PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..Default::default() };
+        let patch = Patch::Merge(json!({ "status": patch }));
+        let result = self.send(&act, api.patch_status(name, &params, &patch)).await;
+        self.finish(&act, result, old.as_deref()).map(Some)
+    }
+
+    /// Sends a JSON merge patch, for single annotations, labels and finalizers. With a `resourceVersion` in
+    /// its metadata it is refused if the object has changed since.
+    ///
+    /// Returns the object as it is afterwards; `None` if nothing had to be sent.
+    pub async fn patch<K: Object>(
+        &self,
+        api: &Api<K>,
+        name: &str,
+        patch: &Value,
+        before: Option<&K>,
+    ) -> Result<Option<K>, WriteError> {
+        let act = Act::new::<K>("patch", name, api.namespace());
+        if let Some(before) = before
+            && same::merges_to_itself(&act.encode(before)?, patch)
+        {
+            self.count(&act, WriteOutcome::Skipped);
+            return Ok(None);
+        }
+        let old = self.version_before(api, name, before).await;
+        let params =
+            PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..Default::default() };
+        let result = self.send(&act, api.patch(name, &params, &Patch::Merge(patch))).await;
+        self.finish(&act, result, old.as_deref()).map(Some)
+    }
+
+    /// Deletes the object that has this uid, and no other by the same name. What it owns goes after it, in
+    /// the background. `grace` is in seconds; without it the object's own holds.
+    pub async fn delete<K: Object>(
+        &self,
+        api: &Api<K>,
+        name: &str,
+        uid: &str,
+        grace: Option<u32>,
+    ) -> Result<Deleted, WriteError> {
+        let act = Act::new::<K>("delete", name, api.namespace());
+        self.lead(KUBERNETES_DEADLINE)
+            .then_some(())
+            .ok_or_else(|| WriteError::NotLeader { what: act.what.clone() })?;
+        let params = DeleteParams {
+            grace_period_seconds: grace,
+            ..DeleteParams::background()
+                .preconditions(Preconditions { uid: Some(uid.to_owned()), resource_version: None })
+        };
+        let outcome = match self.send(&act, api.delete(name, &params)).await {
+            Ok(_) => Deleted::Asked,
+            Err(WriteError::Missing { .. }) => Deleted::Absent,
+            Err(WriteError::Conflict { .. }) => Deleted::Another,
+            Err(error) => {
+                self.count(&act, WriteOutcome::Failed);
+                return Err(error);
+            }
+        };
+        match outcome {
+            Deleted::Asked => {
+                self.count(&act, WriteOutcome::Changed);
+                tracing::info!("{}", act.what);
+                self.crash.acted(&act.what);
+            }
+            Deleted::Absent => self.count(&act, WriteOutcome::Unchanged),
+            Deleted::Another => {
+                tracing::info!("{}: another one has its name by now", act.what);
+                self.count(&act, WriteOutcome::Unchanged);
+            }
+        }
+        Ok(outcome)
+    }
+
+    /// Makes a call that changes something in Kafka. `kind` says what, without names or ids, for the
+    /// metrics; `what` says it whole, for people. `outcome` tells of an error whether it may have happened.
+    ///
+    /// The call is given up after [`KAFKA_DEADLINE`]: make the client with no longer a time-out than that.
+    pub async fn kafka<T, E: std::error::Error + 'static>(
+        &self,
+        kind: &str,
+        what: &str,
+        call: impl Future<Output = Result<T, E>>,
+        outcome: impl FnOnce(&E) -> Outcome,
+    ) -> Result<T, KafkaWriteError<E>> {
+        if !self.lead(KAFKA_DEADLINE) {
+            return Err(KafkaWriteError::NotLeader { what: what.to_owned() });
+        }
+        self.metrics.kafka_call(kind, KafkaEffect::Change);
+        match tokio::time::timeout(KAFKA_DEADLINE, call).await {
+            Ok(Ok(answer)) => {
+                tracing::info!("Kafka: {what}");
+                self.crash.acted(what);
+                Ok(answer)
+            }
+            Ok(Err(error)) => {
+                match outcome(&error) {
+                    Outcome::NotDone => {}
+                    Outcome::Unknown => self.crash.acted(what),
+                }
+                Err(KafkaWriteError::Kafka { what: what.to_owned(), source: error })
+            }
+            Err(_) => {
+                self.crash.acted(what);
+                Err(KafkaWriteError::Expired { what: what.to_owned() })
+            }
+        }
+    }
+
+    /// Whether this process leads for longer than a call can take.
+    #[must_use]
+    pub fn lead(&self, deadline: Duration) -> bool {
+        self.fence.time_left() > deadline
+    }
+
+    async fn send<T>(
+        &self,
+        act: &Act,
+        call: impl Future<Output = Result<T, kube::Error>>,
+    ) -> Result<T, WriteError> {
+        match tokio::time::timeout(KUBERNETES_DEADLINE, call).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(error)) => Err(act.refused(error)),
+            Err(_) => Err(WriteError::Expired { what: act.what.clone() }),
+        }
+    }
+
+    fn finish<K: Object>(
+        &self,
+        act: &Act,
+        result: Result<K, WriteError>,
+        before: Option<&str>,
+    ) -> Result<K, WriteError> {
+        match &result {
+            Ok(object)
+                if before.is_some() && object.meta().resource_version.as_deref() == before =>
+            {
+                self.count(act, WriteOutcome::Unchanged);
+            }
+            Ok(_) => {
+                self.count(act, WriteOutcome::Changed);
+                tracing::debug!("{}", act.what);
+                self.crash.acted(&act.what);
+            }
+            Err(error) => {
+                self.count(act, WriteOutcome::Failed);
+                if let WriteError::Expired { .. } = error {
+                    self.crash.acted(&act.what);
+                }
+            }
+        }
+        result
+    }
+
+    /// The version that a write starts from. With the crash switch on it is asked for, as one that was
+    /// seen a while ago would make a write that changes nothing look like an act, again in every life.
+    async fn version_before<K: Object>(
+        &self,
+        api: &Api<K>,
+        name: &str,
+        before: Option<&K>,
+    ) -> Option<String> {
+        if !self.crash.is_on() {
+            return before.and_then(|before| before.meta().resource_version.clone());
+        }
+        let found: Option<PartialObjectMeta<K>> = api.get_metadata_opt(name).await.ok()?;
+        found?.metadata.resource_version
+    }
+
+    fn count(&self, act: &Act, outcome: WriteOutcome) {
+        self.metrics.write(&act.kind, act.verb, outcome);
+    }
+}
+
+/// One write, for people and for counting.
+struct Act {
+    verb: &'static str,
+    kind: String,
+    what: String,
+}
+
+impl Act {
+    fn new<K: Object>(verb: &'static str, name: &str, namespace: Option<&str>) -> Self {
+        let kind = K::kind(&()).into_owned();
+        let what = match namespace {
+            Some(namespace) => format!("{verb} {kind} {namespace}/{name}"),
+            None => format!("{verb} {kind} {name}"),
+        };
+        Self { verb, kind, what }
+    }
+
+    fn encode<T: Serialize>(&self, object: &T) -> Result<Value, WriteError> {
+        serde_json::to_value(object)
+            .map_err(|source| WriteError::Encode { what: self.what.clone(), source })
+    }
+
+    fn refused(&self, error: kube::Error) -> WriteError {
+        let what = self.what.clone();
+        let kube::Error::Api(status) = &error else {
+            return WriteError::Kubernetes { what, source: Box::new(error) };
+        };
+        match status.code {
+            403 => {
+                tracing::error!("{what}: not allowed: {}", status.message);
+                WriteError::Kubernetes { what, source: Box::new(error) }
+            }
+            404 => WriteError::Missing { what },
+            409 if status.is_already_exists() => WriteError::Exists { what },
+            409 => WriteError::Conflict { what },
+            400 | 422 => WriteError::Invalid { what, reason: status.message.clone() },
+            _ => WriteError::Kubernetes { what, source: Box::new(error) },
+        }
+    }
+}
+
+/// The object as it is sent: without nulls and status, and with the hash of itself.
+fn with_hash(mut desired: Value) -> Value {
+    remove_nulls(&mut desired);
+    let Value::Object(fields) = &mut desired else { return desired };
+    fields.remove("status");
+    let hash = same::hash(&Value::Object(fields.clone()));
+    let metadata = fields.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
+    if let Value::Object(metadata) = metadata {
+        let annotations =
+            metadata.entry("annotations").or_insert_with(|| Value::Object(Map::new()));
+        if let Value::Object(annotations) = annotations {
+            annotations.insert(APPLIED.to_owned(), hash.into());
+        }
+    }
+    desired
+}
+
+fn has_hash_of(stored: &Value, desired: &Value) -> bool {
+    let hash = |object: &Value| {
+        let annotations = object.get("metadata")?.get("annotations")?;
+        annotations.get(APPLIED)?.as_str().map(str::to_owned)
+    };
+    hash(desired).is_some_and(|wanted| hash(stored) == Some(wanted))
+}
+
+fn remove_nulls(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|_, value| !value.is_null());
+            fields.values_mut().for_each(remove_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(remove_nulls),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_hash_is_of_the_object_without_the_hash() {
+        let object = json!({
+            "metadata": { "name": "a", "creationTimestamp": null },
+            "spec": { "x": 1 },
+            "status": { "y": 2 },
+        });
+        let sent = with_hash(object);
+        assert_eq!(sent["metadata"].as_object().map(Map::len), Some(2));
+        assert_eq!(sent.get("status"), None);
+        let other = with_hash(json!({ "metadata": { "name": "a" }, "spec": { "x": 1 } }));
+        assert!(has_hash_of(&sent, &other));
+        let other = with_hash(json!({ "metadata": { "name": "a" }, "spec": {} }));
+        assert!(!has_hash_of(&sent, &other));
+        assert!(!has_hash_of(&json!({ "metadata": { "name": "a" } }), &other));
+    }
+
+    #[tokio::test]
+    async fn kafka_is_not_touched_by_one_that_does_not_lead() {
+        let fence = Fence::closed();
+        let service = tower_stub();
+        let writer = Writer::new(service, fence.clone(), CrashSwitch::Off, Metrics::new());
+        let call = async { Ok::<_, std::io::Error>(1) };
+        let never = |_: &std::io::Error| Outcome::NotDone;
+        let refused = writer.kafka("unregister broker", "unregister broker 3", call, never).await;
+        assert!(matches!(refused, Err(KafkaWriteError::NotLeader { .. })));
+        // A little is not enough either: the call might end after the term.
+        fence.renew(std::time::Instant::now(), KAFKA_DEADLINE);
+        assert!(!writer.lead(KAFKA_DEADLINE));
+        fence.renew(std::time::Instant::now(), KAFKA_DEADLINE * 2);
+        let call = async { Ok::<_, std::io::Error>(1) };
+        let done = writer.kafka("unregister broker", "unregister broker 3", call, never).await;
+        assert_eq!(done.unwrap(), 1);
+        let text = writer.metrics().encode();
+        let line = r#"gregor_kafka_calls_total{call="unregister broker",effect="Change"} 1"#;
+        assert!(text.contains(line), "{text}");
+    }
+
+    /// A client that no test here sends anything through.
+    fn tower_stub() -> Client {
+        let config = kube::Config::new("http://127.0.0.1:1".parse().unwrap());
+        Client::try_from(config).unwrap()
+    }
+}
