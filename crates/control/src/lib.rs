@@ -7,6 +7,7 @@
 
 pub mod certificates;
 pub mod cluster;
+pub mod conditions;
 pub mod fleet;
 pub mod node;
 pub mod quorum;

@@ -6,8 +6,10 @@
 //! What this crate must not do: decide anything, write past [`write`], or wait on Endpoints.
 
 pub mod cluster;
+pub mod context;
 pub mod crash;
 pub mod fence;
+mod hash;
 pub mod metrics;
 pub mod pki;
 pub mod pod_set;

@@ -1,0 +1,97 @@
+//! The clients of the clusters' Kafkas, kept from pass to pass so that connections are made once.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use api::names::Names;
+use kafka_admin::{Admin, Bootstrap, ClientOptions, Endpoint, NoBootstrap, Tls, TlsError};
+
+use crate::hash;
+use crate::write::KAFKA_DEADLINE;
+
+/// A node that does not take a connection by then is as good as down for this pass.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// The two ways into one Kafka cluster.
+#[derive(Debug, Clone)]
+pub(crate) struct Access {
+    /// Through the brokers: topics, and everything that they pass on. `None` if there are none.
+    pub(crate) brokers: Option<Admin>,
+    /// Through the controllers, which answer also when no broker does.
+    pub(crate) controllers: Admin,
+}
+
+/// With what a cluster's Kafka is talked to.
+#[derive(Debug)]
+pub(crate) struct Keys<'a> {
+    /// Whom to trust, in PEM.
+    pub(crate) authorities: &'a [u8],
+    /// Our own certificate and its key, in PEM.
+    pub(crate) certificate: &'a [u8],
+    pub(crate) key: &'a [u8],
+}
+
+/// Why there is no client.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AccessError {
+    #[error("the operator's certificate for the cluster cannot be used")]
+    Keys(#[source] TlsError),
+    #[error("the cluster has no nodes to talk to")]
+    Nobody(#[source] NoBootstrap),
+}
+
+/// The clients by cluster. Clones share them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Admins {
+    kept: Arc<Mutex<BTreeMap<Names, (String, Access)>>>,
+}
+
+impl Admins {
+    /// The clients of a cluster. They are made anew if its nodes or the keys have changed.
+    pub(crate) fn get(
+        &self,
+        names: &Names,
+        (brokers, controllers): (&[String], &[String]),
+        keys: &Keys<'_>,
+    ) -> Result<Access, AccessError> {
+        let parts = [keys.authorities, keys.certificate];
+        let fingerprint =
+            format!("{brokers:?} {controllers:?} {}", parts.map(hash::long).join(" "));
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((known, access)) = kept.get(names)
+            && *known == fingerprint
+        {
+            return Ok(access.clone());
+        }
+        let tls = Tls::new(keys.authorities, Some((keys.certificate, keys.key)))
+            .map_err(AccessError::Keys)?;
+        let options = ClientOptions {
+            client_id: "gregor-operator".to_owned(),
+            tls: Some(tls),
+            call_timeout: KAFKA_DEADLINE,
+            attempt_timeout: KAFKA_DEADLINE,
+            connect_timeout: CONNECT_TIMEOUT,
+            // A pass is short. What cannot be reached now is looked for in the next one.
+            wait_for_nodes: false,
+            ..ClientOptions::default()
+        };
+        let endpoints = |hosts: &[String], port| {
+            hosts.iter().map(|host| Endpoint::new(host.clone(), port)).collect::<Vec<_>>()
+        };
+        let at_brokers = endpoints(brokers, api::names::REPLICATION_PORT);
+        let at_controllers = endpoints(controllers, api::names::CONTROLLER_PORT);
+        let access = Access {
+            brokers: Admin::new(Bootstrap::Brokers(at_brokers), options.clone()).ok(),
+            controllers: Admin::new(Bootstrap::Controllers(at_controllers), options)
+                .map_err(AccessError::Nobody)?,
+        };
+        kept.insert(names.clone(), (fingerprint, access.clone()));
+        Ok(access)
+    }
+
+    /// Forgets a cluster that is gone.
+    pub(crate) fn forget(&self, names: &Names) {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).remove(names);
+    }
+}

@@ -1,0 +1,56 @@
+//! What every pass is given: the way to Kubernetes and to Kafka, and how the operator was set up.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kube::Client;
+use kube::runtime::events::{Recorder, Reporter};
+
+use crate::cluster::admins::Admins;
+use crate::write::Writer;
+
+/// How the operator was set up.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The namespaces in which it works; all if empty.
+    pub namespaces: Vec<String>,
+    /// The image of a Kafka node, by the version of Kafka.
+    pub kafka_images: BTreeMap<String, String>,
+    /// The DNS domain of the Kubernetes cluster.
+    pub cluster_domain: String,
+    /// How often a cluster is looked at when nothing happens.
+    pub interval: Duration,
+}
+
+/// What every pass is given. Clones share everything.
+#[derive(Clone)]
+pub struct Context {
+    /// For reads.
+    pub client: Client,
+    /// For everything else.
+    pub writer: Writer,
+    /// How the operator was set up.
+    pub settings: Arc<Settings>,
+    /// For Events.
+    pub recorder: Recorder,
+    /// The clients of the clusters' Kafkas, kept between passes.
+    pub(crate) admins: Admins,
+}
+
+impl Context {
+    /// The context of an operator whose pod has this name.
+    #[must_use]
+    pub fn new(writer: Writer, settings: Settings, identity: &str) -> Self {
+        let client = writer.client().clone();
+        let reporter =
+            Reporter { controller: "gregor.io/operator".into(), instance: Some(identity.into()) };
+        Self {
+            recorder: Recorder::new(client.clone(), reporter),
+            client,
+            writer,
+            settings: Arc::new(settings),
+            admins: Admins::default(),
+        }
+    }
+}

@@ -1,0 +1,17 @@
+//! Short fingerprints of texts, by which changes are noticed. Not for secrets that could be guessed.
+
+use aws_lc_rs::digest;
+
+/// Eight hexadecimal digits of the SHA-256 of the bytes.
+pub(crate) fn short(bytes: &[u8]) -> String {
+    hex(&digest::digest(&digest::SHA256, bytes).as_ref()[..4])
+}
+
+/// The whole SHA-256 of the bytes, in hexadecimal digits.
+pub(crate) fn long(bytes: &[u8]) -> String {
+    hex(digest::digest(&digest::SHA256, bytes).as_ref())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
