@@ -19,18 +19,21 @@
 use std::fmt;
 
 use model::{ClusterId, DirectoryId, NodeId};
+use serde::{Deserialize, Serialize};
 
 use super::InitialControllers;
 use crate::node::Roles;
 
 /// How the controllers know each other.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum QuorumMode {
     /// The voters are in the configuration (`kraft.version` 0).
     Static,
     /// The voters are in the metadata log (`kraft.version` 1).
     Dynamic,
     /// Nobody has been able to tell yet.
+    #[default]
     Unknown,
 }
 

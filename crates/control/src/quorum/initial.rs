@@ -6,6 +6,7 @@ use std::net::Ipv6Addr;
 use std::str::FromStr;
 
 use model::{DirectoryId, NodeId};
+use serde::{Deserialize, Serialize};
 
 /// One voter of a new cluster, written `3@host:9090:r9VGTiw2QUCoDUadCt6q2g`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,7 +22,9 @@ pub struct InitialController {
 }
 
 /// The voters of a new cluster, by id. Every node must be formatted with the same ones.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+/// Recorded as the text that `status.initialControllers` has.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
 pub struct InitialControllers(Vec<InitialController>);
 
 /// What is wrong with a list of initial controllers.
@@ -125,6 +128,19 @@ impl FromStr for InitialControllers {
         }
         let list: Result<_, _> = text.split(',').map(|one| one.trim().parse()).collect();
         Self::new(list?)
+    }
+}
+
+impl TryFrom<String> for InitialControllers {
+    type Error = InvalidInitialControllers;
+    fn try_from(text: String) -> Result<Self, InvalidInitialControllers> {
+        text.parse()
+    }
+}
+
+impl From<InitialControllers> for String {
+    fn from(list: InitialControllers) -> Self {
+        list.to_string()
     }
 }
 

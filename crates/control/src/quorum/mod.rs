@@ -2,5 +2,10 @@
 
 pub mod format;
 mod initial;
+pub mod mode;
+mod record;
+mod view;
 
 pub use initial::{InitialController, InitialControllers, InvalidInitialControllers};
+pub use record::QuorumRecord;
+pub use view::{Mark, QuorumView, Replica, majority};

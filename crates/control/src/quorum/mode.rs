@@ -1,0 +1,190 @@
+//! Whether the quorum is static or dynamic.
+//!
+//! 1. Kafka's own `kraft.version` is the truth, and it never goes down.
+//! 2. What was recorded stands while Kafka cannot be asked.
+//! 3. A cluster that never was begins with a dynamic quorum. Whether it ever was must be known: neither
+//!    the record, nor the status, nor a claim may know a cluster id.
+//! 4. Everything else is unknown, and unknown means hold: nothing is formatted, no voter is changed.
+//!
+//! Seed 001 tells the modes apart by `status.initialControllers`. Here that list is only believed where
+//! it is there, because nobody but us writes it and only for dynamic quorums. That it is missing says
+//! nothing: the status is a copy that other definitions of the resource prune.
+
+use std::fmt;
+
+use super::format::QuorumMode;
+
+/// The level of `kraft.version` from which a quorum is dynamic.
+pub const DYNAMIC_LEVEL: i16 = 1;
+
+/// What is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Facts {
+    /// What the record says; unknown if it says nothing, or if there is none.
+    pub recorded: QuorumMode,
+    /// Whether a list of initial controllers is known, from the record or from the status.
+    pub has_initial: bool,
+    /// Whether this cluster has ever been: the record, `status.clusterId` or a claim's annotation knows
+    /// its id. `None` if one of them could not be read.
+    pub existed: Option<bool>,
+    /// The finalized level of `kraft.version`. A feature that Kafka does not name is at 0, but only in
+    /// the answer of a node that knows the version of that agreement; else it is `None`.
+    pub kraft_version: Option<i16>,
+}
+
+/// What the mode is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Decision {
+    /// The cluster never was: choose initial controllers, record them and the mode, then start.
+    Begin,
+    /// It is this one. Record it if the record says something else.
+    Is {
+        /// The mode; never [`QuorumMode::Unknown`].
+        mode: QuorumMode,
+        /// What a person should know besides.
+        note: Option<Note>,
+    },
+    /// Nobody can tell.
+    Hold(Reason),
+}
+
+impl Decision {
+    /// The mode that the rest of a pass works with.
+    #[must_use]
+    pub const fn mode(&self) -> QuorumMode {
+        match self {
+            Self::Begin => QuorumMode::Dynamic,
+            Self::Is { mode, .. } => *mode,
+            Self::Hold(_) => QuorumMode::Unknown,
+        }
+    }
+}
+
+/// Something a person should know that stops nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Note {
+    /// The quorum was static when we last looked, and somebody raised `kraft.version`. Kafka's own tool
+    /// does so on the way when it upgrades a whole release.
+    RaisedByHand,
+}
+
+/// Why the mode is not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reason {
+    /// The cluster has lived, nothing is recorded, and Kafka does not answer.
+    AskKafka,
+    /// Whether the cluster has ever lived could not be read.
+    HistoryUnknown,
+    /// A dynamic quorum was recorded, and Kafka says that it is static. That cannot be: either it is
+    /// another cluster, or a node answered that does not know yet.
+    Contradiction,
+}
+
+/// Decides what the mode is.
+#[must_use]
+pub const fn decide(facts: &Facts) -> Decision {
+    use QuorumMode::{Dynamic, Static, Unknown};
+    match (facts.kraft_version, facts.recorded) {
+        (Some(DYNAMIC_LEVEL..), Static) => {
+            Decision::Is { mode: Dynamic, note: Some(Note::RaisedByHand) }
+        }
+        (Some(DYNAMIC_LEVEL..), Dynamic | Unknown) => is(Dynamic),
+        (Some(_), Dynamic) => Decision::Hold(Reason::Contradiction),
+        (Some(_), Unknown) if facts.has_initial => Decision::Hold(Reason::Contradiction),
+        (Some(_), Static | Unknown) => is(Static),
+        (None, Dynamic) => is(Dynamic),
+        (None, Static) => is(Static),
+        (None, Unknown) if facts.has_initial => is(Dynamic),
+        (None, Unknown) => match facts.existed {
+            Some(false) => Decision::Begin,
+            Some(true) => Decision::Hold(Reason::AskKafka),
+            None => Decision::Hold(Reason::HistoryUnknown),
+        },
+    }
+}
+
+const fn is(mode: QuorumMode) -> Decision {
+    Decision::Is { mode, note: None }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::AskKafka => {
+                "whether the quorum is static or dynamic is not recorded, and no controller answers: \
+                 waiting for one that does"
+            }
+            Self::HistoryUnknown => {
+                "whether this cluster has existed before could not be read: waiting until it can be"
+            }
+            Self::Contradiction => {
+                "the quorum is recorded as dynamic, but Kafka reports kraft.version 0: check that the \
+                 disks and the addresses are those of this cluster"
+            }
+        })
+    }
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::RaisedByHand => f.write_str(
+                "kraft.version was raised by somebody else: the quorum is dynamic now, and the nodes \
+                 are moved to controller.quorum.bootstrap.servers",
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Decision::{Begin, Hold};
+    use QuorumMode::{Dynamic, Static, Unknown};
+
+    const RAISED: Decision = Decision::Is { mode: Dynamic, note: Some(Note::RaisedByHand) };
+
+    #[test]
+    #[rustfmt::skip]
+    fn the_rows_hold() {
+        // recorded, has initial controllers, existed, kraft.version
+        let rows = [
+            ("a new cluster",                       Unknown, false, Some(false), None,    Begin),
+            ("it may have been there",              Unknown, false, None,        None,    Hold(Reason::HistoryUnknown)),
+            ("adopted, Kafka is silent",            Unknown, false, Some(true),  None,    Hold(Reason::AskKafka)),
+            ("adopted, static",                     Unknown, false, Some(true),  Some(0), is(Static)),
+            ("adopted, dynamic",                    Unknown, false, Some(true),  Some(1), is(Dynamic)),
+            ("record lost, status kept",            Unknown, true,  Some(true),  None,    is(Dynamic)),
+            ("record and cluster id lost",          Unknown, true,  Some(false), None,    is(Dynamic)),
+            ("record lost, Kafka says otherwise",   Unknown, true,  Some(true),  Some(0), Hold(Reason::Contradiction)),
+            ("Kafka answers for one that never was", Unknown, false, Some(false), Some(0), is(Static)),
+            ("static, silent",                      Static,  false, Some(true),  None,    is(Static)),
+            ("static",                              Static,  false, Some(true),  Some(0), is(Static)),
+            ("P16: raised by somebody else",        Static,  false, Some(true),  Some(1), RAISED),
+            ("dynamic, silent",                     Dynamic, true,  Some(true),  None,    is(Dynamic)),
+            ("dynamic",                             Dynamic, true,  Some(true),  Some(1), is(Dynamic)),
+            ("a level that is newer than we are",   Dynamic, true,  Some(true),  Some(2), is(Dynamic)),
+            ("a level never goes down",             Dynamic, true,  Some(true),  Some(0), Hold(Reason::Contradiction)),
+        ];
+        for (name, recorded, has_initial, existed, kraft_version, expected) in rows {
+            let facts = Facts { recorded, has_initial, existed, kraft_version };
+            assert_eq!(decide(&facts), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_new_cluster_begins_only_where_nothing_is_known_of_an_old_one() {
+        for recorded in [Static, Dynamic, Unknown] {
+            for has_initial in [false, true] {
+                for existed in [None, Some(false), Some(true)] {
+                    for kraft_version in [None, Some(0), Some(1)] {
+                        let facts = Facts { recorded, has_initial, existed, kraft_version };
+                        let blank = recorded == Unknown && !has_initial && kraft_version.is_none();
+                        let expected = blank && existed == Some(false);
+                        assert_eq!(decide(&facts) == Begin, expected, "{facts:?}");
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! What is recorded of the quorum: its mode, the controllers it began with, and who of them was seen.
+//!
+//! 1. The record is written before anything rests on it.
+//! 2. "Seen" is set once and for all. A controller that was seen never gets its generated directory id
+//!    again, so a disk that it loses comes back as another one.
+//! 3. To be listed as a voter is not to be seen: every initial controller is listed before it is started,
+//!    and one that starts late must still get the identity that it is listed with.
+//! 4. In a record that was made anew after a loss, who is not marked as seen is not known. As soon as the
+//!    quorum has a leader, all count as seen: it lives without those that are missing, and they join as
+//!    observers, which is always safe.
+
+use std::collections::BTreeSet;
+
+use model::NodeId;
+use serde::{Deserialize, Serialize};
+
+use super::InitialControllers;
+use super::format::QuorumMode;
+use super::view::QuorumView;
+
+/// What is recorded of the quorum.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct QuorumRecord {
+    /// How the controllers know each other.
+    pub mode: QuorumMode,
+    /// The controllers that the cluster began with; empty for a static quorum.
+    pub initial: InitialControllers,
+    /// Those that were seen, or were removed, or came back with another disk.
+    pub seen: BTreeSet<NodeId>,
+    /// Whether the record was made anew after the first one was lost.
+    pub rebuilt: bool,
+}
+
+impl QuorumRecord {
+    /// Whether the controller has been seen with the directory id it has in the list, as
+    /// [`super::format::Facts::seen`] wants it.
+    #[must_use]
+    pub fn seen(&self, node: NodeId) -> Option<bool> {
+        if self.seen.contains(&node) {
+            return Some(true);
+        }
+        (!self.rebuilt).then_some(false)
+    }
+
+    /// The record after the quorum was described. Record it before a voter is changed or a pod is
+    /// stopped; it is equal to this one if there is nothing new.
+    #[must_use]
+    pub fn after(&self, quorum: Option<&QuorumView>) -> Self {
+        let mut next = self.clone();
+        let Some(quorum) = quorum else { return next };
+        if next.rebuilt {
+            next.seen.extend(next.initial.iter().map(|one| one.node));
+            next.rebuilt = false;
+            return next;
+        }
+        let unseen = next.initial.iter().map(|one| one.node).filter(|id| !next.seen.contains(id));
+        let seen: Vec<NodeId> = unseen.filter(|id| self.shows(quorum, *id)).collect();
+        next.seen.extend(seen);
+        next
+    }
+
+    /// The record before a voter is removed: whatever becomes of the call, its identity is spent.
+    #[must_use]
+    pub fn before_removal(&self, node: NodeId) -> Self {
+        let mut next = self.clone();
+        next.seen.insert(node);
+        next
+    }
+
+    /// Whether the quorum shows that the controller has used up its generated identity: it has shown
+    /// itself with it or with another, or it is not a voter any more.
+    fn shows(&self, quorum: &QuorumView, id: NodeId) -> bool {
+        let replicas = || quorum.voters.iter().chain(&quorum.observers).filter(|r| r.id == id);
+        let listed = self.initial.get(id).map(|one| one.directory);
+        // With kraft.version 1 every directory is known, so a voter set without it is one that it
+        // was taken out of.
+        let votes = quorum.voters.iter().any(|voter| voter.id == id && voter.directory == listed);
+        !votes || replicas().any(|replica| quorum.has_shown_itself(replica))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::view::Replica;
+    use super::*;
+    use model::DirectoryId;
+
+    fn id(id: i32) -> NodeId {
+        NodeId::new(id).unwrap()
+    }
+
+    fn directory(n: u8) -> DirectoryId {
+        DirectoryId::from_bytes([n; 16]).unwrap()
+    }
+
+    fn record(seen: &[i32]) -> QuorumRecord {
+        let list: Vec<String> =
+            (1..=3_u8).map(|n| format!("{n}@c{n}:9090:{}", directory(n))).collect();
+        QuorumRecord {
+            mode: QuorumMode::Dynamic,
+            initial: list.join(",").parse().unwrap(),
+            seen: seen.iter().map(|n| id(*n)).collect(),
+            rebuilt: false,
+        }
+    }
+
+    /// Voters and observers as (id, directory, has fetched). The first voter leads.
+    fn view(voters: &[(i32, u8, bool)], observers: &[(i32, u8, bool)]) -> QuorumView {
+        let list = |rows: &[(i32, u8, bool)]| {
+            let replica = |(node, dir, fetched): &(i32, u8, bool)| Replica {
+                id: id(*node),
+                directory: Some(directory(*dir)),
+                log_end: fetched.then_some(5),
+                last_fetch_ms: fetched.then_some(5),
+                last_caught_up_ms: None,
+            };
+            rows.iter().map(replica).collect::<Vec<_>>()
+        };
+        QuorumView {
+            leader: id(voters[0].0),
+            epoch: 1,
+            high_watermark: None,
+            voters: list(voters),
+            observers: list(observers),
+            fetch_timeout_ms: 2000,
+        }
+    }
+
+    fn seen_after(before: &[i32], view: &QuorumView) -> Vec<i32> {
+        record(before).after(Some(view)).seen.iter().map(|node| node.get()).collect()
+    }
+
+    #[test]
+    #[rustfmt::skip]
+    fn the_rows_hold() {
+        let rows: [(&str, &[i32], QuorumView, &[i32]); 7] = [
+            ("a leader is seen, a voter that is only listed is not",
+             &[], view(&[(1, 1, false), (2, 2, false), (3, 3, false)], &[]), &[1]),
+            ("a voter that fetches is seen",
+             &[1], view(&[(1, 1, true), (2, 2, true), (3, 3, false)], &[]), &[1, 2]),
+            ("a new leader does not know yet who fetches; what was seen stays seen",
+             &[1, 2], view(&[(3, 3, false), (1, 1, false), (2, 2, false)], &[]), &[1, 2, 3]),
+            ("one that came back with another disk has used up its identity",
+             &[1, 2], view(&[(1, 1, true), (2, 2, true), (3, 3, false)], &[(3, 9, true)]), &[1, 2, 3]),
+            ("so has one that votes with another disk",
+             &[1, 2], view(&[(1, 1, true), (2, 2, true), (3, 9, false)], &[]), &[1, 2, 3]),
+            ("P2: and one that was removed",
+             &[1, 2], view(&[(1, 1, true), (2, 2, true)], &[]), &[1, 2, 3]),
+            ("brokers are not our concern",
+             &[1], view(&[(1, 1, true), (2, 2, false), (3, 3, false)], &[(7, 7, true)]), &[1]),
+        ];
+        for (name, before, view, expected) in rows {
+            assert_eq!(seen_after(before, &view), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_described_changes_nothing() {
+        assert_eq!(record(&[1]).after(None), record(&[1]));
+        let rebuilt = QuorumRecord { rebuilt: true, ..record(&[1]) };
+        assert_eq!(rebuilt.after(None), rebuilt);
+    }
+
+    #[test]
+    fn who_is_not_marked_in_a_rebuilt_record_is_not_known_until_the_quorum_has_a_leader() {
+        let rebuilt = QuorumRecord { rebuilt: true, ..record(&[1]) };
+        assert_eq!(rebuilt.seen(id(1)), Some(true));
+        assert_eq!(rebuilt.seen(id(2)), None);
+        let view = view(&[(1, 1, true), (2, 2, false), (3, 3, false)], &[]);
+        let after = rebuilt.after(Some(&view));
+        assert_eq!([1, 2, 3].map(|n| after.seen(id(n))), [Some(true); 3]);
+        assert_eq!(record(&[]).seen(id(2)), Some(false));
+    }
+
+    #[test]
+    fn a_removal_uses_up_the_identity_before_it_is_asked_for() {
+        assert_eq!(record(&[]).before_removal(id(3)).seen(id(3)), Some(true));
+    }
+
+    #[test]
+    fn the_record_is_read_as_it_was_written() {
+        let record = record(&[1, 3]);
+        let text = serde_json::to_string(&record).unwrap();
+        assert!(text.contains("\"mode\":\"dynamic\""), "{text}");
+        assert_eq!(serde_json::from_str::<QuorumRecord>(&text).unwrap(), record);
+        let empty: QuorumRecord = serde_json::from_str("{}").unwrap();
+        assert_eq!(empty, QuorumRecord::default());
+        assert_eq!(empty.mode, QuorumMode::Unknown);
+    }
+}
