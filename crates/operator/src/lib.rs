@@ -10,6 +10,7 @@ pub mod context;
 pub mod crash;
 pub mod fence;
 mod hash;
+pub mod lease;
 pub mod metrics;
 pub mod pki;
 pub mod pod_set;
