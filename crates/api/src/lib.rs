@@ -11,6 +11,8 @@
 //! 3. **What is not acted on is said.** [`compat`] has a verdict on every field of Strimzi 1.2.0,
 //!    and [`compat::unhonoured`] finds those of an object that its user must be told about.
 //!
+//! [`read`] makes the plain types of `control` out of them, in which all decisions are made.
+//!
 //! This crate translates and does nothing: no client, no clock, no file.
 
 #![allow(clippy::duplicated_attributes, reason = "two printer columns of one type are no mistake")]
@@ -21,6 +23,7 @@ pub mod kafka;
 pub mod names;
 pub mod node_pool;
 pub mod pod_set;
+pub mod read;
 pub mod rebalance;
 
 mod common;

@@ -73,3 +73,27 @@ fn the_entity_operator_is_all_that_is_not_honoured_in_the_examples() {
         }
     }
 }
+
+#[test]
+fn the_examples_are_read_as_wishes() {
+    for (name, pools) in EXAMPLES {
+        let objects = read(name);
+        let (pool_objects, kafka) = objects.split_at(objects.len() - 1);
+        let pool_objects: Vec<KafkaNodePool> = pool_objects.iter().map(typed).collect();
+        let spec = api::read::cluster(&typed(&kafka[0]), &pool_objects).unwrap();
+        assert_eq!(spec.kafka_version.as_deref(), Some("4.3.1"), "{name}");
+        assert_eq!(
+            spec.config["min.insync.replicas"].parse::<u32>().ok().map(|n| n > 0),
+            Some(true)
+        );
+        let count = |role| {
+            let with_role = pools.iter().filter(|(_, _, roles)| roles.contains(&role));
+            with_role.map(|(_, replicas, _)| u64::try_from(*replicas).unwrap()).sum::<u64>()
+        };
+        assert_eq!(spec.brokers(), count(Role::Broker), "{name}");
+        assert_eq!(spec.controllers(), count(Role::Controller), "{name}");
+        for pool in &spec.pools {
+            assert!(pool.storage.volumes().iter().any(|volume| volume.kraft_metadata), "{name}");
+        }
+    }
+}

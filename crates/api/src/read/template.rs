@@ -1,0 +1,85 @@
+//! The labels and annotations that users add to generated objects.
+
+use std::collections::BTreeMap;
+
+use control::cluster::spec::TemplateKey;
+use kube::ResourceExt as _;
+
+use crate::common::{ObjectTemplate, ResourceTemplate};
+use crate::kafka::listener::Listener;
+use crate::{Kafka, KafkaNodePool};
+
+/// Those of a cluster.
+pub(super) fn of_kafka(kafka: &Kafka) -> Vec<TemplateKey> {
+    let mut keys = Vec::new();
+    if let Some(template) = &kafka.spec.kafka.template {
+        let plain = |one: &Option<ResourceTemplate>| one.as_ref().and_then(|t| t.metadata.clone());
+        let bootstrap = template.bootstrap_service.as_ref().and_then(|t| t.metadata.clone());
+        let brokers = template.brokers_service.as_ref().and_then(|t| t.metadata.clone());
+        let budget = template.pod_disruption_budget.as_ref().and_then(|t| t.metadata.clone());
+        let objects = [
+            ("pod", template.pod.as_ref().and_then(|t| t.metadata.clone())),
+            ("bootstrapService", bootstrap),
+            ("brokersService", brokers),
+            ("externalBootstrapService", plain(&template.external_bootstrap_service)),
+            ("perPodService", plain(&template.per_pod_service)),
+            ("persistentVolumeClaim", plain(&template.persistent_volume_claim)),
+            ("podDisruptionBudget", budget),
+            ("podSet", plain(&template.pod_set)),
+            ("serviceAccount", plain(&template.service_account)),
+            ("clusterCaCert", plain(&template.cluster_ca_cert)),
+        ];
+        for (name, metadata) in objects {
+            of_object(&format!("spec.kafka.template.{name}.metadata"), metadata, &mut keys);
+        }
+    }
+    for (index, listener) in kafka.spec.kafka.listeners.iter().enumerate() {
+        of_listener(&format!("spec.kafka.listeners[{index}].configuration"), listener, &mut keys);
+    }
+    keys
+}
+
+/// Those of a pool.
+pub(super) fn of_pool(pool: &KafkaNodePool) -> Vec<TemplateKey> {
+    let mut keys = Vec::new();
+    let Some(template) = &pool.spec.template else { return keys };
+    let plain = |one: &Option<ResourceTemplate>| one.as_ref().and_then(|t| t.metadata.clone());
+    let objects = [
+        ("pod", template.pod.as_ref().and_then(|t| t.metadata.clone())),
+        ("perPodService", plain(&template.per_pod_service)),
+        ("persistentVolumeClaim", plain(&template.persistent_volume_claim)),
+        ("podSet", plain(&template.pod_set)),
+    ];
+    for (name, metadata) in objects {
+        let place = format!("KafkaNodePool {} spec.template.{name}.metadata", pool.name_any());
+        of_object(&place, metadata, &mut keys);
+    }
+    keys
+}
+
+fn of_object(place: &str, metadata: Option<ObjectTemplate>, keys: &mut Vec<TemplateKey>) {
+    let Some(metadata) = metadata else { return };
+    add(&format!("{place}.labels"), metadata.labels.as_ref(), keys);
+    add(&format!("{place}.annotations"), metadata.annotations.as_ref(), keys);
+}
+
+fn of_listener(place: &str, listener: &Listener, keys: &mut Vec<TemplateKey>) {
+    let Some(configuration) = &listener.configuration else { return };
+    let broker_labels = configuration.per_broker_labels_template.as_ref();
+    let broker_annotations = configuration.per_broker_annotations_template.as_ref();
+    add(&format!("{place}.perBrokerLabelsTemplate"), broker_labels, keys);
+    add(&format!("{place}.perBrokerAnnotationsTemplate"), broker_annotations, keys);
+    if let Some(bootstrap) = &configuration.bootstrap {
+        add(&format!("{place}.bootstrap.labels"), bootstrap.labels.as_ref(), keys);
+        add(&format!("{place}.bootstrap.annotations"), bootstrap.annotations.as_ref(), keys);
+    }
+    for (index, broker) in configuration.brokers.iter().flatten().enumerate() {
+        add(&format!("{place}.brokers[{index}].labels"), broker.labels.as_ref(), keys);
+        add(&format!("{place}.brokers[{index}].annotations"), broker.annotations.as_ref(), keys);
+    }
+}
+
+fn add(place: &str, map: Option<&BTreeMap<String, String>>, keys: &mut Vec<TemplateKey>) {
+    let names = map.into_iter().flat_map(BTreeMap::keys);
+    keys.extend(names.map(|key| TemplateKey { place: place.to_owned(), key: key.clone() }));
+}
