@@ -1,1 +1,40 @@
 //! Data planes that grow and shrink with demand.
+//!
+//! A data plane is a Kubernetes cluster that Kafkas run on. Its agent reports how much room is left and
+//! how many nodes there are; the fleet manager decides whether nodes, or whole data planes, come or go.
+//!
+//! The words and formulae are those of *Data Plane OSD Cluster Dynamic Scaling*; its sentences stand above
+//! the functions. Where they can be read in two ways, the tests have a row for each reading. Two things
+//! differ, and both close a hole in the formulae:
+//!
+//! 1. A data plane without room is `full` if and only if no step up is permitted. By the letter it would
+//!    be `compute_node_scaling_up` for ever when one more node fits below the ceiling, but a whole step
+//!    does not; nothing would be scaled, and its region would never get another data plane.
+//! 2. Nodes go only if, after they are gone, there is room for one more Kafka of Model T. By the letter
+//!    the next report could ask for the same nodes again, and so on for ever.
+//!
+//! Every decision comes with its reason. Nothing here knows what time it is or how nodes are made.
+
+mod agent;
+mod nodes;
+mod placement;
+mod regions;
+mod report;
+mod simulation;
+mod state;
+
+pub use agent::{BrokerNeed, HostedKafka, PlaneNode, Pool, Survey, survey};
+pub use nodes::{
+    Judgement, Mode, NodeReason, NodeStep, PlaneFacts, StateReason, judge_report, judge_silence,
+    plan_nodes, restricted_ceiling, restricted_floor, step_nodes,
+};
+pub use placement::{Candidate, PlaceReason, Placed, Request, place};
+pub use regions::{
+    Creation, CreationReason, PlaneInRegion, RegionFacts, Removal, RemovalReason, confirm_removal,
+    plan_creation, plan_removals,
+};
+pub use report::{
+    AgentReady, Assumption, Capacity, NodeInfo, Report, ResizeInfo, broken_assumptions,
+};
+pub use simulation::{Arrival, Outcome, Policy, simulate};
+pub use state::{PlaneState, TRANSITIONS, UnknownPlaneState};

@@ -1,0 +1,474 @@
+//! What one report means: the state of the data plane, and whether nodes come or go.
+//!
+//! 1. No step goes above the restricted ceiling, or below the restricted floor, what the workload needs,
+//!    or three nodes.
+//! 2. `ready` is said only if a Kafka of Model T fits; `full` if and only if none fits and no step up is
+//!    permitted.
+//! 3. After a step down there is still room for a Kafka of Model T, so that the step is not taken back.
+//! 4. What is not known permits nothing: without the provider's word that no step is going on, none begins.
+//! 5. A report that contradicts itself never takes a node away.
+
+use std::fmt;
+
+use super::report::{AgentReady, Assumption, Capacity, Report, broken_assumptions};
+use super::state::PlaneState;
+
+/// A data plane in several zones has as many nodes in each, so nodes come and go by three.
+const MULTI_AZ_NODES: u32 = 3;
+
+/// No data plane is made smaller than this, in one zone or in three.
+const NODES_MIN: u32 = 3;
+
+/// How long after a step up none goes down. Kafkas that are being created have not connected anyone yet.
+const COOL_DOWN_MS: u64 = 10 * 60 * 1000;
+
+/// Who decides about nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// The reports do.
+    Auto,
+    /// A person does; every data plane with a working agent is `ready`.
+    Manual,
+}
+
+/// What is known of a data plane besides its report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PlaneFacts {
+    /// Where it is in its life.
+    pub state: PlaneState,
+    /// Whether it is in several zones.
+    pub multi_az: bool,
+    /// Who decides about nodes.
+    pub mode: Mode,
+    /// What one Kafka of Model T takes.
+    pub model_t: Capacity,
+    /// What Kafkas take that were placed here and that the report does not count yet.
+    pub reserved: Capacity,
+    /// What the largest Kafka takes that waits for a place and may come here.
+    pub queued: Option<Capacity>,
+    /// Whether the provider has nodes to make or to remove; unknown if it could not be asked.
+    pub in_progress: Option<bool>,
+    /// How long ago the last step up was; nothing if there was none.
+    pub since_step_up_ms: Option<u64>,
+}
+
+/// What to do with the nodes. Targets are whole numbers of nodes, so that asking twice is no harm.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NodeStep {
+    /// Nothing.
+    Stay,
+    /// More nodes.
+    Up {
+        /// How many there are to be.
+        target: u32,
+    },
+    /// Fewer nodes.
+    Down {
+        /// How many there are to be.
+        target: u32,
+    },
+}
+
+impl NodeStep {
+    /// How many nodes there are to be, if that is to change.
+    #[must_use]
+    pub fn target(self) -> Option<u32> {
+        match self {
+            NodeStep::Stay => None,
+            NodeStep::Up { target } | NodeStep::Down { target } => Some(target),
+        }
+    }
+}
+
+/// Everything that follows from one report.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Judgement {
+    /// The state from now on.
+    pub state: PlaneState,
+    /// Why that state.
+    pub state_reason: StateReason,
+    /// What to do with the nodes.
+    pub step: NodeStep,
+    /// Why that step, or why none.
+    pub step_reason: NodeReason,
+    /// What the report contradicts itself in.
+    pub broken: Vec<Assumption>,
+}
+
+/// Why a data plane is in its state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StateReason {
+    /// In this state reports change nothing.
+    NotAccepting,
+    /// The agent says so, or says nothing.
+    AgentNotReady,
+    /// Nothing has been heard for so long.
+    AgentSilent {
+        /// How long.
+        for_ms: u64,
+    },
+    /// The agent has been heard of recently.
+    AgentHeard,
+    /// Room is not looked at.
+    Manual,
+    /// One more Kafka of Model T fits.
+    Room {
+        /// What is left.
+        remaining: Capacity,
+    },
+    /// None fits, and there can be more nodes.
+    CanGrow {
+        /// What is left.
+        remaining: Capacity,
+    },
+    /// None fits, and there cannot be more nodes.
+    CannotGrow {
+        /// Why not.
+        because: NodeReason,
+    },
+}
+
+/// Why nodes come, go or stay.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NodeReason {
+    /// The state, the agent or the mode let no step begin.
+    NotAsked,
+    /// No Kafka of Model T fits in what is left.
+    NoRoom {
+        /// What is left.
+        remaining: Capacity,
+    },
+    /// A Kafka that waits for a place does not fit in what is left.
+    Queued {
+        /// What it takes.
+        need: Capacity,
+    },
+    /// There are as many nodes as there may be.
+    AtCeiling {
+        /// How many there are.
+        current: u32,
+        /// The restricted ceiling.
+        ceiling: u32,
+    },
+    /// One step would be too many.
+    StepOverCeiling {
+        /// How many there are.
+        current: u32,
+        /// One step.
+        step: u32,
+        /// The restricted ceiling.
+        ceiling: u32,
+    },
+    /// A step without nodes is none.
+    StepIsZero,
+    /// An earlier step is not done.
+    InProgress,
+    /// Whether an earlier step is done cannot be said.
+    ProgressUnknown,
+    /// More than a step is free, and what is left will do.
+    Spare {
+        /// What is left.
+        remaining: Capacity,
+        /// The room of one step.
+        delta: Capacity,
+    },
+    /// There is room, but not more than one step.
+    NothingToSpare,
+    /// After a step down there would be no room, and the nodes would come back.
+    WouldComeBack {
+        /// What would be left.
+        left: Capacity,
+    },
+    /// What runs there needs all nodes.
+    WorkloadNeedsAll {
+        /// How many there are.
+        current: u32,
+        /// How many it needs.
+        minimum: u32,
+    },
+    /// After a step down there would be too few.
+    TooFew {
+        /// How many there are.
+        current: u32,
+        /// One step.
+        step: u32,
+        /// How many there must be.
+        minimum: u32,
+        /// What says so.
+        bound: &'static str,
+    },
+    /// The last step up was a short time ago.
+    CoolingDown,
+    /// Somebody waits for a place.
+    QueueNotEmpty,
+    /// The report contradicts itself.
+    Contradiction(Assumption),
+}
+
+/// "Restricted Ceiling: The provided ceiling in the status but rounded down to multi-az node requirements
+/// (3) ONLY in case the cluster is multi-az."
+#[must_use]
+pub fn restricted_ceiling(ceiling: u32, multi_az: bool) -> u32 {
+    if multi_az { ceiling - ceiling % MULTI_AZ_NODES } else { ceiling }
+}
+
+/// "Restricted Floor: The provided floor in the status but rounded up to multi-az node requirements (3)
+/// ONLY in case the cluster is multi-az."
+#[must_use]
+pub fn restricted_floor(floor: u32, multi_az: bool) -> u32 {
+    round_up(floor, multi_az)
+}
+
+/// "If the cluster being scaled is a Multi-AZ cluster and nodeDelta is not a multiple of the Multi-AZ
+/// required number of nodes (3) then the value to increase will be round-up to that nearest multiple." The
+/// same holds for the value to decrease.
+#[must_use]
+pub fn step_nodes(node_delta: u32, multi_az: bool) -> u32 {
+    round_up(node_delta, multi_az)
+}
+
+fn round_up(nodes: u32, multi_az: bool) -> u32 {
+    // A number too large to be rounded is no number of nodes, and no step of that size is permitted.
+    if multi_az {
+        nodes.checked_next_multiple_of(MULTI_AZ_NODES).unwrap_or(u32::MAX)
+    } else {
+        nodes
+    }
+}
+
+/// What one report means.
+///
+/// "The capacity calculation will be performed from the data received, BEFORE performing the scaling
+/// actions."
+#[must_use]
+pub fn judge_report(facts: &PlaneFacts, report: &Report) -> Judgement {
+    let broken = broken_assumptions(report, facts.model_t);
+    let stay = |state, state_reason| Judgement {
+        state,
+        state_reason,
+        step: NodeStep::Stay,
+        step_reason: NodeReason::NotAsked,
+        broken: broken.clone(),
+    };
+    if !facts.state.accepts_reports() {
+        return stay(facts.state, StateReason::NotAccepting);
+    }
+    if report.ready == AgentReady::No {
+        return stay(PlaneState::WaitingForAgent, StateReason::AgentNotReady);
+    }
+    if facts.mode == Mode::Manual {
+        return stay(PlaneState::Ready, StateReason::Manual);
+    }
+    let (state, state_reason) = capacity_state(facts, report);
+    let (mut step, mut step_reason) = plan_nodes(facts, report);
+    if let (NodeStep::Down { .. }, Some(first)) = (step, broken.first()) {
+        (step, step_reason) = (NodeStep::Stay, NodeReason::Contradiction(*first));
+    }
+    Judgement { state, state_reason, step, step_reason, broken }
+}
+
+/// A data plane whose agent has not been heard of for that long. What it said last may be wrong by now, so
+/// nothing is placed there until it speaks again.
+#[must_use]
+pub fn judge_silence(state: PlaneState, for_ms: u64, limit_ms: u64) -> (PlaneState, StateReason) {
+    if !state.accepts_reports() || for_ms <= limit_ms {
+        return (state, StateReason::AgentHeard);
+    }
+    (PlaneState::WaitingForAgent, StateReason::AgentSilent { for_ms })
+}
+
+/// "To calculate whether the cluster being evaluated has available capacity Kas Fleet Manager will check
+/// whether the number of remaining Kafka Connections or remaining Kafka Partitions is less than what a single
+/// Kafka Cluster of Model T consumes correspondingly. If there's available capacity then the cluster will be
+/// marked as `ready`. If there's no available capacity: […] `compute_node_scaling_up` […] `full`"
+///
+/// Which of the two is decided by whether a step up is permitted (see the module doc of `fleet`, 1).
+fn capacity_state(facts: &PlaneFacts, report: &Report) -> (PlaneState, StateReason) {
+    let remaining = report.remaining.less(facts.reserved);
+    if remaining.covers(facts.model_t) {
+        return (PlaneState::Ready, StateReason::Room { remaining });
+    }
+    match step_up(facts, report) {
+        Ok(_) => (PlaneState::ScalingUp, StateReason::CanGrow { remaining }),
+        Err(because) => (PlaneState::Full, StateReason::CannotGrow { because }),
+    }
+}
+
+/// Whether nodes come or go. Up is looked at first; a report never does both.
+#[must_use]
+pub fn plan_nodes(facts: &PlaneFacts, report: &Report) -> (NodeStep, NodeReason) {
+    match need_for_more(facts, report) {
+        Some(need) => match step_up(facts, report).and_then(|target| begin(facts, target)) {
+            Ok(target) => (NodeStep::Up { target }, need),
+            Err(reason) => (NodeStep::Stay, reason),
+        },
+        None => match step_down(facts, report).and_then(|target| begin(facts, target)) {
+            Ok(target) => (NodeStep::Down { target }, spare(facts, report)),
+            Err(reason) => (NodeStep::Stay, reason),
+        },
+    }
+}
+
+fn spare(facts: &PlaneFacts, report: &Report) -> NodeReason {
+    let remaining = report.remaining.less(facts.reserved);
+    NodeReason::Spare { remaining, delta: report.resize.delta }
+}
+
+/// "**At least one** of the reported Kafka attribute values has crossed its corresponding Scale-Up
+/// threshold": it is less than what one Kafka of Model T takes. A Kafka that waits for a place and would find
+/// one on more nodes is a need, too.
+fn need_for_more(facts: &PlaneFacts, report: &Report) -> Option<NodeReason> {
+    let remaining = report.remaining.less(facts.reserved);
+    if !remaining.covers(facts.model_t) {
+        return Some(NodeReason::NoRoom { remaining });
+    }
+    let need = facts.queued?;
+    let steps = restricted_ceiling(report.nodes.ceiling, facts.multi_az)
+        .saturating_sub(report.nodes.current)
+        .checked_div(step_nodes(report.resize.node_delta, facts.multi_az))?;
+    let grown = remaining.plus(step_capacity(facts, report).times(u64::from(steps)));
+    (!remaining.holds(need) && grown.holds(need)).then_some(NodeReason::Queued { need })
+}
+
+/// "The current number of nodes is smaller than the restricted ceiling value. The number of nodes that would
+/// result after performing scale-up is still less or equal than the restricted ceiling value."
+fn step_up(facts: &PlaneFacts, report: &Report) -> Result<u32, NodeReason> {
+    let current = report.nodes.current;
+    let ceiling = restricted_ceiling(report.nodes.ceiling, facts.multi_az);
+    let step = step_nodes(report.resize.node_delta, facts.multi_az);
+    if current >= ceiling {
+        return Err(NodeReason::AtCeiling { current, ceiling });
+    }
+    if step == 0 {
+        return Err(NodeReason::StepIsZero);
+    }
+    match current.checked_add(step).filter(|target| *target <= ceiling) {
+        Some(target) => Ok(target),
+        None => Err(NodeReason::StepOverCeiling { current, step, ceiling }),
+    }
+}
+
+/// "**All** of the reported Kafka attribute values have crossed their corresponding Scale-Down threshold. The
+/// current number of nodes is strictly higher than the currentWorkLoadMinimum value. The number of nodes that
+/// would remain after performing the Scale-Down value calculation is higher than currentWorkLoadMinimum,
+/// higher than restricted floor, higher than multi-az multiple requirement (3) and higher than 0."
+///
+/// "Higher than" is "no lower than" for the first three: six nodes become three where three are enough.
+fn step_down(facts: &PlaneFacts, report: &Report) -> Result<u32, NodeReason> {
+    let current = report.nodes.current;
+    let minimum = report.nodes.current_work_load_minimum;
+    let step = step_nodes(report.resize.node_delta, facts.multi_az);
+    let remaining = report.remaining.less(facts.reserved);
+    if !remaining.exceeds(report.resize.delta) {
+        return Err(NodeReason::NothingToSpare);
+    }
+    if current <= minimum {
+        return Err(NodeReason::WorkloadNeedsAll { current, minimum });
+    }
+    if step == 0 {
+        return Err(NodeReason::StepIsZero);
+    }
+    let floor = restricted_floor(report.nodes.floor, facts.multi_az);
+    let after = current.saturating_sub(step);
+    let bounds = [(minimum, "workload minimum"), (floor, "floor"), (NODES_MIN, "least of all")];
+    for (minimum, bound) in bounds {
+        if after < minimum {
+            return Err(NodeReason::TooFew { current, step, minimum, bound });
+        }
+    }
+    let left = remaining.less(step_capacity(facts, report));
+    if !left.covers(facts.model_t) {
+        return Err(NodeReason::WouldComeBack { left });
+    }
+    if facts.queued.is_some() {
+        return Err(NodeReason::QueueNotEmpty);
+    }
+    if facts.since_step_up_ms.is_some_and(|since| since < COOL_DOWN_MS) {
+        return Err(NodeReason::CoolingDown);
+    }
+    Ok(after)
+}
+
+/// The room of the nodes of one step. The report's delta is that of `nodeDelta` nodes, and a step that was
+/// rounded up has more of them.
+fn step_capacity(facts: &PlaneFacts, report: &Report) -> Capacity {
+    let nodes = u64::from(step_nodes(report.resize.node_delta, facts.multi_az));
+    let of = u64::from(report.resize.node_delta.max(1));
+    let scaled = |value: u64| value.saturating_mul(nodes).div_ceil(of);
+    let delta = report.resize.delta;
+    Capacity {
+        connections: scaled(delta.connections),
+        partitions: scaled(delta.partitions),
+        throughput_bytes: scaled(delta.throughput_bytes),
+        retention_bytes: scaled(delta.retention_bytes),
+    }
+}
+
+/// "There's no scaling action already in progress".
+fn begin(facts: &PlaneFacts, target: u32) -> Result<u32, NodeReason> {
+    match facts.in_progress {
+        Some(false) => Ok(target),
+        Some(true) => Err(NodeReason::InProgress),
+        None => Err(NodeReason::ProgressUnknown),
+    }
+}
+
+impl fmt::Display for StateReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StateReason::NotAccepting => write!(f, "reports change nothing in this state"),
+            StateReason::AgentNotReady => write!(f, "the agent is not ready"),
+            StateReason::AgentSilent { for_ms } => {
+                write!(f, "the agent has been silent for {} s", for_ms / 1000)
+            }
+            StateReason::AgentHeard => write!(f, "the agent was heard of recently"),
+            StateReason::Manual => write!(f, "nodes are scaled by hand"),
+            StateReason::Room { remaining } => write!(f, "room for {remaining}"),
+            StateReason::CanGrow { remaining } => {
+                write!(f, "room for no more than {remaining}; more nodes are permitted")
+            }
+            StateReason::CannotGrow { because } => write!(f, "no room; {because}"),
+        }
+    }
+}
+
+impl fmt::Display for NodeReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            NodeReason::NotAsked => write!(f, "no step: nodes were not looked at"),
+            NodeReason::NoRoom { remaining } => write!(f, "room for no more than {remaining}"),
+            NodeReason::Queued { need } => write!(f, "a Kafka waits for {need}"),
+            NodeReason::AtCeiling { current, ceiling } => {
+                write!(f, "no step: {current} >= ceiling {ceiling}")
+            }
+            NodeReason::StepOverCeiling { current, step, ceiling } => {
+                write!(f, "no step: {current}+{step} > ceiling {ceiling}")
+            }
+            NodeReason::StepIsZero => write!(f, "no step: nodeDelta is 0"),
+            NodeReason::InProgress => write!(f, "no step: the last one is in progress"),
+            NodeReason::ProgressUnknown => {
+                write!(f, "no step: the provider has not said whether the last one is done")
+            }
+            NodeReason::Spare { remaining, delta } => {
+                write!(f, "{remaining} left, more than {delta}")
+            }
+            NodeReason::NothingToSpare => write!(f, "no step: no whole step is free"),
+            NodeReason::WouldComeBack { left } => {
+                write!(f, "no step: with {left} left the nodes would have to come back")
+            }
+            NodeReason::WorkloadNeedsAll { current, minimum } => {
+                write!(f, "no step: {current} <= workload minimum {minimum}")
+            }
+            NodeReason::TooFew { current, step, minimum, bound } => {
+                write!(f, "no step: {current}-{step} < {bound} {minimum}")
+            }
+            NodeReason::CoolingDown => write!(f, "no step: the last step up was just now"),
+            NodeReason::QueueNotEmpty => write!(f, "no step: a Kafka waits for a place"),
+            NodeReason::Contradiction(which) => write!(f, "no step: {which}"),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "nodes_tests.rs"]
+mod tests;
