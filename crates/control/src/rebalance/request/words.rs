@@ -1,0 +1,180 @@
+//! The words of a request: what users may ask, what is in the way, and how it is told.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use super::Phase;
+
+/// What a user may ask for with `strimzi.io/rebalance`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Wish {
+    /// Carry the plan out.
+    Approve,
+    /// Stop.
+    Stop,
+    /// Make a new plan.
+    Refresh,
+}
+
+impl Wish {
+    /// The value of the annotation.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Approve => "approve",
+            Self::Stop => "stop",
+            Self::Refresh => "refresh",
+        }
+    }
+}
+
+/// The annotation `strimzi.io/rebalance` as it is found.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub enum Annotation {
+    /// There is none.
+    #[default]
+    Absent,
+    /// A wish.
+    Wish(Wish),
+    /// The mark of a template.
+    Template,
+    /// Anything else.
+    Unknown(String),
+}
+
+impl Annotation {
+    /// Reads the value.
+    #[must_use]
+    pub fn read(value: Option<&str>) -> Self {
+        match value {
+            None => Self::Absent,
+            Some("approve") => Self::Wish(Wish::Approve),
+            Some("stop") => Self::Wish(Wish::Stop),
+            Some("refresh") => Self::Wish(Wish::Refresh),
+            Some("template") => Self::Template,
+            Some(other) => Self::Unknown(other.to_owned()),
+        }
+    }
+}
+
+/// Why a request cannot be begun, apart from the engine.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Hindrance {
+    /// It does not say which cluster it is for.
+    NoClusterLabel,
+    /// There is no such cluster.
+    NoKafka,
+    /// The cluster is not ready.
+    KafkaNotReady,
+    /// The cluster has no rebalancing.
+    NoCruiseControl,
+    /// What it asks for makes no sense.
+    InvalidSpec(String),
+}
+
+/// Why a request is `NotReady`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Failure {
+    /// Something is in the way. It is tried again when that is gone.
+    Hindered(Hindrance),
+    /// The engine could not be reached, or could not do it now. It is tried again after a while.
+    Passing(String),
+    /// The engine cannot do it. Somebody has to change something.
+    Final(String),
+}
+
+/// What a user should know, without anything being wrong with the request itself.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Warning {
+    /// The annotation does not fit; it is left alone.
+    InvalidAnnotation {
+        /// Its value.
+        value: String,
+        /// Where the request is.
+        phase: Phase,
+    },
+    /// It is approved, and another rebalance has to end first.
+    AwaitsOther,
+    /// It runs, and the cluster is not ready.
+    KafkaNotReady,
+    /// The engine has not seen enough of the cluster yet.
+    TooLittleKnown(String),
+}
+
+impl Hindrance {
+    /// The reason of the condition.
+    #[must_use]
+    pub const fn reason(&self) -> &'static str {
+        match self {
+            Self::NoClusterLabel | Self::NoCruiseControl | Self::InvalidSpec(_) => {
+                "InvalidResourceException"
+            }
+            Self::NoKafka => "NoSuchResourceException",
+            Self::KafkaNotReady => "KafkaNotReady",
+        }
+    }
+}
+
+impl fmt::Display for Hindrance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoClusterLabel => f.write_str(
+                "Resource lacks label 'strimzi.io/cluster': No cluster related to a possible \
+                 rebalance.",
+            ),
+            Self::NoKafka => f.write_str("There is no Kafka resource of that name"),
+            Self::KafkaNotReady => f.write_str("Kafka cluster is not Ready"),
+            Self::NoCruiseControl => {
+                f.write_str("Kafka resource lacks 'cruiseControl' declaration")
+            }
+            Self::InvalidSpec(what) => f.write_str(what),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Hindered(hindrance) => hindrance.fmt(f),
+            Self::Passing(what) | Self::Final(what) => f.write_str(what),
+        }
+    }
+}
+
+impl Warning {
+    /// The reason of the condition.
+    #[must_use]
+    pub const fn reason(&self) -> &'static str {
+        match self {
+            Self::InvalidAnnotation { .. } => "InvalidAnnotation",
+            Self::AwaitsOther => "AwaitsOtherRebalance",
+            Self::KafkaNotReady => "KafkaNotReady",
+            Self::TooLittleKnown(_) => "TooLittleKnown",
+        }
+    }
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::InvalidAnnotation { value, phase } => {
+                let names: Vec<_> = phase.wishes().iter().map(|wish| wish.name()).collect();
+                write!(
+                    f,
+                    "Wrong annotation value: {value}. The rebalance resource supports the \
+                     following annotations in {} state: [{}]",
+                    phase.name(),
+                    names.join(", ")
+                )
+            }
+            Self::AwaitsOther => f.write_str(
+                "The plan is approved and is carried out when the rebalance that runs has ended",
+            ),
+            Self::KafkaNotReady => {
+                f.write_str("Kafka cluster is not Ready; moves that have begun go on")
+            }
+            Self::TooLittleKnown(what) => write!(f, "There is too little data for a plan: {what}"),
+        }
+    }
+}
