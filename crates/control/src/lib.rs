@@ -15,3 +15,4 @@ pub mod rebalance;
 pub mod registration;
 pub mod rolling;
 pub mod scaling;
+mod words;

@@ -1,1 +1,7 @@
-//! What Kafka has registered against what there should be, and the versions of its features.
+//! Which nodes Kafka knows, and the metadata version they agree on.
+
+pub mod metadata_version;
+pub mod unregister;
+mod versions;
+
+pub use versions::{InvalidVersion, KafkaVersion, MetadataVersion};

@@ -1,0 +1,35 @@
+//! Lists and counts as people write them.
+
+use std::fmt::Display;
+
+/// `1`, `1 and 2`, `1, 2 and 3`.
+pub(crate) fn list<T: Display>(items: impl IntoIterator<Item = T>) -> String {
+    let mut items: Vec<String> = items.into_iter().map(|item| item.to_string()).collect();
+    match items.pop() {
+        None => "none".to_owned(),
+        Some(last) if items.is_empty() => last,
+        Some(last) => format!("{} and {last}", items.join(", ")),
+    }
+}
+
+/// `1 partition`, `2 partitions`.
+pub(crate) fn count(number: usize, one: &str) -> String {
+    match number {
+        1 => format!("1 {one}"),
+        _ => format!("{number} {one}s"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_and_counts_read_well() {
+        assert_eq!(list::<i32>([]), "none");
+        assert_eq!(list([1]), "1");
+        assert_eq!(list([1, 2]), "1 and 2");
+        assert_eq!(list([1, 2, 3]), "1, 2 and 3");
+        assert_eq!((count(1, "node"), count(0, "node")), ("1 node".into(), "0 nodes".into()));
+    }
+}
