@@ -1,7 +1,8 @@
 //! What a cluster should be: its validated wishes, its nodes and their ids, what each node's Kafka is told.
 //!
 //! The order of the work: [`spec`] is what somebody asked for, read from the custom resources;
-//! [`quantity`] is how amounts of bytes are written.
+//! [`ids`] gives the nodes their ids; [`quantity`] is how amounts of bytes are written.
 
+pub mod ids;
 pub mod quantity;
 pub mod spec;
