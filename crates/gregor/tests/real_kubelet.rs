@@ -11,7 +11,7 @@ use std::time::Duration;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
-use kubelet::{Cluster, World, crash, life, probes, volumes};
+use kubelet::{Cluster, World, crash, life, machine, probes, volumes};
 
 type Scenario = fn(World) -> Pin<Box<dyn Future<Output = anyhow::Result<()>> + Send>>;
 
@@ -33,6 +33,7 @@ const SCENARIOS: &[(&str, Scenario)] = scenarios![
     life::delete_while_starting,
     life::thirty_pods_at_once,
     life::token_has_only_its_own_rights,
+    machine::machine_is_described,
     volumes::environment_and_volumes,
     volumes::missing_config_map,
     volumes::bad_volumes,

@@ -11,7 +11,7 @@ pub const DISKS: u8 = 65;
 pub const STORAGE_TOOL: u8 = 70;
 /// An empty disk has to wait until the operator knows more: start the node again later.
 pub const WAIT: u8 = 75;
-/// The configuration directory is incomplete or makes no sense.
+/// The configuration directory is incomplete or makes no sense, or the machine lacks what it refers to.
 pub const CONFIG: u8 = 78;
 
 /// The list for people.
@@ -23,5 +23,6 @@ Exit codes:
   65  the disks are another cluster's or node's, or cannot be read
   70  Kafka's storage tool failed
   75  an empty disk waits for what the operator does not know yet: start again later
-  78  the configuration directory is incomplete or makes no sense
+  78  the configuration directory is incomplete or makes no sense; with --describe-machine, the
+      machine has no such label
   other codes are those of Kafka; 128 and the number of the signal if it was killed";

@@ -19,6 +19,11 @@
 //! | `log4j2.properties` | the logging of Kafka | everything from INFO on to standard output |
 //! | `jvm.options` | options of the JVM, one in a line, `#` begins a comment | none |
 //!
+//! # The machine
+//!
+//! [`describe_machine`] runs before the node where the server properties refer to the machine, as an
+//! init container with the same image. It is the only part that asks the Kubernetes API.
+//!
 //! # Exit codes
 //!
 //! See [`ExitCode`](exit). Those of Kafka itself are passed on.
@@ -34,6 +39,7 @@ mod health;
 mod home;
 mod jvm;
 mod life;
+mod machine;
 mod properties;
 mod storage;
 mod tls;
@@ -42,4 +48,5 @@ pub use config::{Config, ConfigError};
 pub use health::Addresses;
 pub use home::{HomeError, KafkaHome};
 pub use life::{NodeError, Options, run};
+pub use machine::{MachineError, MachineOptions, describe_machine};
 pub use tls::{TlsError, TlsFiles};

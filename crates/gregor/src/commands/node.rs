@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::Args;
-use node::{Addresses, Options, TlsFiles};
+use clap::builder::NonEmptyStringValueParser;
+use node::{Addresses, MachineOptions, Options, TlsFiles};
 
 /// Where the agent in Kafka's JVM listens.
 const AGENT_PORT: u16 = 9405;
@@ -56,6 +57,18 @@ pub(crate) struct Node {
     /// the address of --http if that is loopback, else of 127.0.0.1]
     #[arg(long, value_name = "ADDRESS", env = "GREGOR_NODE_AGENT")]
     agent: Option<SocketAddr>,
+    /// Only write down what is known of the machine, for the node that is started afterwards
+    #[arg(long, requires = "node_name")]
+    describe_machine: bool,
+    /// The Kubernetes Node that --describe-machine reads
+    #[arg(long, value_name = "NAME", env = "NODE_NAME", value_parser = NonEmptyStringValueParser::new())]
+    node_name: Option<String>,
+    /// The label of that Node that says in which rack it is
+    #[arg(long, value_name = "LABEL", env = "RACK_TOPOLOGY_KEY")]
+    rack_label: Option<String>,
+    /// Where --describe-machine writes
+    #[arg(long, value_name = "DIR", env = "GREGOR_MACHINE_DIR", default_value = "/opt/kafka/init")]
+    machine_dir: PathBuf,
     /// A file that is told why the node did not start, if it exists
     #[arg(long, value_name = "FILE", default_value = "/dev/termination-log", hide = true)]
     termination_log: PathBuf,
@@ -73,6 +86,7 @@ impl Node {
             .with_target(false)
             .try_init();
         let termination_log = self.termination_log.clone();
+        let machine = self.machine();
         let options = self.options();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             // Probes and scrapes need no more, and the machine is Kafka's.
@@ -81,22 +95,37 @@ impl Node {
             .build()
             .context("cannot start")?;
         let code = runtime.block_on(async {
-            match node::run(options).await {
-                Ok(code) => code,
-                Err(error) => {
-                    let code = error.exit_code();
-                    let sentence = format!("{:#}", anyhow::Error::from(error));
-                    crate::output::note(&sentence);
-                    tell(&termination_log, &sentence);
-                    code
-                }
-            }
+            let end = match machine {
+                Some(machine) => match node::describe_machine(&machine).await {
+                    Ok(()) => Ok(node::exit::STOPPED),
+                    Err(error) => Err((error.exit_code(), anyhow::Error::from(error))),
+                },
+                None => node::run(options)
+                    .await
+                    .map_err(|error| (error.exit_code(), anyhow::Error::from(error))),
+            };
+            end.unwrap_or_else(|(code, error)| {
+                let sentence = format!("{error:#}");
+                crate::output::note(&sentence);
+                tell(&termination_log, &sentence);
+                code
+            })
         });
         drop(runtime);
         match code {
             node::exit::STOPPED => Ok(()),
             code => std::process::exit(i32::from(code)),
         }
+    }
+
+    /// What to describe, if that is all that is asked for.
+    fn machine(&self) -> Option<MachineOptions> {
+        let name = self.node_name.clone().filter(|_| self.describe_machine)?;
+        Some(MachineOptions {
+            name,
+            rack_label: self.rack_label.clone().filter(|label| !label.is_empty()),
+            dir: self.machine_dir.clone(),
+        })
     }
 
     fn options(self) -> Options {

@@ -2,6 +2,7 @@
 
 pub(crate) mod crash;
 pub(crate) mod life;
+pub(crate) mod machine;
 pub(crate) mod probes;
 pub(crate) mod volumes;
 
@@ -45,6 +46,7 @@ impl Node {
             "--backoff=1000".to_owned(),
             "--capacity=cpu=16,memory=16Gi".to_owned(),
             "--image=sleeper=sleep 1000".to_owned(),
+            concat!("--image=kafka-node=", env!("CARGO_BIN_EXE_gregor"), " node").to_owned(),
         ];
         let log = root.join(format!("{name}.log"));
         let mut node = Self { child: None, arguments: arguments.to_vec(), log };
