@@ -10,6 +10,7 @@ pub mod cluster;
 pub mod conditions;
 pub mod fleet;
 pub mod node;
+pub mod pod_set;
 pub mod quorum;
 pub mod rebalance;
 pub mod registration;

@@ -5,14 +5,18 @@
 //!
 //! What this crate must not do: decide anything, write past [`write`], or wait on Endpoints.
 
+mod client;
 pub mod cluster;
 pub mod context;
 pub mod crash;
 pub mod fence;
 mod hash;
+pub mod http;
 pub mod lease;
 pub mod metrics;
 pub mod pki;
 pub mod pod_set;
+pub mod runtime;
 pub mod same;
+pub mod words;
 pub mod write;

@@ -32,6 +32,7 @@ pub struct Metrics {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct CallLabels {
     verb: String,
+    resource: String,
 }
 
 /// A write that was asked for, and what came of it.
@@ -120,8 +121,9 @@ impl Metrics {
     }
 
     /// A request to the API server was sent.
-    pub fn api_call(&self, verb: &str) {
-        self.api_calls.get_or_create(&CallLabels { verb: verb.to_owned() }).inc();
+    pub fn api_call(&self, verb: &str, resource: &str) {
+        let labels = CallLabels { verb: verb.to_owned(), resource: resource.to_owned() };
+        self.api_calls.get_or_create(&labels).inc();
     }
 
     /// A write was asked for.
@@ -209,7 +211,7 @@ mod tests {
         metrics.pass_ended("Kafka", "demo", Duration::from_millis(30), true);
         metrics.set_resources("Kafka", "demo", 2, 1);
         metrics.write("ConfigMap", "apply", WriteOutcome::Skipped);
-        metrics.api_call("GET");
+        metrics.api_call("get", "pods");
         metrics.kafka_call("describe quorum", KafkaEffect::Read);
         let text = metrics.encode();
         for line in [
@@ -220,7 +222,7 @@ mod tests {
             r#"strimzi_resources{kind="Kafka",namespace="demo"} 2"#,
             r#"strimzi_resources_paused{kind="Kafka",namespace="demo"} 1"#,
             r#"gregor_writes_total{kind="ConfigMap",verb="apply",outcome="Skipped"} 1"#,
-            r#"gregor_api_calls_total{verb="GET"} 1"#,
+            r#"gregor_api_calls_total{verb="get",resource="pods"} 1"#,
             r#"gregor_kafka_calls_total{call="describe quorum",effect="Read"} 1"#,
             "gregor_leader 0",
         ] {

@@ -1,0 +1,85 @@
+//! The client of the API server: every request is counted, and none waits for its answer for ever.
+
+use std::time::Duration;
+
+use axum::http::{Method, Request};
+use kube::client::{Body, ClientBuilder};
+use kube::{Client, Config};
+use tower::timeout::TimeoutLayer;
+use tower::util::MapRequestLayer;
+
+use crate::metrics::Metrics;
+
+/// How long the head of an answer may take. That of a watch comes at once as well; what follows is watched
+/// by the watchers themselves.
+const ANSWER: Duration = Duration::from_secs(30);
+
+/// Makes a client whose requests are counted.
+pub fn counted(config: Config, metrics: &Metrics) -> Result<Client, kube::Error> {
+    let metrics = metrics.clone();
+    let count = MapRequestLayer::new(move |request: Request<Body>| {
+        let (verb, resource) = describe(request.method(), request.uri());
+        metrics.api_call(verb, &resource);
+        request
+    });
+    let builder = ClientBuilder::try_from(config)?;
+    Ok(builder.with_layer(&TimeoutLayer::new(ANSWER)).with_layer(&count).build())
+}
+
+/// The verb and the resource, as RBAC calls them.
+fn describe(method: &Method, uri: &axum::http::Uri) -> (&'static str, String) {
+    let mut parts = uri.path().split('/').filter(|part| !part.is_empty());
+    // `/api/VERSION/…` or `/apis/GROUP/VERSION/…`
+    let skipped = match parts.next() {
+        Some("api") => 1,
+        Some("apis") => 2,
+        Some(_) | None => return ("get", "other".to_owned()),
+    };
+    let parts: Vec<_> = parts.skip(skipped).collect();
+    let (resource, name, subresource) = match parts.as_slice() {
+        ["namespaces", _, resource, rest @ ..] => (*resource, rest.first(), rest.get(1)),
+        [resource, rest @ ..] => (*resource, rest.first(), rest.get(1)),
+        [] => return ("get", "other".to_owned()),
+    };
+    let resource = match subresource {
+        Some(subresource) => format!("{resource}/{subresource}"),
+        None => resource.to_owned(),
+    };
+    let is_watch = uri.query().is_some_and(|query| query.contains("watch=true"));
+    let verb = match (method.as_str(), name) {
+        ("GET", _) if is_watch => "watch",
+        ("GET", None) => "list",
+        ("GET", Some(_)) => "get",
+        ("POST", _) => "create",
+        ("PUT", _) => "update",
+        ("PATCH", _) => "patch",
+        ("DELETE", _) => "delete",
+        _ => "other",
+    };
+    (verb, resource)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_called_as_in_rbac() {
+        let check = |method: Method, uri: &str, verb: &str, resource: &str| {
+            let described = describe(&method, &uri.parse().unwrap());
+            assert_eq!(described, (verb, resource.to_owned()), "{uri}");
+        };
+        let (get, put) = (Method::GET, Method::PUT);
+        check(get.clone(), "/api/v1/namespaces/a/pods?&limit=1", "list", "pods");
+        check(get.clone(), "/api/v1/pods?&watch=true&x=y", "watch", "pods");
+        check(get.clone(), "/api/v1/namespaces/a/pods/b", "get", "pods");
+        check(get.clone(), "/api/v1/namespaces/a", "get", "namespaces");
+        check(get.clone(), "/version", "get", "other");
+        let lease = "/apis/coordination.k8s.io/v1/namespaces/a/leases/b?";
+        check(put, lease, "update", "leases");
+        let status = "/apis/kafka.strimzi.io/v1/namespaces/a/kafkas/b/status?";
+        check(Method::PATCH, status, "patch", "kafkas/status");
+        check(Method::DELETE, "/api/v1/namespaces/a/pods/b", "delete", "pods");
+        check(Method::POST, "/api/v1/namespaces/a/pods?", "create", "pods");
+    }
+}

@@ -1,0 +1,91 @@
+//! What the operator says of itself over HTTP: that it lives, and its numbers.
+//!
+//! It answers before the election, so that one that waits for its turn counts as ready: a Deployment with
+//! two replicas is complete when one leads and one waits. Nothing here is secret, and nothing can be changed.
+
+use std::future::Future;
+use std::net::SocketAddr;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{StatusCode, header};
+use axum::response::IntoResponse;
+use axum::routing::get;
+use tokio::net::TcpListener;
+
+use crate::metrics::Metrics;
+
+/// What the numbers are written in.
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Listens; nothing is answered before [`serve`].
+pub async fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
+    TcpListener::bind(address).await
+}
+
+/// Answers until it is told to stop.
+pub async fn serve(
+    listener: TcpListener,
+    metrics: Metrics,
+    stop: impl Future<Output = ()> + Send + 'static,
+) -> std::io::Result<()> {
+    axum::serve(listener, routes(metrics)).with_graceful_shutdown(stop).await
+}
+
+fn routes(metrics: Metrics) -> Router {
+    let ok = || async { "ok\n" };
+    // Strimzi's, for dashboards and Deployments that people have.
+    let no_content = || async { StatusCode::NO_CONTENT };
+    Router::new()
+        .route("/healthz", get(ok))
+        .route("/livez", get(ok))
+        .route("/readyz", get(ok))
+        .route("/healthy", get(no_content))
+        .route("/ready", get(no_content))
+        .route("/metrics", get(numbers))
+        .with_state(metrics)
+}
+
+async fn numbers(State(metrics): State<Metrics>) -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, OPEN_METRICS)], metrics.encode())
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpStream;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn probes_and_numbers_are_answered() {
+        let listener = listen(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let metrics = Metrics::new();
+        metrics.set_leader(true);
+        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        let server = tokio::spawn(serve(listener, metrics, async {
+            let _ = stopped.await;
+        }));
+        let ask = async |path: &str| {
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            let request = format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+            stream.write_all(request.as_bytes()).await.unwrap();
+            let mut answer = String::new();
+            stream.read_to_string(&mut answer).await.unwrap();
+            answer
+        };
+        for path in ["/healthz", "/livez", "/readyz"] {
+            assert!(ask(path).await.starts_with("HTTP/1.1 200 "), "{path}");
+        }
+        for path in ["/healthy", "/ready"] {
+            assert!(ask(path).await.starts_with("HTTP/1.1 204 "), "{path}");
+        }
+        let numbers = ask("/metrics").await;
+        assert!(numbers.contains(OPEN_METRICS), "{numbers}");
+        assert!(numbers.contains("gregor_leader 1"), "{numbers}");
+        assert!(ask("/secrets").await.starts_with("HTTP/1.1 404 "));
+        stop.send(()).unwrap();
+        server.await.unwrap().unwrap();
+    }
+}

@@ -1,1 +1,0 @@
-//! The controller of `StrimziPodSet` resources: pods that are listed exist, others do not.
