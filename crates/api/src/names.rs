@@ -24,6 +24,8 @@ pub const POD_NAME_LABEL: &str = "strimzi.io/pod-name";
 pub const BROKER_LABEL: &str = "strimzi.io/broker-role";
 /// The label that says whether a node is a controller.
 pub const CONTROLLER_LABEL: &str = "strimzi.io/controller-role";
+/// The label that says who manages an object.
+pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 /// Who wrote an object; for server-side apply and for the label.
 pub const MANAGER: &str = "gregor";
 /// The organization in the subject of every certificate; access rules of users name it.
@@ -183,7 +185,7 @@ impl Names {
         let own = [
             ("app.kubernetes.io/name", "kafka".to_owned()),
             ("app.kubernetes.io/instance", label_value(&self.cluster)),
-            ("app.kubernetes.io/managed-by", MANAGER.to_owned()),
+            (MANAGED_BY, MANAGER.to_owned()),
             ("strimzi.io/component-type", "kafka".to_owned()),
         ];
         labels.extend(own.map(|(name, value)| (name.to_owned(), value)));

@@ -18,7 +18,7 @@ use crate::fence::Fence;
 use crate::lease::{Election, Timing};
 use crate::metrics::Metrics;
 use crate::write::Writer;
-use crate::{client, http, pod_set, words};
+use crate::{client, cluster, http, pod_set, words};
 
 /// How the operator is run.
 #[derive(Debug, Clone)]
@@ -132,9 +132,10 @@ pub async fn run(
 /// All controllers, until they are told to stop and have finished what is in hand.
 async fn controllers(
     context: Arc<Context>,
-    shutdown: impl Future<Output = ()> + Clone + Send + 'static,
+    shutdown: impl Future<Output = ()> + Clone + Send + Unpin + 'static,
 ) {
-    pod_set::run(context, shutdown).await;
+    let clusters = cluster::run(context.clone(), shutdown.clone());
+    tokio::join!(clusters, pod_set::run(context, shutdown));
 }
 
 async fn keep(election: &mut Option<Election>) {

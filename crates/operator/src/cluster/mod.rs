@@ -1,3 +1,182 @@
 //! The controller of `Kafka` resources: one pass after another for each cluster.
+//!
+//! 1. There is at most one pass over a cluster at a time, and a cluster's trouble delays no other.
+//! 2. A pass is begun by any change to what belongs to the cluster, and by time.
+//! 3. Every pass reads everything anew: what begins a pass only says that it is time for one.
 
 pub(crate) mod admins;
+mod error;
+mod facts;
+mod found;
+mod gone;
+mod pass;
+mod record;
+mod resources;
+mod status;
+mod steps;
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use api::names::CLUSTER_LABEL;
+use api::{Kafka, KafkaNodePool, StrimziPodSet};
+use futures::{FutureExt as _, StreamExt as _};
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Secret, Service};
+use kube::api::DynamicObject;
+use kube::core::ApiResource;
+use kube::runtime::controller::{Action, Config, Controller};
+use kube::runtime::reflector::ObjectRef;
+use kube::runtime::watcher;
+use kube::{Api, Client, Resource, ResourceExt as _};
+use serde::de::DeserializeOwned;
+use tokio::sync::oneshot;
+
+pub use resources::access::NODE_READER_ROLE;
+
+use crate::context::Context;
+use crate::words::chain;
+use error::PassError;
+
+/// How many clusters are worked on at a time. A pass waits for the API server and for Kafka most of the
+/// time, so this is about sockets and memory.
+const CONCURRENT_PASSES: u16 = 32;
+/// Several events that belong together begin one pass.
+const DEBOUNCE: Duration = Duration::from_millis(200);
+/// The pause after a pass that failed.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// Runs the controller until `shutdown`, and then until the passes in hand have ended.
+pub async fn run(
+    ctx: Arc<Context>,
+    shutdown: impl Future<Output = ()> + Clone + Send + Unpin + 'static,
+) {
+    let places: Vec<Option<String>> = match ctx.settings.namespaces.as_slice() {
+        [] => vec![None],
+        some => some.iter().cloned().map(Some).collect(),
+    };
+    let runs = places.into_iter().map(|place| {
+        let resource = ApiResource::erase::<Kafka>(&());
+        let gone = gone::watch((*ctx).clone(), dynamic(&ctx.client, place.as_deref(), &resource));
+        let (tell, told) = oneshot::channel();
+        let clusters = clusters(ctx.clone(), place, told);
+        let shutdown = shutdown.clone();
+        let gone = async move {
+            tokio::select! {
+                () = gone => {}
+                () = shutdown => {}
+            }
+            // The other end is there as long as this future is.
+            let _ = tell.send(());
+        };
+        futures::future::join(clusters, gone)
+    });
+    futures::future::join_all(runs).await;
+}
+
+fn dynamic(client: &Client, place: Option<&str>, resource: &ApiResource) -> Api<DynamicObject> {
+    match place {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, resource),
+        None => Api::all_with(client.clone(), resource),
+    }
+}
+
+/// The clusters of one namespace, or of all.
+async fn clusters(ctx: Arc<Context>, place: Option<String>, shutdown: oneshot::Receiver<()>) {
+    let place = place.as_deref();
+    let resource = ApiResource::erase::<Kafka>(&());
+    let kafkas = dynamic(&ctx.client, place, &resource);
+    let pools = ApiResource::erase::<KafkaNodePool>(&());
+    let mapper = of_cluster::<DynamicObject>(resource.clone());
+    let controller = Controller::new_with(kafkas, watcher::Config::default(), resource.clone())
+        .with_config(Config::default().concurrency(CONCURRENT_PASSES).debounce(DEBOUNCE))
+        .watches_with(dynamic(&ctx.client, place, &pools), pools, labelled(), mapper);
+    let controller = watch::<StrimziPodSet>(controller, &ctx, place, &resource);
+    let controller = watch::<Pod>(controller, &ctx, place, &resource);
+    let controller = watch::<Service>(controller, &ctx, place, &resource);
+    let controller = watch::<ConfigMap>(controller, &ctx, place, &resource);
+    let controller = watch::<Secret>(controller, &ctx, place, &resource);
+    let controller = watch::<PersistentVolumeClaim>(controller, &ctx, place, &resource);
+    controller
+        .graceful_shutdown_on(shutdown.map(|_| ()))
+        .run(pass, on_error, ctx)
+        .for_each(|_| async {})
+        .await;
+}
+
+/// Objects that belong to some cluster.
+fn labelled() -> watcher::Config {
+    watcher::Config::default().labels(CLUSTER_LABEL)
+}
+
+fn watch<K>(
+    controller: Controller<DynamicObject>,
+    ctx: &Context,
+    place: Option<&str>,
+    resource: &ApiResource,
+) -> Controller<DynamicObject>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + DeserializeOwned
+        + std::fmt::Debug
+        + Send
+        + 'static,
+{
+    let api: Api<K> = match place {
+        Some(namespace) => Api::namespaced(ctx.client.clone(), namespace),
+        None => Api::all(ctx.client.clone()),
+    };
+    controller.watches(api, labelled(), of_cluster(resource.clone()))
+}
+
+/// The cluster that an object belongs to.
+fn of_cluster<K: Resource>(
+    resource: ApiResource,
+) -> impl Fn(K) -> Option<ObjectRef<DynamicObject>> + Send + Sync + 'static {
+    move |object: K| {
+        let cluster = object.meta().labels.as_ref()?.get(CLUSTER_LABEL)?;
+        let namespace = object.meta().namespace.as_deref()?;
+        Some(ObjectRef::new_with(cluster, resource.clone()).within(namespace))
+    }
+}
+
+/// One pass over one cluster.
+async fn pass(object: Arc<DynamicObject>, ctx: Arc<Context>) -> Result<Action, PassError> {
+    let (name, namespace) = (object.name_any(), object.namespace().unwrap_or_default());
+    let metrics = ctx.writer.metrics();
+    metrics.pass_begun("Kafka", &namespace, false);
+    let begun = Instant::now();
+    let done = one_pass(&ctx, &object).await;
+    metrics.pass_ended("Kafka", &namespace, begun.elapsed(), done.is_ok());
+    match done {
+        Ok(pass::Next(after)) => Ok(Action::requeue(after)),
+        Err(error) if error.is_conflict() => {
+            tracing::debug!("{namespace}/{name}: {}", chain(&error));
+            Ok(Action::requeue(DEBOUNCE))
+        }
+        Err(error) => {
+            tracing::warn!("{namespace}/{name}: {}", chain(&error));
+            Err(error)
+        }
+    }
+}
+
+async fn one_pass(ctx: &Context, object: &DynamicObject) -> Result<pass::Next, PassError> {
+    // The store of the watch may be older than what we wrote ourselves a moment ago.
+    let resource = ApiResource::erase::<Kafka>(&());
+    let namespace = object.namespace().unwrap_or_default();
+    let api: Api<DynamicObject> = Api::namespaced_with(ctx.client.clone(), &namespace, &resource);
+    let current = api.get_opt(&object.name_any()).await;
+    let Some(current) = current.map_err(|error| PassError::Get(Box::new(error)))? else {
+        return Ok(pass::Next(ctx.settings.interval));
+    };
+    let written = serde_json::to_value(&current)?;
+    let kafka = serde_json::from_value(written.clone()).map_err(PassError::Unreadable)?;
+    pass::run(ctx, kafka, &written).await
+}
+
+fn on_error(_: Arc<DynamicObject>, _: &PassError, _: Arc<Context>) -> Action {
+    Action::requeue(RETRY)
+}

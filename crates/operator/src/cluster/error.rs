@@ -1,0 +1,57 @@
+//! Why a pass ended early.
+
+use control::conditions::Note;
+
+use super::admins::AccessError;
+use super::found::ReadError;
+use super::record::RecordError;
+use crate::words::chain;
+use crate::write::WriteError;
+
+/// Why a pass ended early. The next one begins anew.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PassError {
+    #[error("cannot read the cluster from Kubernetes")]
+    Read(#[from] ReadError),
+    #[error("cannot read from Kubernetes")]
+    Get(#[source] Box<kube::Error>),
+    #[error("the Kafka resource cannot be read")]
+    Unreadable(#[source] serde_json::Error),
+    #[error("cannot use the record")]
+    Record(#[from] RecordError),
+    #[error("cannot write to Kubernetes")]
+    Write(#[from] WriteError),
+    #[error("cannot build an object of the cluster")]
+    Build(#[from] serde_json::Error),
+    #[error("cannot talk to Kafka")]
+    Access(#[from] AccessError),
+    #[error("cannot make or read certificates")]
+    Certificates(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl PassError {
+    /// Whether somebody else wrote at the same time, so that looking again is all that is needed.
+    pub(crate) fn is_conflict(&self) -> bool {
+        matches!(
+            self,
+            Self::Write(WriteError::Conflict { .. } | WriteError::Exists { .. })
+                | Self::Record(RecordError::Write(
+                    WriteError::Conflict { .. } | WriteError::Exists { .. }
+                ))
+        )
+    }
+
+    /// What people read in the condition.
+    pub(crate) fn note(&self) -> Note {
+        let reason = match self {
+            Self::Read(_) | Self::Get(_) => "KubernetesUnreadable",
+            Self::Record(RecordError::Unreadable { .. }) => "RecordUnreadable",
+            Self::Record(_) | Self::Write(_) => "KubernetesWriteFailed",
+            Self::Unreadable(_) => "InvalidResource",
+            Self::Build(_) => "InvalidTemplate",
+            Self::Access(_) => "KafkaUnreachable",
+            Self::Certificates(_) => "CertificateProblem",
+        };
+        Note::new(reason, chain(self))
+    }
+}

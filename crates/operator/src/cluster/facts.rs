@@ -1,0 +1,37 @@
+//! What Kafka itself says of a cluster. What could not be read is `None`, which is not "no".
+
+use kafka_admin::{Cluster, Features, Quorum};
+
+use super::admins::Access;
+
+/// What Kafka says in this pass.
+#[derive(Debug, Default)]
+pub(crate) struct KafkaFacts {
+    /// The clients, if there are nodes and keys to talk to them with.
+    pub(crate) access: Option<Access>,
+    /// The quorum, as its leader sees it.
+    pub(crate) quorum: Option<Quorum>,
+    /// The registered brokers, those that are fenced too.
+    pub(crate) brokers: Option<Cluster>,
+    /// What the cluster has agreed on.
+    pub(crate) features: Option<Features>,
+    /// Why something is missing, for people.
+    pub(crate) unreachable: Option<String>,
+}
+
+impl KafkaFacts {
+    /// The finalized `kraft.version`; a feature that is not named is at 0, but only where the node that
+    /// answered knows the agreement at all.
+    pub(crate) fn kraft_version(&self) -> Option<i16> {
+        let features = self.features.as_ref()?;
+        features.finalized_epoch?;
+        Some(features.finalized.get("kraft.version").copied().unwrap_or(0))
+    }
+
+    /// The finalized level of `metadata.version`.
+    pub(crate) fn metadata_level(&self) -> Option<i16> {
+        let features = self.features.as_ref()?;
+        features.finalized_epoch?;
+        features.finalized.get("metadata.version").copied()
+    }
+}

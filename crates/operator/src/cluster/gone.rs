@@ -1,0 +1,126 @@
+//! What is left to do when a cluster or one of its pools goes: what the garbage collector does not do.
+//!
+//! Objects of a cluster are owned by it and go with it. Two things are not: a binding that belongs to no
+//! namespace, and the finalizers that hold pools back.
+
+use std::collections::BTreeSet;
+
+use api::KafkaNodePool;
+use api::names::{CLUSTER_LABEL, MANAGED_BY, MANAGER, Names};
+use futures::StreamExt as _;
+use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
+use kube::api::{DynamicObject, ListParams};
+use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::{Api, ResourceExt as _};
+use serde_json::json;
+
+use super::error::PassError;
+use super::resources::access;
+use super::steps::wishes::POOL_FINALIZER;
+use crate::context::Context;
+use crate::words::chain;
+
+/// Lets go of everything of a cluster that is being deleted or is gone.
+pub(crate) async fn release(ctx: &Context, names: &Names) -> Result<(), PassError> {
+    let get = |error| PassError::Get(Box::new(error));
+    ctx.admins.forget(names);
+    let api: Api<ClusterRoleBinding> = Api::all(ctx.client.clone());
+    if let Some(binding) = api.get_opt(&names.init_binding()).await.map_err(get)?
+        && let Some(uid) = binding.uid()
+        && binding.labels().get(CLUSTER_LABEL) == Some(&names.cluster)
+    {
+        ctx.writer.delete(&api, &names.init_binding(), &uid, None).await?;
+    }
+    let api: Api<KafkaNodePool> = Api::namespaced(ctx.client.clone(), &names.namespace);
+    let of_cluster = ListParams::default().labels(&format!("{CLUSTER_LABEL}={}", names.cluster));
+    for pool in api.list(&of_cluster).await.map_err(get)? {
+        release_pool(ctx, &pool).await?;
+    }
+    Ok(())
+}
+
+/// Takes our finalizer off a pool.
+async fn release_pool(ctx: &Context, pool: &KafkaNodePool) -> Result<(), PassError> {
+    let others: Vec<_> =
+        pool.finalizers().iter().filter(|name| *name != POOL_FINALIZER).cloned().collect();
+    if others.len() == pool.finalizers().len() {
+        return Ok(());
+    }
+    let namespace = pool.namespace().unwrap_or_default();
+    let api: Api<KafkaNodePool> = Api::namespaced(ctx.client.clone(), &namespace);
+    let version = pool.resource_version();
+    let patch = json!({ "metadata": { "finalizers": others, "resourceVersion": version } });
+    ctx.writer.patch(&api, &pool.name_any(), &patch, Some(pool)).await?;
+    Ok(())
+}
+
+/// Watches clusters go, and lets go of what they leave. What went while nobody watched is found at the
+/// beginning.
+pub(crate) async fn watch(ctx: Context, api: Api<DynamicObject>) {
+    let mut events = std::pin::pin!(watcher(api, watcher::Config::default()).default_backoff());
+    let mut living = BTreeSet::new();
+    while let Some(event) = events.next().await {
+        let done = match event {
+            Ok(watcher::Event::Init) => {
+                living.clear();
+                Ok(())
+            }
+            Ok(watcher::Event::InitApply(kafka)) => {
+                living.insert(names_of(&kafka));
+                Ok(())
+            }
+            Ok(watcher::Event::InitDone) => sweep(&ctx, &living).await,
+            Ok(watcher::Event::Apply(_)) => Ok(()),
+            Ok(watcher::Event::Delete(kafka)) => release(&ctx, &names_of(&kafka)).await,
+            Err(error) => {
+                tracing::debug!("watching clusters: {error}");
+                Ok(())
+            }
+        };
+        if let Err(error) = done {
+            // What stays is found at the next start, or when the cluster comes back.
+            tracing::warn!("cannot clean up after a cluster: {}", chain(&error));
+        }
+    }
+}
+
+fn names_of(kafka: &DynamicObject) -> Names {
+    Names::new(&kafka.namespace().unwrap_or_default(), &kafka.name_any())
+}
+
+/// Lets go of what clusters left that went while nobody watched.
+async fn sweep(ctx: &Context, living: &BTreeSet<Names>) -> Result<(), PassError> {
+    let get = |error| PassError::Get(Box::new(error));
+    let ours = ListParams::default().labels(&format!("{MANAGED_BY}={MANAGER}"));
+    let api: Api<ClusterRoleBinding> = Api::all(ctx.client.clone());
+    for binding in api.list(&ours).await.map_err(get)? {
+        let cluster = binding.labels().get(CLUSTER_LABEL);
+        let namespace = binding.annotations().get(access::NAMESPACE);
+        if let (Some(cluster), Some(namespace)) = (cluster, namespace)
+            && is_watched(ctx, namespace)
+            && !living.contains(&Names::new(namespace, cluster))
+        {
+            release(ctx, &Names::new(namespace, cluster)).await?;
+        }
+    }
+    let namespaces: Vec<Api<KafkaNodePool>> = match ctx.settings.namespaces.as_slice() {
+        [] => vec![Api::all(ctx.client.clone())],
+        some => some.iter().map(|name| Api::namespaced(ctx.client.clone(), name)).collect(),
+    };
+    for api in namespaces {
+        for pool in api.list(&ListParams::default()).await.map_err(get)? {
+            let cluster = pool.labels().get(CLUSTER_LABEL).cloned().unwrap_or_default();
+            let names = Names::new(&pool.namespace().unwrap_or_default(), &cluster);
+            if !living.contains(&names) {
+                release_pool(ctx, &pool).await?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether clusters of a namespace are ours to look after.
+fn is_watched(ctx: &Context, namespace: &str) -> bool {
+    let watched = &ctx.settings.namespaces;
+    watched.is_empty() || watched.iter().any(|name| name == namespace)
+}

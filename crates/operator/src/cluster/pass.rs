@@ -1,0 +1,173 @@
+//! One pass over one cluster: observe, decide, record, act, and say how it is.
+//!
+//! A pass never waits. What it cannot do yet it names, and the next pass looks again.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use api::Kafka;
+use api::names::Names;
+use control::conditions::{Note, Outcome};
+use futures::future::BoxFuture;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{Api, ResourceExt as _};
+use serde_json::Value;
+
+use super::error::PassError;
+use super::facts::KafkaFacts;
+use super::found::Found;
+use super::record::{Record, Stored};
+use super::resources::Blueprint;
+use super::{status, steps};
+use crate::context::Context;
+
+/// How soon a cluster is looked at again while something is awaited that no event announces.
+const SOON: Duration = Duration::from_secs(2);
+
+/// What a step came to.
+#[derive(Debug)]
+pub(crate) enum Step {
+    /// All is as it shall be.
+    Done,
+    /// Something is awaited; the steps after this one do not rest on it.
+    Waiting(Note),
+    /// Something is awaited, and the steps after this one rest on it.
+    Stop(Note),
+    /// It cannot go on before somebody acts. Steps after this one rest on it.
+    Hold(Note),
+}
+
+type StepFn = for<'w> fn(&'w mut Work) -> BoxFuture<'w, Result<Step, PassError>>;
+
+/// The order of this list is the operator's behaviour. Each line says what it rests on.
+#[rustfmt::skip]
+const STEPS: &[(&str, StepFn)] = &[
+    ("authorities",   |work| Box::pin(steps::authorities::run(work))),   // nothing: keys come before what they sign
+    ("access",        |work| Box::pin(steps::access::run(work))),        // nothing: accounts come before their pods
+    ("services",      |work| Box::pin(steps::services::run(work))),      // nothing: addresses come before those who tell them
+    ("certificates",  |work| Box::pin(steps::certificates::run(work))),  // authorities; services: the addresses are in them
+    ("claims",        |work| Box::pin(steps::claims::run(work))),        // nothing: disks come before their pods
+    ("configuration", |work| Box::pin(steps::configuration::run(work))), // services: the addresses are in it
+    ("workload",      |work| Box::pin(steps::workload::run(work))),      // all above: what a pod is started with is there
+    ("kafka",         |work| Box::pin(steps::kafka::run(work))),         // workload: nodes exist before they are asked
+    ("roll",          |work| Box::pin(steps::roll::run(work))),          // kafka: nothing is restarted unseen
+    ("leftovers",     |work| Box::pin(steps::leftovers::run(work))),     // roll: what is in use is not taken away
+];
+
+/// A pass, from the moment that the wishes were found good and recorded.
+pub(crate) struct Work {
+    pub(crate) ctx: Context,
+    pub(crate) blueprint: Blueprint,
+    pub(crate) found: Found,
+    pub(crate) record: Record,
+    pub(crate) stored: Stored,
+    pub(crate) warnings: Vec<Note>,
+    /// What the steps before have found out for those after them.
+    pub(crate) known: Known,
+}
+
+/// What steps tell each other.
+#[derive(Debug, Default)]
+pub(crate) struct Known {
+    pub(crate) authorities: Option<steps::authorities::Authorities>,
+    pub(crate) addresses: Option<steps::services::Addresses>,
+    pub(crate) certificates: steps::certificates::Certificates,
+    pub(crate) configuration: steps::configuration::Configuration,
+    pub(crate) kafka: KafkaFacts,
+    /// The metadata version that Kafka is on.
+    pub(crate) metadata_version: Option<String>,
+    /// Where clients of a listener with node ports begin, by its name.
+    pub(crate) machines: BTreeMap<String, Vec<(String, u16)>>,
+}
+
+impl Work {
+    /// The API of objects of one kind in the namespace of the cluster.
+    pub(crate) fn api<K>(&self) -> Api<K>
+    where
+        K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>,
+    {
+        Api::namespaced(self.ctx.client.clone(), &self.blueprint.names.namespace)
+    }
+
+    /// Writes the record, if it has changed, before anything is done that rests on it.
+    pub(crate) async fn save(&mut self) -> Result<(), PassError> {
+        let api: Api<ConfigMap> = self.api();
+        let of = (&self.blueprint.names, &self.blueprint.kafka);
+        Ok(self.stored.save(&self.ctx.writer, &api, of, &self.record).await?)
+    }
+
+    pub(crate) fn warn(&mut self, reason: &'static str, message: impl Into<String>) {
+        self.warnings.push(Note::new(reason, message));
+    }
+}
+
+/// What came of a pass: when to look again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Next(pub(crate) Duration);
+
+/// Whether its user wants a resource left alone.
+fn is_paused(kafka: &Kafka) -> bool {
+    kafka.annotations().get("strimzi.io/pause-reconciliation").is_some_and(|value| value == "true")
+}
+
+/// Makes one pass over a cluster. `written` is the resource as its user wrote it.
+pub(crate) async fn run(ctx: &Context, kafka: Kafka, written: &Value) -> Result<Next, PassError> {
+    let names = Names::new(&kafka.namespace().unwrap_or_default(), &kafka.name_any());
+    if kafka.metadata.deletion_timestamp.is_some() {
+        // What belongs to the cluster goes with it; only what nobody owns is taken away here.
+        super::gone::release(ctx, &names).await?;
+        return Ok(Next(ctx.settings.interval));
+    }
+    if is_paused(&kafka) {
+        status::paused(ctx, &names, &kafka).await?;
+        return Ok(Next(ctx.settings.interval));
+    }
+    let found = Found::read(&ctx.client, &names).await?;
+    let (mut report, error) = match steps::wishes::run(ctx, kafka.clone(), written, found).await {
+        Ok(steps::wishes::Wishes::Good(mut work)) => {
+            let (outcome, error) = steps(&mut work).await;
+            (status::Report::of(*work, outcome), error)
+        }
+        Ok(steps::wishes::Wishes::Refused { note, warnings }) => {
+            (status::Report::refused(&names, &kafka, note, warnings), None)
+        }
+        Err(error) => {
+            let report = status::Report::refused(&names, &kafka, error.note(), Vec::new());
+            (report, Some(error))
+        }
+    };
+    report.write(ctx, &kafka).await?;
+    match error {
+        Some(error) => Err(error),
+        None if report.is_settled() => Ok(Next(ctx.settings.interval)),
+        None => Ok(Next(SOON)),
+    }
+}
+
+/// Goes through the steps. A step that fails ends the pass like one that holds it.
+async fn steps(work: &mut Work) -> (Outcome, Option<PassError>) {
+    let mut awaited = None;
+    for (name, step) in STEPS {
+        tracing::trace!(step = name, "step");
+        match step(work).await {
+            Ok(Step::Done) => {}
+            Ok(Step::Waiting(note)) => {
+                awaited.get_or_insert(note);
+            }
+            Ok(Step::Stop(note)) => {
+                let first = awaited.unwrap_or(note);
+                return (Outcome::Progressing(first), None);
+            }
+            Ok(Step::Hold(note)) => return (Outcome::Held(note), None),
+            Err(error) if error.is_conflict() => {
+                // Somebody wrote at the same time; the next pass sees it.
+                return (
+                    Outcome::Progressing(awaited.unwrap_or_else(|| error.note())),
+                    Some(error),
+                );
+            }
+            Err(error) => return (Outcome::Held(error.note()), Some(error)),
+        }
+    }
+    (awaited.map_or(Outcome::Done, Outcome::Progressing), None)
+}

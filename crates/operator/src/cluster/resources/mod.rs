@@ -1,0 +1,132 @@
+//! The Kubernetes objects of a cluster, built from what has been decided.
+//!
+//! Nothing here reads, writes or decides: the same blueprint gives the same objects.
+
+pub(crate) mod access;
+pub(crate) mod claims;
+pub(crate) mod node_config;
+pub(crate) mod pods;
+pub(crate) mod services;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::names::{Labels, Names};
+use api::{Kafka, KafkaNodePool, ObjectTemplate};
+use control::cluster::spec::ClusterSpec;
+use control::node::Roles;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::Resource as _;
+use model::NodeId;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+/// One Kafka node that there shall be.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Node {
+    pub(crate) id: NodeId,
+    pub(crate) pool: String,
+    pub(crate) roles: Roles,
+}
+
+/// What all objects of a cluster are built from.
+#[derive(Debug)]
+pub(crate) struct Blueprint {
+    pub(crate) names: Names,
+    pub(crate) kafka: Kafka,
+    pub(crate) pools: Vec<KafkaNodePool>,
+    /// The wishes after they were found good.
+    pub(crate) spec: ClusterSpec,
+    /// All nodes by id, those that leave among them.
+    pub(crate) nodes: Vec<Node>,
+    /// Those that are not wished for any more.
+    pub(crate) leaving: BTreeSet<NodeId>,
+    /// The DNS domain of the Kubernetes cluster.
+    pub(crate) domain: String,
+}
+
+impl Blueprint {
+    /// The reference by which the garbage collector takes an object away with the cluster.
+    pub(crate) fn owner(&self) -> Option<OwnerReference> {
+        owner_of(&self.kafka)
+    }
+
+    pub(crate) fn pool(&self, name: &str) -> Option<&KafkaNodePool> {
+        self.pools.iter().find(|pool| pool.metadata.name.as_deref() == Some(name))
+    }
+
+    pub(crate) fn pod(&self, node: &Node) -> String {
+        self.names.pod(&node.pool, node.id)
+    }
+
+    pub(crate) fn brokers(&self) -> impl Iterator<Item = &Node> {
+        self.nodes.iter().filter(|node| node.roles.is_broker())
+    }
+
+    pub(crate) fn controllers(&self) -> impl Iterator<Item = &Node> {
+        self.nodes.iter().filter(|node| node.roles.is_controller())
+    }
+
+    /// The labels of what belongs to the whole cluster.
+    pub(crate) fn labels(&self) -> Labels {
+        self.names.labels(self.kafka.metadata.labels.as_ref().unwrap_or(&Labels::new()))
+    }
+
+    /// The labels of what belongs to a pool.
+    pub(crate) fn pool_labels(&self, pool: &str) -> Labels {
+        let user = self.pool(pool).and_then(|pool| pool.metadata.labels.as_ref());
+        self.names.pool_labels(pool, user.unwrap_or(&Labels::new()))
+    }
+
+    /// The labels of what belongs to one node.
+    pub(crate) fn node_labels(&self, node: &Node) -> Labels {
+        let mut labels = self.pool_labels(&node.pool);
+        labels.insert(api::names::POD_NAME_LABEL.to_owned(), self.pod(node));
+        labels
+    }
+
+    /// The metadata of an object of this cluster: `template` adds to the labels, but never wins.
+    pub(crate) fn metadata(
+        &self,
+        name: &str,
+        labels: Labels,
+        template: Option<&ObjectTemplate>,
+    ) -> Value {
+        let (labels, annotations) = with_template(labels, template);
+        let mut metadata = json!({
+            "name": name,
+            "namespace": self.names.namespace,
+            "labels": labels,
+            "ownerReferences": self.owner().into_iter().collect::<Vec<_>>(),
+        });
+        if !annotations.is_empty() {
+            metadata["annotations"] = json!(annotations);
+        }
+        metadata
+    }
+}
+
+/// The reference to a cluster as the owner of an object.
+pub(crate) fn owner_of(kafka: &Kafka) -> Option<OwnerReference> {
+    let mut owner = kafka.owner_ref(&())?;
+    owner.block_owner_deletion = Some(true);
+    owner.controller = Some(false);
+    Some(owner)
+}
+
+/// Labels and annotations after a user's template was added. Our own labels win: things are found by
+/// them.
+pub(crate) fn with_template(
+    labels: Labels,
+    template: Option<&ObjectTemplate>,
+) -> (Labels, BTreeMap<String, String>) {
+    let mut all = template.and_then(|template| template.labels.clone()).unwrap_or_default();
+    all.extend(labels);
+    let annotations = template.and_then(|template| template.annotations.clone());
+    (all, annotations.unwrap_or_default())
+}
+
+/// An object that was written as a value. Fails only if something that a user wrote has another type
+/// than Kubernetes wants.
+pub(crate) fn object<K: DeserializeOwned>(value: Value) -> Result<K, serde_json::Error> {
+    serde_json::from_value(value)
+}

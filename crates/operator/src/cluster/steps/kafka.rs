@@ -1,0 +1,120 @@
+//! Asks Kafka how it is, and records what must not be forgotten of it.
+
+use control::conditions::Note;
+use control::quorum::{QuorumView, Replica, mode};
+use kafka_admin::Quorum;
+
+use super::workload::is_ready;
+use crate::cluster::admins::Keys;
+use crate::cluster::error::PassError;
+use crate::cluster::pass::{Step, Work};
+use crate::words::chain;
+
+/// What a controller may lag behind before it counts as out of date, if the user does not say.
+const FETCH_TIMEOUT_MS: u64 = 2000;
+
+pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
+    let any_ready = work
+        .blueprint
+        .nodes
+        .iter()
+        .any(|node| work.found.pods.get(&work.blueprint.pod(node)).is_some_and(is_ready));
+    if !any_ready {
+        return Ok(Step::Done);
+    }
+    ask(work).await?;
+    let view = work.known.kafka.quorum.as_ref().map(|quorum| view(work, quorum));
+    work.record.quorum = work.record.quorum.after(view.as_ref());
+    let facts = mode::Facts {
+        recorded: work.record.quorum.mode,
+        has_initial: !work.record.quorum.initial.is_empty(),
+        existed: Some(true),
+        kraft_version: work.known.kafka.kraft_version(),
+    };
+    match mode::decide(&facts) {
+        mode::Decision::Begin => {}
+        mode::Decision::Is { mode, note } => {
+            work.record.quorum.mode = mode;
+            if note.is_some() {
+                work.warn(
+                    "QuorumModeChanged",
+                    "kraft.version was raised by hand: the quorum is dynamic now",
+                );
+            }
+        }
+        mode::Decision::Hold(reason) => {
+            work.save().await?;
+            let message = match reason {
+                mode::Reason::AskKafka | mode::Reason::HistoryUnknown => {
+                    "whether the quorum is static or dynamic is not known; waiting for Kafka to tell"
+                }
+                mode::Reason::Contradiction => {
+                    "the quorum is recorded as dynamic, and Kafka says that it is static: \
+                     is it another cluster?"
+                }
+            };
+            return Ok(Step::Hold(Note::new("QuorumModeUnknown", message)));
+        }
+    }
+    work.save().await?;
+    Ok(match &work.known.kafka.unreachable {
+        Some(why) => Step::Waiting(Note::new("KafkaUnreachable", why.clone())),
+        None => Step::Done,
+    })
+}
+
+/// Reads everything that can be had.
+async fn ask(work: &mut Work) -> Result<(), PassError> {
+    let Some(authorities) = &work.known.authorities else { return Ok(()) };
+    let names = &work.blueprint.names;
+    let hosts = |nodes: Vec<&crate::cluster::resources::Node>| -> Vec<String> {
+        nodes.into_iter().map(|node| names.host(&work.blueprint.pod(node))).collect()
+    };
+    let brokers = hosts(work.blueprint.brokers().collect());
+    let controllers = hosts(work.blueprint.controllers().collect());
+    let keys = Keys {
+        authorities: authorities.trusted.as_bytes(),
+        certificate: &authorities.operator_certificate,
+        key: &authorities.operator_key,
+    };
+    let access = work.ctx.admins.get(names, (&brokers, &controllers), &keys)?;
+    let facts = &mut work.known.kafka;
+    let mut why = None;
+    match access.controllers.describe_quorum().await {
+        Ok(quorum) => facts.quorum = Some(quorum),
+        Err(error) => why = Some(chain(&error)),
+    }
+    match access.controllers.describe_features(None).await {
+        Ok(features) => facts.features = Some(features),
+        Err(error) => why = why.or_else(|| Some(chain(&error))),
+    }
+    if let Some(admin) = &access.brokers {
+        match admin.describe_cluster().await {
+            Ok(cluster) => facts.brokers = Some(cluster),
+            Err(error) => why = why.or_else(|| Some(chain(&error))),
+        }
+    }
+    facts.access = Some(access);
+    facts.unreachable = why;
+    Ok(())
+}
+
+/// The quorum as decisions want it.
+pub(crate) fn view(work: &Work, quorum: &Quorum) -> QuorumView {
+    let replica = |replica: &kafka_admin::QuorumReplica| Replica {
+        id: replica.id,
+        directory: replica.directory,
+        log_end: replica.log_end,
+        last_fetch_ms: replica.last_fetch_ms,
+        last_caught_up_ms: replica.last_caught_up_ms,
+    };
+    let wished = work.blueprint.spec.config.get("controller.quorum.fetch.timeout.ms");
+    QuorumView {
+        leader: quorum.leader,
+        epoch: quorum.leader_epoch,
+        high_watermark: quorum.high_watermark,
+        voters: quorum.voters.iter().map(replica).collect(),
+        observers: quorum.observers.iter().map(replica).collect(),
+        fetch_timeout_ms: wished.and_then(|ms| ms.parse().ok()).unwrap_or(FETCH_TIMEOUT_MS),
+    }
+}

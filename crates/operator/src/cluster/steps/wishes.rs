@@ -1,0 +1,289 @@
+//! What is wished for, whether it can be had, and which nodes that means; recorded before anything is made.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::compat::{self, Verdict};
+use api::names::Names;
+use api::node_pool::Role;
+use api::{Kafka, KafkaNodePool};
+use aws_lc_rs::rand;
+use control::cluster::ids;
+use control::cluster::spec::{ClusterSpec, PoolSpec};
+use control::conditions::Note;
+use control::node::Roles;
+use control::quorum::format::QuorumMode;
+use control::quorum::{InitialController, InitialControllers};
+use kube::{Api, ResourceExt as _};
+use model::{DirectoryId, NodeId};
+use serde_json::{Value, json};
+
+use crate::cluster::error::PassError;
+use crate::cluster::found::Found;
+use crate::cluster::pass::{Known, Work};
+use crate::cluster::record::{Record, Stored};
+use crate::cluster::resources::{Blueprint, claims};
+use crate::context::Context;
+
+/// The finalizer that keeps a pool until its nodes are gone.
+pub(crate) const POOL_FINALIZER: &str = "gregor.io/drain";
+
+/// What came of the wishes.
+pub(crate) enum Wishes {
+    /// They can be had, and are recorded.
+    Good(Box<Work>),
+    /// They cannot. Nothing was done.
+    Refused { note: Note, warnings: Vec<Note> },
+}
+
+pub(crate) async fn run(
+    ctx: &Context,
+    kafka: Kafka,
+    written: &Value,
+    found: Found,
+) -> Result<Wishes, PassError> {
+    let names = Names::new(&kafka.namespace().unwrap_or_default(), &kafka.name_any());
+    let (warnings, refused) = field_findings(written, &found);
+    let refuse =
+        |note: Note, warnings: &[Note]| Ok(Wishes::Refused { note, warnings: warnings.to_vec() });
+    if let Some(note) = refused {
+        return refuse(note, &warnings);
+    }
+    let pools: Vec<_> = found.pools.iter().map(|found| found.pool.clone()).collect();
+    let spec = match api::read::cluster(&kafka, &pools) {
+        Ok(spec) => spec,
+        Err(problems) => {
+            let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
+            return refuse(Note::new("InvalidResource", lines.join("; ")), &warnings);
+        }
+    };
+    let map = found.config_maps.get(&names.record());
+    let (record, stored) = match Stored::of(map, &names)? {
+        Some(found) => found,
+        None => (rebuild(&kafka, &pools, &found), Stored::default()),
+    };
+    let mut warnings = warnings;
+    let spec = match accepted(ctx, spec, &record, &mut warnings) {
+        Ok(spec) => spec,
+        Err(note) => return refuse(note, &warnings),
+    };
+    let domain = ctx.settings.cluster_domain.clone();
+    let blueprint = Blueprint {
+        names,
+        kafka,
+        pools,
+        spec,
+        nodes: Vec::new(),
+        leaving: BTreeSet::new(),
+        domain,
+    };
+    let known = Known::default();
+    let mut work = Work { ctx: ctx.clone(), blueprint, found, record, stored, warnings, known };
+    if let Err(note) = choose_nodes(&mut work) {
+        return refuse(note, &work.warnings);
+    }
+    begin(&mut work);
+    work.save().await?;
+    tell_pools(&work).await?;
+    Ok(Wishes::Good(Box::new(work)))
+}
+
+/// What the table of fields says of what the user wrote: warnings, and the first reason to refuse.
+fn field_findings(written: &Value, found: &Found) -> (Vec<Note>, Option<Note>) {
+    let kafka = compat::unhonoured(written, compat::Kind::Kafka);
+    let kafka = kafka.into_iter().map(|finding| ("Kafka".to_owned(), finding));
+    let pools = found.pools.iter().flat_map(|pool| {
+        let name = format!("KafkaNodePool {}", pool.pool.name_any());
+        let findings = compat::unhonoured(&pool.written, compat::Kind::KafkaNodePool);
+        findings.into_iter().map(move |finding| (name.clone(), finding))
+    });
+    let (mut warnings, mut refused) = (Vec::new(), Vec::new());
+    for (resource, finding) in kafka.chain(pools) {
+        let message = format!("{resource}: {finding}");
+        match finding.verdict {
+            Verdict::Honoured => {}
+            Verdict::Accepted => warnings.push(Note::new("UnhonouredFields", message)),
+            Verdict::Unknown => warnings.push(Note::new("UnknownFields", message)),
+            Verdict::Refused => refused.push(message),
+        }
+    }
+    for (pool, why) in &found.unreadable_pools {
+        refused.push(format!("KafkaNodePool {pool} cannot be read: {why}"));
+    }
+    let refused = (!refused.is_empty()).then(|| Note::new("InvalidResource", refused.join("; ")));
+    (warnings, refused)
+}
+
+/// A record for a cluster that has none: empty for a new one, and for one that lived before from what
+/// its resources and its claims say.
+fn rebuild(kafka: &Kafka, pools: &[KafkaNodePool], found: &Found) -> Record {
+    let status = kafka.status.as_ref();
+    let of_kafka = status.and_then(|status| status.cluster_id.clone());
+    let of_pools = pools.iter().find_map(|pool| pool.status.as_ref()?.cluster_id.clone());
+    let of_claims = found
+        .claims
+        .values()
+        .find_map(|claim| claim.annotations().get(claims::CLUSTER_ID).cloned());
+    let mut record =
+        Record { cluster_id: of_kafka.or(of_pools).or(of_claims), ..Record::default() };
+    if record.cluster_id.is_none() {
+        return record;
+    }
+    record.quorum.rebuilt = true;
+    let initial = status.and_then(|status| status.initial_controllers.as_deref());
+    record.quorum.initial = initial.and_then(|text| text.parse().ok()).unwrap_or_default();
+    for pool in pools {
+        let Some(status) = &pool.status else { continue };
+        let roles = status.roles.as_ref().unwrap_or(&pool.spec.roles);
+        let roles = roles_of(roles).map(|roles| roles.to_string());
+        let ids = status.node_ids.iter().flatten().filter_map(|id| i32::try_from(*id).ok());
+        let nodes = ids.filter_map(|id| Some((id, roles.clone()?)));
+        record.pools.insert(pool.name_any(), nodes.collect());
+    }
+    record
+}
+
+fn roles_of(roles: &[Role]) -> Option<Roles> {
+    match (roles.contains(&Role::Broker), roles.contains(&Role::Controller)) {
+        (true, true) => Some(Roles::Combined),
+        (true, false) => Some(Roles::Broker),
+        (false, true) => Some(Roles::Controller),
+        (false, false) => None,
+    }
+}
+
+/// The wishes as they are carried out: what is refused of the storage stays as it was.
+fn accepted(
+    ctx: &Context,
+    spec: ClusterSpec,
+    record: &Record,
+    warnings: &mut Vec<Note>,
+) -> Result<ClusterSpec, Note> {
+    let _ = (ctx, record, warnings);
+    Ok(spec)
+}
+
+/// Gives ids to nodes that are wished for and have none, and finds those that are not wished for.
+fn choose_nodes(work: &mut Work) -> Result<(), Note> {
+    let spec = &work.blueprint.spec;
+    let annotation = |pool: &str, name: &str| {
+        work.blueprint.pool(pool).and_then(|pool| pool.annotations().get(name).cloned())
+    };
+    let facts: Vec<_> = spec
+        .pools
+        .iter()
+        .map(|pool| ids::PoolFacts {
+            name: pool.name.clone(),
+            recorded: recorded(&work.record, &pool.name),
+            replicas: wanted(&work.blueprint, pool),
+            next: annotation(&pool.name, ids::NEXT),
+            remove: annotation(&pool.name, ids::REMOVE),
+        })
+        .collect();
+    let pods = work.found.pods.keys().filter_map(|pod| api::names::node_of_pod(pod));
+    let others = work.record.pools.keys().flat_map(|pool| recorded(&work.record, pool));
+    let taken: BTreeSet<_> = pods.chain(others).collect();
+    let assigned = ids::assign(&facts, &taken).map_err(|duplicates| {
+        let lines: Vec<_> = duplicates.iter().map(ToString::to_string).collect();
+        Note::new("DuplicateNodeIds", lines.join("; "))
+    })?;
+    let mut leaving = BTreeSet::new();
+    for (pool, ids) in spec.pools.iter().zip(&assigned) {
+        let roles = pool.roles.to_string();
+        let nodes = work.record.pools.entry(pool.name.clone()).or_default();
+        nodes.extend(ids.added.iter().map(|id| (id.get(), roles.clone())));
+        leaving.extend(ids.removed.iter().copied());
+        for warning in &ids.warnings {
+            let message = format!("KafkaNodePool {}: {warning}", pool.name);
+            work.warnings.push(Note::new("InvalidNodeIds", message));
+        }
+    }
+    // The nodes of a pool that is gone have no wish any more.
+    let gone = work.record.pools.keys().filter(|pool| !spec.pools.iter().any(|p| p.name == **pool));
+    leaving.extend(gone.flat_map(|pool| recorded(&work.record, pool)));
+    work.blueprint.nodes = work.record.nodes();
+    work.blueprint.leaving = leaving;
+    Ok(())
+}
+
+/// How many nodes a pool shall have: none if it is being deleted.
+fn wanted(blueprint: &Blueprint, pool: &PoolSpec) -> u32 {
+    let deleted =
+        blueprint.pool(&pool.name).is_some_and(|pool| pool.metadata.deletion_timestamp.is_some());
+    if deleted { 0 } else { pool.replicas }
+}
+
+fn recorded(record: &Record, pool: &str) -> BTreeSet<NodeId> {
+    let ids = record.pools.get(pool).into_iter().flatten();
+    ids.filter_map(|(id, _)| NodeId::new(*id)).collect()
+}
+
+/// Gives a cluster that never was its id and its first controllers. Everything that it ever is follows
+/// from these, so they are made once and recorded before anything else is.
+fn begin(work: &mut Work) {
+    if work.record.cluster_id.is_some() {
+        return;
+    }
+    let names = &work.blueprint.names;
+    let controllers = work.blueprint.controllers().map(|node| InitialController {
+        node: node.id,
+        host: names.host(&names.pod(&node.pool, node.id)),
+        port: api::names::CONTROLLER_PORT,
+        directory: random_id(),
+    });
+    // Ids are random and nodes are listed once, so the list cannot be a wrong one.
+    let initial = InitialControllers::new(controllers.collect()).unwrap_or_default();
+    work.record.quorum.mode = QuorumMode::Dynamic;
+    work.record.quorum.initial = initial;
+    work.record.cluster_id = Some(random_id().to_string());
+}
+
+fn random_id() -> DirectoryId {
+    loop {
+        let mut bytes = [0; 16];
+        // The generator of the operating system does not fail once it has begun.
+        if rand::fill(&mut bytes).is_ok()
+            && let Some(id) = DirectoryId::generate(bytes)
+        {
+            return id;
+        }
+    }
+}
+
+/// Writes the ids to the pools' statuses, where people and other operators look for them, and puts the
+/// finalizer on pools that have nodes.
+async fn tell_pools(work: &Work) -> Result<(), PassError> {
+    let api: Api<KafkaNodePool> = work.api();
+    for pool in &work.blueprint.pools {
+        let name = pool.name_any();
+        let nodes: BTreeMap<_, _> = work.record.pools.get(&name).cloned().unwrap_or_default();
+        let is_deleted = pool.metadata.deletion_timestamp.is_some();
+        let mut finalizers = pool.finalizers().to_vec();
+        let has = finalizers.iter().any(|finalizer| finalizer == POOL_FINALIZER);
+        if nodes.is_empty() {
+            finalizers.retain(|finalizer| finalizer != POOL_FINALIZER);
+        } else if !has && !is_deleted {
+            finalizers.push(POOL_FINALIZER.to_owned());
+        }
+        if finalizers != pool.finalizers() {
+            let patch = json!({ "metadata": {
+                "finalizers": finalizers,
+                "resourceVersion": pool.resource_version(),
+            } });
+            work.ctx.writer.patch(&api, &name, &patch, Some(pool)).await?;
+        }
+        if is_deleted && nodes.is_empty() {
+            continue;
+        }
+        let selector = work.blueprint.names.selector(Some(&name));
+        let status = json!({
+            "observedGeneration": pool.metadata.generation,
+            "nodeIds": nodes.keys().collect::<Vec<_>>(),
+            "clusterId": work.record.cluster_id,
+            "roles": pool.spec.roles,
+            "replicas": nodes.len(),
+            "labelSelector": api::names::selector_text(&selector),
+        });
+        work.ctx.writer.patch_status(&api, &name, &status, Some(pool)).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,107 @@
+//! The pods of all nodes, through their pod sets. Pods that are there are not touched: restarting is for the
+//! roller.
+
+use std::collections::BTreeMap;
+
+use control::cluster::spec::{Disk, PoolSpec, Storage};
+use control::conditions::Note;
+use k8s_openapi::api::core::v1::Pod;
+use kube::{Api, ResourceExt as _};
+
+use crate::cluster::error::PassError;
+use crate::cluster::pass::{Step, Work};
+use crate::cluster::resources::pods::{self, PodParts, Source, Volume};
+
+pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
+    let api: Api<api::StrimziPodSet> = work.api();
+    for pool in &work.blueprint.spec.pools {
+        if !work.blueprint.nodes.iter().any(|node| node.pool == pool.name) {
+            continue;
+        }
+        let set = pods::pod_set(&work.blueprint, &pool.name, &parts(work, pool))?;
+        let name = set.name_any();
+        let before = work.found.pod_sets.get(&name);
+        let after = work.ctx.writer.apply(&api, &name, &set, before).await?;
+        work.found.pod_sets.insert(name, after);
+    }
+    Ok(awaited(work))
+}
+
+fn parts(work: &Work, pool: &PoolSpec) -> PodParts {
+    let nodes = work.blueprint.nodes.iter().filter(|node| node.pool == pool.name);
+    let marks = nodes.map(|node| (node.id, marks(work, node.id))).collect();
+    PodParts {
+        image: work.known.configuration.image.clone(),
+        marks,
+        volumes: volumes(&pool.storage),
+        memory_bytes: pool.memory_bytes,
+        annotations: [
+            ("strimzi.io/kafka-version", work.known.configuration.kafka_version.clone()),
+            ("strimzi.io/storage", api::read::storage_text(&pool.storage)),
+        ]
+        .map(|(name, value)| (name.to_owned(), value))
+        .into(),
+    }
+}
+
+/// What a node is started with and keeps until it is restarted.
+fn marks(work: &Work, node: model::NodeId) -> BTreeMap<String, String> {
+    let mut marks = BTreeMap::new();
+    marks.extend(work.known.certificates.marks.get(&node).cloned().unwrap_or_default());
+    marks.extend(work.known.configuration.marks.get(&node).cloned().unwrap_or_default());
+    marks
+}
+
+/// The volumes of a node by the names they have in its pod.
+pub(crate) fn volumes(storage: &Storage) -> Vec<Volume> {
+    let source = |disk: &Disk| match disk {
+        Disk::Claim(_) => Source::Claim,
+        Disk::Ephemeral { size_limit } => {
+            Source::Scratch { size_limit: size_limit.as_ref().map(ToString::to_string) }
+        }
+    };
+    let volumes = storage.volumes().iter();
+    volumes
+        .map(|volume| Volume {
+            name: volume_name(storage, volume.id),
+            source: source(&volume.disk),
+        })
+        .collect()
+}
+
+/// The name of a volume in the pod, and the beginning of its claim's name.
+pub(crate) fn volume_name(storage: &Storage, id: u32) -> String {
+    match storage {
+        Storage::Single(_) => "data".to_owned(),
+        Storage::Jbod(_) => format!("data-{id}"),
+    }
+}
+
+/// Whether the kubelet finds a pod ready.
+pub(crate) fn is_ready(pod: &Pod) -> bool {
+    let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
+    let ready = conditions
+        .into_iter()
+        .flatten()
+        .any(|condition| condition.type_ == "Ready" && condition.status == "True");
+    ready && pod.metadata.deletion_timestamp.is_none()
+}
+
+/// Who is not ready yet.
+fn awaited(work: &Work) -> Step {
+    let missing: Vec<_> = work
+        .blueprint
+        .nodes
+        .iter()
+        .map(|node| work.blueprint.pod(node))
+        .filter(|pod| !work.found.pods.get(pod).is_some_and(is_ready))
+        .collect();
+    if missing.is_empty() {
+        return Step::Done;
+    }
+    let (all, ready) = (work.blueprint.nodes.len(), work.blueprint.nodes.len() - missing.len());
+    Step::Waiting(Note::new(
+        "Creating",
+        format!("{ready} of {all} nodes are ready; waiting for {}", missing.join(", ")),
+    ))
+}
