@@ -1,9 +1,11 @@
 //! Moving replicas on request and when nodes come and go.
 //!
-//! - [`request`]: one `KafkaRebalance`, from a request to a plan, to moves and to an end.
+//! - [`request`]: one `KafkaRebalance`, from a request to a plan, to moves and to an end;
+//! - [`auto`]: which `KafkaRebalance` a cluster makes for itself when it is scaled.
 //!
 //! What it must not do: know which engine moves the replicas, or how.
 
+pub mod auto;
 pub mod request;
 
 /// Whether a `KafkaRebalance` with these annotations is a template: it is read by others and is no
