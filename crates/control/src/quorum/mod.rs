@@ -1,8 +1,11 @@
 //! The controllers and who of them votes.
 
+pub mod answer;
 pub mod format;
 mod initial;
 pub mod mode;
+pub mod plan;
+mod plan_words;
 mod record;
 mod view;
 
