@@ -1,8 +1,13 @@
 //! What a cluster should be: its validated wishes, its nodes and their ids, what each node's Kafka is told.
 //!
 //! The order of the work: [`spec`] is what somebody asked for, read from the custom resources;
-//! [`ids`] gives the nodes their ids; [`quantity`] is how amounts of bytes are written.
+//! [`ids`] gives the nodes their ids; [`properties`] is what each node's Kafka is told;
+//! [`quantity`] is how amounts of bytes are written.
 
 pub mod ids;
+pub mod properties;
 pub mod quantity;
 pub mod spec;
+
+#[cfg(test)]
+mod samples;
