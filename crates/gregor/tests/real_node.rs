@@ -205,3 +205,51 @@ async fn a_static_quorum_stays_static() {
         assert_eq!(one.wait_end().await, 0);
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn metrics_with_the_users_rules_leave_the_node_alone() {
+    let ground = Ground::new(None).await;
+    let plan = Plan::new(0, "broker,controller", Mode::Dynamic).voters(&CONTROLLERS[..1]);
+    // They take every MBean that the node looks at, under other names.
+    let rules = r#"{"lowercaseOutputName": true, "rules": [
+        {"pattern": "kafka.server<type=(.+), name=(.+)><>Value", "name": "mine_$1_$2"},
+        {"pattern": ".*", "name": "rest"}]}"#;
+    let mut one = ground.start(&plan.clone().metrics(rules));
+    one.wait_ready().await;
+    one.wait_users_metric("mine_kafkaserver_brokerstate 3.0").await;
+    assert!(one.users_metrics().unwrap().contains("\njvm_memory_used_bytes"));
+    let (status, own) = one.get("/metrics");
+    assert_eq!(status, 200);
+    assert!(own.contains("\nkafka_broker_state 3.0") && !own.contains("mine_"), "{own}");
+
+    // Better rules are taken without a restart, worse ones are not.
+    one.change_metrics(
+        r#"{"rules": [{"pattern": "kafka.server<type=(.+), name=(.+)><>Value",
+        "name": "other_$1_$2"}]}"#,
+    );
+    one.wait_users_metric("other_KafkaServer_BrokerState 3.0").await;
+    one.change_metrics(r#"{"rules": [{"pattern": "(", "name": "x"}]}"#);
+    one.wait_users_metric("jmx_config_reload_failure_total 1.0").await;
+    one.wait_users_metric("other_KafkaServer_BrokerState 3.0").await;
+    one.change_metrics(r#"{"hostPort": "127.0.0.1:1"}"#);
+    one.wait_log("the rules for metrics stay as they were").await;
+    one.wait_users_metric("other_KafkaServer_BrokerState 3.0").await;
+    one.wait_ready().await;
+    one.ask_to_stop();
+    assert_eq!(one.wait_end().await, 0);
+
+    for (rules, said) in [
+        (r#"{"rules": [{"pattern": "kafka(", "name": "x"}]}"#, "Unclosed group"),
+        (r#"{"hostPort": "127.0.0.1:1"}"#, "you must not configure 'jmxUrl' or 'hostPort'"),
+        ("rules: [", "while parsing a flow node"),
+    ] {
+        let mut one = ground.start(&plan.clone().metrics(rules));
+        one.wait_ready().await;
+        let log = one.log();
+        let line = log.lines().find(|line| line.contains("without the metrics of metricsConfig"));
+        assert!(line.is_some_and(|line| line.contains("ERROR") && line.contains(said)), "{log}");
+        assert_eq!(one.users_metrics(), None);
+        one.ask_to_stop();
+        assert_eq!(one.wait_end().await, 0);
+    }
+}

@@ -15,6 +15,9 @@ use crate::properties::Properties;
 /// What Kafka assumes for `metadata.max.idle.interval.ms`.
 const BEAT_MS_DEFAULT: u64 = 500;
 
+/// The key with the user's rules for metrics.
+const METRICS: &str = "metrics-config.json";
+
 /// What a node has to know before Kafka does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
@@ -44,6 +47,8 @@ pub struct Config {
     pub log4j_file: Option<PathBuf>,
     /// Options of the JVM.
     pub jvm_options: Vec<String>,
+    /// The rules for the metrics that the user asks for.
+    pub metrics_file: Option<PathBuf>,
 }
 
 /// What is wrong with a configuration directory.
@@ -152,6 +157,7 @@ impl Config {
             seen: dir.seen()?,
             log4j_file: Some(dir.0.join("log4j2.properties")).filter(|file| file.exists()),
             jvm_options: dir.jvm_options()?,
+            metrics_file: dir.optional(METRICS)?.map(|_| dir.0.join(METRICS)),
             server_file: server.path,
         })
     }
@@ -321,7 +327,7 @@ mod tests {
         assert_eq!((config.mode, config.seen), (QuorumMode::Unknown, None));
         assert_eq!(config.beat_ms, Some(500));
         assert!(config.initial.is_empty() && config.jvm_options.is_empty());
-        assert_eq!(config.log4j_file, None);
+        assert_eq!((config.log4j_file, config.metrics_file), (None, None));
     }
 
     #[test]
@@ -334,6 +340,7 @@ mod tests {
             ("initial.controllers", list),
             ("controller.seen", "false"),
             ("log4j2.properties", ""),
+            ("metrics-config.json", "{}"),
             ("jvm.options", "# heap\n-Xmx1g\n\n -Da=b c \n"),
         ]);
         let config = Config::read(dir.path()).unwrap();

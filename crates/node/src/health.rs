@@ -40,6 +40,8 @@ pub struct Addresses {
     pub https: Option<(SocketAddr, TlsFiles)>,
     /// Where the agent in Kafka's JVM listens. It has no protection of its own: loopback.
     pub agent: SocketAddr,
+    /// Where the exporter with the user's rules listens, if the user asks for one.
+    pub metrics: Option<SocketAddr>,
 }
 
 /// What is told, and whom to ask for it.

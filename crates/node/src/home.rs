@@ -73,6 +73,11 @@ impl KafkaHome {
         &self.agent
     }
 
+    /// The program that is Java.
+    pub(crate) fn java(&self) -> &Path {
+        &self.java
+    }
+
     /// The command line that runs a class.
     pub(crate) fn command(
         &self,

@@ -42,13 +42,13 @@ pub(crate) enum JvmError {
     Watch(#[source] io::Error),
 }
 
-/// The command line of a node's server. `agent` is the value of `-javaagent`.
+/// The command line of a node's server. Each of `agents` is the value of a `-javaagent`.
 pub(crate) fn command(
     home: &KafkaHome,
     config: &Config,
     memory_bytes: Option<u64>,
     log4j_file: &Path,
-    agent: String,
+    agents: &[String],
 ) -> Vec<OsString> {
     let given = &config.jvm_options;
     let chosen = given.iter().any(|o| o.starts_with("-XX:+Use") && o.ends_with("GC"));
@@ -58,7 +58,7 @@ pub(crate) fn command(
     options.push(format!("-Dlog4j2.configurationFile={}", log4j_file.display()));
     // The last of two that contradict each other wins, so those that were given come last.
     options.extend(given.iter().cloned());
-    options.push(format!("-javaagent:{agent}"));
+    options.extend(agents.iter().map(|agent| format!("-javaagent:{agent}")));
     home.command(options, SERVER, vec![config.server_file.clone().into_os_string()])
 }
 

@@ -18,6 +18,7 @@
 //! | `controller.seen` | `true` or `false`: whether this node has been seen with its directory id of that list | not known: an empty disk of a listed controller waits |
 //! | `log4j2.properties` | the logging of Kafka | everything from INFO on to standard output |
 //! | `jvm.options` | options of the JVM, one in a line, `#` begins a comment | none |
+//! | `metrics-config.json` | the rules of the Prometheus exporter that is there for the user, in YAML or JSON | no such exporter |
 //!
 //! # The machine
 //!
@@ -40,7 +41,9 @@ mod home;
 mod jvm;
 mod life;
 mod machine;
+mod metrics;
 mod properties;
+mod relocate;
 mod storage;
 mod tls;
 

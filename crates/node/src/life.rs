@@ -18,6 +18,7 @@ use crate::config::{Config, ConfigError};
 use crate::health::{self, Addresses, Health};
 use crate::home::{HomeError, KafkaHome};
 use crate::jvm::{self, Jvm, JvmError};
+use crate::metrics::{Exporter, FOLLOW_INTERVAL};
 use crate::storage::{self, StorageError};
 use crate::tls::{TlsError, TlsListener};
 use crate::{disks, exit};
@@ -132,21 +133,30 @@ pub async fn run(options: Options) -> Result<u8, NodeError> {
     });
     serve(&options.addresses, &health).await?;
     let files = Files::write().map_err(NodeError::Temporary)?;
-    let formatting = format_disks(&home, &config, &files);
-    let formatted = tokio::select! {
-        formatted = formatting => formatted?,
+    let preparing = async {
+        tokio::join!(
+            format_disks(&home, &config, &files),
+            prepare_metrics(&home, &config, &options.addresses, files.dir.path()),
+        )
+    };
+    let (formatted, exporter) = tokio::select! {
+        prepared = preparing => prepared,
         // Nothing was started yet; the tool ends with us, and the next start goes on from there.
         _ = stop.asked() => {
             tracing::info!("asked to stop before Kafka was started");
             return Ok(exit::STOPPED);
         }
     };
-    tracing::info!("{formatted}");
+    tracing::info!("{}", formatted?);
     let log4j_file = config.log4j_file.as_deref().unwrap_or(&files.log4j);
-    let agent =
-        format!("{}={}:{}", home.agent().display(), options.addresses.agent, files.agent.display());
-    let command = jvm::command(&home, &config, options.memory_bytes, log4j_file, agent);
+    let own_jar = exporter.as_ref().map_or(home.agent(), |exporter| &exporter.own_jar);
+    let own =
+        format!("{}={}:{}", own_jar.display(), options.addresses.agent, files.agent.display());
+    let users = exporter.as_ref().map(|exporter| exporter.agent.clone());
+    let agents: Vec<_> = [own].into_iter().chain(users).collect();
+    let command = jvm::command(&home, &config, options.memory_bytes, log4j_file, &agents);
     let jvm = Jvm::start(&command)?;
+    exporter.map(|exporter| tokio::spawn(exporter.follow(FOLLOW_INTERVAL)));
     tracing::info!("started Kafka as node {}, {}", config.node, config.roles);
     Ok(watch(jvm, &mut stop, &health).await)
 }
@@ -197,6 +207,33 @@ async fn format_disks(
     Ok(format!("formatted the disks {voters}"))
 }
 
+/// The exporter that the user asks for. The node does not need it to start.
+async fn prepare_metrics(
+    home: &KafkaHome,
+    config: &Config,
+    addresses: &Addresses,
+    dir: &Path,
+) -> Option<Exporter> {
+    let file = config.metrics_file.as_deref()?;
+    let Some(address) = addresses.metrics else {
+        tracing::warn!("nobody said where to serve the metrics of {}", file.display());
+        return None;
+    };
+    match Exporter::prepare(home, file, address, dir).await {
+        Ok(exporter) => Some(exporter),
+        Err(error) => {
+            let mut sentence = error.to_string();
+            let mut cause = std::error::Error::source(&error);
+            while let Some(error) = cause {
+                sentence += &format!(": {error}");
+                cause = error.source();
+            }
+            tracing::error!("Kafka starts without the metrics of metricsConfig: {sentence}");
+            None
+        }
+    }
+}
+
 /// Begins to tell how the node is.
 async fn serve(addresses: &Addresses, health: &Arc<Health>) -> Result<(), NodeError> {
     let listen = async |address: SocketAddr| {
@@ -237,7 +274,7 @@ struct Files {
     agent: PathBuf,
     log4j: PathBuf,
     tool_log4j: PathBuf,
-    _dir: TempDir,
+    dir: TempDir,
 }
 
 impl Files {
@@ -254,7 +291,7 @@ impl Files {
             log4j: write("log4j2.properties", &LOG4J.replace(LOG4J_LEVEL, "INFO"))?,
             // What the tool prints is its result, and of interest only if it fails.
             tool_log4j: write("tool-log4j2.properties", &LOG4J.replace(LOG4J_LEVEL, "WARN"))?,
-            _dir: dir,
+            dir,
         })
     }
 }

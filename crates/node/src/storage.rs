@@ -113,6 +113,7 @@ mod tests {
             seen: None,
             log4j_file: None,
             jvm_options: Vec::new(),
+            metrics_file: None,
         };
         let check = |voters: Voters, ignore_formatted: bool, expected: &[&str]| {
             let all = arguments(&config, &Format { voters, ignore_formatted });

@@ -57,6 +57,9 @@ pub(crate) struct Node {
     /// the address of --http if that is loopback, else of 127.0.0.1]
     #[arg(long, value_name = "ADDRESS", env = "GREGOR_NODE_AGENT")]
     agent: Option<SocketAddr>,
+    /// Where to serve the metrics that metrics-config.json asks for
+    #[arg(long, value_name = "ADDRESS", env = "GREGOR_NODE_METRICS")]
+    metrics: Option<SocketAddr>,
     /// Only write down what is known of the machine, for the node that is started afterwards
     #[arg(long, requires = "node_name")]
     describe_machine: bool,
@@ -142,7 +145,7 @@ impl Node {
             kafka_home: self.kafka_home,
             java_home: self.java_home.filter(|home| !home.as_os_str().is_empty()),
             memory_bytes: self.memory,
-            addresses: Addresses { http: self.http, https, agent },
+            addresses: Addresses { http: self.http, https, agent, metrics: self.metrics },
         }
     }
 }

@@ -19,6 +19,8 @@ const GREGOR: &str = env!("CARGO_BIN_EXE_gregor");
 const CLUSTER: &str = "q3KxBhPXQ9-Jc0Ckhc1d-g";
 /// A busy machine with two cores starts four nodes in a fifth of this.
 const TIMEOUT: Duration = Duration::from_secs(120);
+/// Where metrics with the user's rules are.
+const METRICS_PORT: u16 = 9404;
 const POLL: Duration = Duration::from_millis(100);
 
 /// How the controllers know each other.
@@ -41,6 +43,7 @@ pub(crate) struct Plan {
     cluster: &'static str,
     metadata_version: Option<&'static str>,
     properties: Vec<(&'static str, &'static str)>,
+    metrics: Option<&'static str>,
 }
 
 impl Plan {
@@ -56,6 +59,7 @@ impl Plan {
             cluster: CLUSTER,
             metadata_version: None,
             properties: Vec::new(),
+            metrics: None,
         }
     }
 
@@ -86,6 +90,12 @@ impl Plan {
 
     pub(crate) fn property(mut self, key: &'static str, value: &'static str) -> Self {
         self.properties.push((key, value));
+        self
+    }
+
+    /// The user's rules for metrics.
+    pub(crate) fn metrics(mut self, rules: &'static str) -> Self {
+        self.metrics = Some(rules);
         self
     }
 }
@@ -148,8 +158,10 @@ impl Ground {
         let config = self.node_dir(plan.id).join("config").display().to_string();
         let http = format!("{}:8080", self.host(plan.id));
         let home = self.kafka.root.display().to_string();
+        let metrics = format!("{}:{METRICS_PORT}", self.host(plan.id));
         let words = [GREGOR, "node", "--config", &config, "--kafka-home", &home, "--http", &http];
-        words.map(str::to_owned).to_vec()
+        let words = words.into_iter().chain(["--metrics", &metrics]);
+        words.map(str::to_owned).collect()
     }
 
     fn write_config(&self, plan: &Plan) {
@@ -168,6 +180,9 @@ impl Ground {
         write("initial.controllers", &voters.join(","));
         // Small and quick to start: several JVMs share the machine.
         write("jvm.options", "-Xmx256m\n-XX:+UseSerialGC\n-XX:TieredStopAtLevel=1\n");
+        if let Some(rules) = plan.metrics {
+            write("metrics-config.json", rules);
+        }
         if let Some(seen) = plan.seen {
             write("controller.seen", &seen.to_string());
         }
@@ -280,7 +295,33 @@ impl NodeProcess {
     }
 
     fn try_get(&self, path: &str) -> Option<(u16, String)> {
-        let mut stream = TcpStream::connect((self.host.as_str(), 8080)).ok()?;
+        self.try_get_from(8080, path)
+    }
+
+    /// The page of the exporter with the user's rules, if there is one.
+    pub(crate) fn users_metrics(&self) -> Option<String> {
+        let (status, page) = self.try_get_from(METRICS_PORT, "/metrics")?;
+        assert_eq!(status, 200, "{page}");
+        Some(page)
+    }
+
+    /// Waits until that page has a line that begins so.
+    pub(crate) async fn wait_users_metric(&self, begin: &str) {
+        let until = Instant::now() + TIMEOUT;
+        let has = |page: String| page.lines().any(|line| line.starts_with(begin));
+        while !self.users_metrics().is_some_and(has) {
+            assert!(Instant::now() < until, "no {begin}\n{}", self.log());
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
+    /// Changes the user's rules for metrics.
+    pub(crate) fn change_metrics(&self, rules: &str) {
+        fs::write(self.dir.join("config/metrics-config.json"), rules).unwrap();
+    }
+
+    fn try_get_from(&self, port: u16, path: &str) -> Option<(u16, String)> {
+        let mut stream = TcpStream::connect((self.host.as_str(), port)).ok()?;
         write!(stream, "GET {path} HTTP/1.0\r\n\r\n").ok()?;
         let mut answer = String::new();
         stream.read_to_string(&mut answer).ok()?;
@@ -311,6 +352,15 @@ impl NodeProcess {
             if let Some(status) = self.process.exit_status().unwrap() {
                 return status.code().unwrap();
             }
+            assert!(Instant::now() < until, "{}", self.log());
+            tokio::time::sleep(POLL).await;
+        }
+    }
+
+    /// Waits until the node has said something.
+    pub(crate) async fn wait_log(&self, text: &str) {
+        let until = Instant::now() + TIMEOUT;
+        while !self.log().contains(text) {
             assert!(Instant::now() < until, "{}", self.log());
             tokio::time::sleep(POLL).await;
         }
