@@ -21,6 +21,7 @@
 //! - every request has the number of its round, so that one of an earlier round, or of an earlier
 //!   life, is known for what it is and put away.
 
+mod facts;
 mod words;
 
 use std::collections::BTreeSet;
@@ -30,6 +31,7 @@ use serde::{Deserialize, Serialize};
 
 use super::request;
 use Mode::{AddBrokers, RemoveBrokers};
+pub use facts::{Facts, Partner, Request, Setting};
 pub use words::{Mode, Notice, PerMode, Setback, Why};
 
 /// A drain that failed is tried again after this time, doubled with each failure.
@@ -101,93 +103,6 @@ pub const TRANSITIONS: &[(Phase, Event, Phase)] = &[
 #[must_use]
 pub fn next(phase: Phase, event: Event) -> Option<Phase> {
     TRANSITIONS.iter().find(|(from, on, _)| (*from, *on) == (phase, event)).map(|(.., to)| *to)
-}
-
-/// How a mode is set in the cluster's spec.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Setting {
-    /// It is not listed.
-    Off,
-    /// It is listed, without a template.
-    Plain,
-    /// It is listed with a template, and this is whether there is one of that name.
-    Template(Option<bool>),
-}
-
-impl Setting {
-    /// Whether a request can be made; `None` if that is not known.
-    fn is_usable(self) -> Option<bool> {
-        match self {
-            Self::Off => Some(false),
-            Self::Plain => Some(true),
-            Self::Template(found) => found,
-        }
-    }
-}
-
-/// The `KafkaRebalance` of a mode, under the name that is ours.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Partner {
-    /// There is none. Only a read past every cache may say so.
-    Missing,
-    /// There is one that we did not make: it has neither our finalizer nor a round.
-    Foreign,
-    /// There is one of ours.
-    Present(Request),
-}
-
-/// A `KafkaRebalance` of ours.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Request {
-    /// The round that it was made in.
-    pub round: Option<u64>,
-    /// The brokers in its spec.
-    pub brokers: Brokers,
-    /// Whether it is being deleted, and only our finalizer keeps it.
-    pub deleting: bool,
-    /// Whether it has been asked to stop.
-    pub stopping: bool,
-    /// What it says of itself; `None` if it has no status yet.
-    pub recorded: Option<request::Recorded>,
-}
-
-impl Request {
-    fn phase(&self) -> request::Phase {
-        self.recorded.as_ref().map_or(request::Phase::New, |recorded| recorded.phase)
-    }
-
-    fn may_run(&self) -> bool {
-        self.recorded.as_ref().is_some_and(request::may_run)
-    }
-
-    fn recovers(&self) -> bool {
-        self.recorded.as_ref().is_some_and(request::recovers)
-    }
-
-    fn why(&self) -> Why {
-        let failure = self.recorded.as_ref().and_then(|recorded| recorded.failure.as_ref());
-        let said = failure.map(ToString::to_string);
-        Why::Failed(said.unwrap_or_else(|| "it did not say why".to_owned()))
-    }
-}
-
-/// What the decision rests on.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Facts {
-    /// All nodes with the broker role, those that are to leave included.
-    pub brokers: Option<Brokers>,
-    /// Those of them that the user wants to be gone.
-    pub leaving: Option<Brokers>,
-    /// Brokers that hold replicas, or are to get some.
-    pub holding: Option<Brokers>,
-    /// Brokers that run.
-    pub running: Option<Brokers>,
-    /// How the modes are set.
-    pub settings: PerMode<Setting>,
-    /// The requests that are there.
-    pub partners: PerMode<Option<Partner>>,
-    /// The time.
-    pub now_ms: u64,
 }
 
 /// What is kept from pass to pass.
@@ -619,5 +534,7 @@ fn held(recorded: &Recorded, facts: &Facts) -> Option<Brokers> {
     Some(held)
 }
 
+#[cfg(test)]
+mod laws;
 #[cfg(test)]
 mod tests;
