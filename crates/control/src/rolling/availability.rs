@@ -11,7 +11,7 @@
 //! 5. M that is not known (a topic that has vanished meanwhile) makes no rule hold: nothing is known to
 //!    be safe, so it blocks.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use model::{NodeId, TopicPartition};
 
@@ -112,6 +112,72 @@ impl PartitionFacts {
 #[must_use]
 pub fn holds(partitions: &[PartitionFacts], down: &BTreeSet<NodeId>) -> Vec<Hold> {
     partitions.iter().filter(|facts| !facts.bears(down)).map(|facts| facts.hold(down)).collect()
+}
+
+/// The partitions of each broker, to ask about single brokers of a large cluster.
+#[derive(Debug)]
+pub struct ByBroker<'a> {
+    partitions: &'a [PartitionFacts],
+    touched: BTreeMap<NodeId, Vec<usize>>,
+}
+
+impl<'a> ByBroker<'a> {
+    /// Sorts the partitions by broker.
+    #[must_use]
+    pub fn new(partitions: &'a [PartitionFacts]) -> Self {
+        let mut touched: BTreeMap<NodeId, Vec<usize>> = BTreeMap::new();
+        for (at, facts) in partitions.iter().enumerate() {
+            for broker in facts.replicas.iter().chain(&facts.adding) {
+                let list = touched.entry(*broker).or_default();
+                // One that is being added is among the replicas too.
+                if list.last() != Some(&at) {
+                    list.push(at);
+                }
+            }
+        }
+        Self { partitions, touched }
+    }
+
+    /// The partitions of a broker.
+    pub fn of(&self, broker: NodeId) -> impl Iterator<Item = &'a PartitionFacts> {
+        let list = self.touched.get(&broker).map(Vec::as_slice).unwrap_or_default();
+        list.iter().map(|at| &self.partitions[*at])
+    }
+
+    /// The partitions that would suffer if these brokers were down; each once.
+    #[must_use]
+    pub fn holds(&self, down: &BTreeSet<NodeId>) -> Vec<Hold> {
+        let suffering = self.touched_by(down).into_iter().filter(|facts| !facts.bears(down));
+        suffering.map(|facts| facts.hold(down)).collect()
+    }
+
+    /// The partitions that these brokers touch; each once.
+    pub(super) fn touched_by(&self, brokers: &BTreeSet<NodeId>) -> Vec<&'a PartitionFacts> {
+        let lists = brokers.iter().filter_map(|broker| self.touched.get(broker));
+        let touched: BTreeSet<usize> = lists.flatten().copied().collect();
+        touched.into_iter().map(|at| &self.partitions[at]).collect()
+    }
+
+    /// Whether a broker is in sync wherever it should be. What a move in flight adds to it or takes away
+    /// from it does not count.
+    #[must_use]
+    pub fn is_in_sync(&self, broker: NodeId) -> bool {
+        let moving = |facts: &PartitionFacts| {
+            facts.adding.contains(&broker) || facts.removing.contains(&broker)
+        };
+        self.of(broker).all(|facts| moving(facts) || facts.isr.contains(&broker))
+    }
+}
+
+/// The partitions as if these brokers were out of sync everywhere. A broker that is known to be down may
+/// count as in sync for a while yet; it keeps nobody's min-ISR.
+#[must_use]
+pub fn without(partitions: &[PartitionFacts], down: &BTreeSet<NodeId>) -> Vec<PartitionFacts> {
+    let mut partitions = partitions.to_vec();
+    for facts in &mut partitions {
+        facts.isr.retain(|broker| !down.contains(broker));
+    }
+    partitions
 }
 
 /// The partitions that are taken offline for writers when this broker is down, whatever one does.

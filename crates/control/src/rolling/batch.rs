@@ -11,11 +11,11 @@
 //! has little room in. A [`Certificate`] lists the partitions with the least left, and can be checked
 //! again by anyone.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use model::{NodeId, TopicPartition};
 
-use super::availability::{PartitionFacts, Room, holds};
+use super::availability::{ByBroker, PartitionFacts, Room, holds};
 
 /// A broker that waits to be restarted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,7 +56,13 @@ pub struct Certificate {
 /// The largest batch found. Empty when none of the candidates may be restarted now.
 #[must_use]
 pub fn choose(candidates: &[Candidate], partitions: &[PartitionFacts], limits: Limits) -> Batch {
-    let index = Index::new(candidates, partitions);
+    choose_of(candidates, &ByBroker::new(partitions), limits)
+}
+
+/// The same, where the partitions are sorted by broker already.
+#[must_use]
+pub fn choose_of(candidates: &[Candidate], partitions: &ByBroker<'_>, limits: Limits) -> Batch {
+    let index = Index { partitions };
     let mut best = BTreeSet::new();
     for order in index.orders(candidates) {
         let batch = index.grow(&order, limits);
@@ -64,15 +70,29 @@ pub fn choose(candidates: &[Candidate], partitions: &[PartitionFacts], limits: L
             best = batch;
         }
     }
-    let certificate = certify(partitions, &best);
+    let certificate = partitions.certify(&best);
     Batch { brokers: best, certificate }
 }
 
 /// What these brokers leave of the partitions that they touch.
 #[must_use]
 pub fn certify(partitions: &[PartitionFacts], down: &BTreeSet<NodeId>) -> Certificate {
-    let touched =
-        partitions.iter().filter(|facts| facts.replicas.iter().any(|broker| down.contains(broker)));
+    let touches = |facts: &&PartitionFacts| facts.replicas.iter().any(|b| down.contains(b));
+    certificate(partitions.iter().filter(touches), down)
+}
+
+impl ByBroker<'_> {
+    /// What these brokers leave of the partitions that they touch.
+    #[must_use]
+    pub fn certify(&self, down: &BTreeSet<NodeId>) -> Certificate {
+        certificate(self.touched_by(down).into_iter(), down)
+    }
+}
+
+fn certificate<'a>(
+    touched: impl Iterator<Item = &'a PartitionFacts>,
+    down: &BTreeSet<NodeId>,
+) -> Certificate {
     let mut certificate = Certificate::default();
     for facts in touched {
         match (facts.room(), facts.min_isr) {
@@ -88,33 +108,18 @@ pub fn certify(partitions: &[PartitionFacts], down: &BTreeSet<NodeId>) -> Certif
     certificate
 }
 
-/// Which partitions each candidate touches.
+/// Tries orders of brokers.
 struct Index<'a> {
-    partitions: &'a [PartitionFacts],
-    touched: BTreeMap<NodeId, Vec<usize>>,
+    partitions: &'a ByBroker<'a>,
 }
 
-impl<'a> Index<'a> {
-    fn new(candidates: &[Candidate], partitions: &'a [PartitionFacts]) -> Self {
-        let mut touched: BTreeMap<NodeId, Vec<usize>> =
-            candidates.iter().map(|candidate| (candidate.broker, Vec::new())).collect();
-        for (at, facts) in partitions.iter().enumerate() {
-            let brokers: BTreeSet<_> = facts.replicas.iter().chain(&facts.adding).collect();
-            for broker in brokers {
-                if let Some(list) = touched.get_mut(broker) {
-                    list.push(at);
-                }
-            }
-        }
-        Self { partitions, touched }
-    }
-
+impl Index<'_> {
     /// The orders in which brokers are tried. Each rack comes first once; within a rack, those that are
     /// tight in the fewest partitions.
     fn orders(&self, candidates: &[Candidate]) -> Vec<Vec<NodeId>> {
         let tightness = |candidate: &Candidate| {
-            let tight = |at: &&usize| matches!(self.partitions[**at].room(), Room::Some(0 | 1));
-            self.touched_by(candidate.broker).iter().filter(tight).count()
+            let tight = |facts: &&PartitionFacts| matches!(facts.room(), Room::Some(0 | 1));
+            self.partitions.of(candidate.broker).filter(tight).count()
         };
         let mut ranked: Vec<(usize, &Candidate)> =
             candidates.iter().map(|candidate| (tightness(candidate), candidate)).collect();
@@ -137,10 +142,10 @@ impl<'a> Index<'a> {
             if batch.len() >= limits.parallel_max {
                 break;
             }
-            let hopeless = |at: &usize| self.partitions[*at].room() == Room::Hopeless;
-            let takes_offline = self.touched_by(broker).iter().any(hopeless);
+            let hopeless = |facts: &PartitionFacts| facts.room() == Room::Hopeless;
+            let takes_offline = self.partitions.of(broker).any(hopeless);
             batch.insert(broker);
-            let borne = self.touched_by(broker).iter().all(|at| self.partitions[*at].bears(&batch));
+            let borne = self.partitions.of(broker).all(|facts| facts.bears(&batch));
             if borne && takes_offline && !limits.join_offline {
                 alone = alone.or(Some(broker));
             }
@@ -152,10 +157,6 @@ impl<'a> Index<'a> {
             (true, Some(broker)) if limits.parallel_max > 0 => BTreeSet::from([broker]),
             _ => batch,
         }
-    }
-
-    fn touched_by(&self, broker: NodeId) -> &[usize] {
-        self.touched.get(&broker).map(Vec::as_slice).unwrap_or_default()
     }
 }
 

@@ -53,11 +53,7 @@ pub fn may_restart(facts: &Facts, node: NodeId) -> Result<(), Hold> {
         return Ok(());
     }
     let others = || facts.voters.iter().filter(|(voter, _)| *voter != node);
-    let has_all = |(voter, at): &&(NodeId, Option<u64>)| {
-        let Some(at) = at else { return false };
-        let level = |leader_at: u64| leader_at.saturating_sub(*at) < facts.fetch_timeout_ms;
-        *voter == leader || facts.leader_caught_up_ms.is_some_and(level)
-    };
+    let has_all = |(voter, at): &&(NodeId, Option<u64>)| is_level(facts, leader, *voter, *at);
     let caught_up = others().filter(has_all).count();
     let needed = match facts.voters.len() {
         1 => 0,
@@ -69,6 +65,21 @@ pub fn may_restart(facts: &Facts, node: NodeId) -> Result<(), Hold> {
     }
     let behind = others().filter(|voter| !has_all(voter)).map(|(voter, _)| *voter).collect();
     Err(Hold::Majority { caught_up, needed, behind })
+}
+
+/// Whether a voter has caught up. True for one that is no voter: nobody waits for its vote. None if
+/// nobody leads.
+#[must_use]
+pub fn has_caught_up(facts: &Facts, node: NodeId) -> Option<bool> {
+    let leader = facts.leader?;
+    let mut of_node = facts.voters.iter().filter(|(voter, _)| *voter == node);
+    Some(of_node.all(|(voter, at)| is_level(facts, leader, *voter, *at)))
+}
+
+fn is_level(facts: &Facts, leader: NodeId, voter: NodeId, at_ms: Option<u64>) -> bool {
+    let Some(at_ms) = at_ms else { return false };
+    let level = |leader_at: u64| leader_at.saturating_sub(at_ms) < facts.fetch_timeout_ms;
+    voter == leader || facts.leader_caught_up_ms.is_some_and(level)
 }
 
 #[cfg(test)]

@@ -1,0 +1,406 @@
+//! Which nodes are restarted now, and what each of the others waits for.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use model::NodeId;
+
+use super::availability::ByBroker;
+use super::batch::{self, Candidate, Certificate, Limits};
+use super::facts::{Contact, NodeFacts, Pod, Recovery};
+use super::memory::Ailment;
+use super::node::{Event, Phase};
+use super::order::{Class, order};
+use super::pass::{Action, Pass};
+use super::quorum;
+use super::reasons::Reason;
+use super::stuck;
+use super::why::Hold;
+
+/// The nodes that are restarted now.
+#[derive(Debug, Default)]
+pub(super) struct Chosen {
+    /// Which.
+    pub(super) nodes: Vec<NodeId>,
+    /// Whether nobody could tell whether it is safe.
+    pub(super) forced: bool,
+    /// What is left of the partitions that they touch.
+    pub(super) certificate: Certificate,
+}
+
+impl Chosen {
+    fn one(node: NodeId, forced: bool, index: Option<&ByBroker<'_>>) -> Self {
+        let nodes = vec![node];
+        let certificate = index.map(|index| index.certify(&BTreeSet::from([node])));
+        Self { nodes, forced, certificate: certificate.unwrap_or_default() }
+    }
+}
+
+/// That a node may be restarted.
+enum Go {
+    /// It is safe.
+    Safe,
+    /// Nobody can tell, and there is no other way.
+    Forced,
+}
+
+impl Pass<'_> {
+    /// The restarts that are recorded but whose pods are untouched: they are repeated if they are safe
+    /// now, and else taken back. If that cannot be told nothing is done.
+    pub(super) fn recheck(&mut self, index: Option<&ByBroker<'_>>) -> Vec<Action> {
+        let facts = self.facts;
+        let untouched = |node: &&NodeFacts| {
+            let memory = self.of(node.node);
+            let there = node.pod.there().filter(|pod| !pod.deleting);
+            memory.phase == Phase::Restarting && there.map(|pod| &pod.uid) == memory.uid.as_ref()
+        };
+        let nodes: Vec<&NodeFacts> = facts.nodes.iter().filter(untouched).collect();
+        let brokers: BTreeSet<NodeId> = nodes
+            .iter()
+            .filter(|node| node.roles.is_broker() && !self.cannot_run(node))
+            .map(|node| node.node)
+            .collect();
+        let bear = index.map(|index| index.holds(&brokers).is_empty());
+        let mut actions = Vec::new();
+        for node in nodes {
+            let memory = self.of(node.node);
+            let broker = if brokers.contains(&node.node) { bear } else { Some(true) };
+            let safe = match self.cannot_run(node) {
+                true => Some(true),
+                false => both(broker, self.quorum_bears(node)),
+            };
+            match (safe, memory.uid) {
+                (Some(true), Some(uid)) => {
+                    actions.push(Action::Restart { node: node.node, uid, reasons: memory.reasons });
+                }
+                (None, Some(uid)) if memory.forced => {
+                    actions.push(Action::Restart { node: node.node, uid, reasons: memory.reasons });
+                }
+                (Some(false), _) => {
+                    self.apply(node, Event::Unsafe);
+                    // Why it is to be restarted is found anew in the next pass.
+                    self.work.remove(&node.node);
+                }
+                (None | Some(true), _) => {}
+            }
+        }
+        actions
+    }
+
+    /// Whether a pod cannot run, so that deleting it takes nothing along.
+    fn cannot_run(&self, node: &NodeFacts) -> bool {
+        !node.pod.is_ready() && self.stuck(node).is_some()
+    }
+
+    /// Whether the quorum bears that a node is restarted; none if nobody knows.
+    fn quorum_bears(&self, node: &NodeFacts) -> Option<bool> {
+        if !node.roles.is_controller() {
+            return Some(true);
+        }
+        let settled = self.facts.quorum_settled?;
+        Some(quorum::may_restart(self.facts.quorum.as_ref()?, node.node).is_ok() && settled)
+    }
+
+    /// Chooses, and says of all others what they wait for.
+    pub(super) fn choose(&mut self, index: Option<&ByBroker<'_>>) -> Chosen {
+        let facts = self.facts;
+        let leader = facts.quorum.as_ref().and_then(|quorum| quorum.leader);
+        let ordered = order(&facts.nodes, leader);
+        // Pods that cannot start wait for nobody: in a cluster that was misconfigured as a whole, none
+        // of them becomes ready before the others.
+        let cannot_start = ordered.iter().filter(|(_, node)| {
+            let old = self.work.get(&node.node).is_some_and(stuck::is_worth_restart);
+            self.phase(node.node) == Phase::Stuck && old
+        });
+        let nodes: Vec<NodeId> = cannot_start.map(|(_, node)| node.node).collect();
+        if !nodes.is_empty() {
+            self.hold_rest(&nodes, &Hold::Others { nodes: nodes.clone() });
+            return Chosen { nodes, ..Chosen::default() };
+        }
+        if let Some(hold) = self.everything_waits() {
+            self.hold_rest(&[], &hold);
+            return Chosen::default();
+        }
+        let (controllers, brokers): (Vec<_>, Vec<_>) =
+            ordered.into_iter().partition(|(class, _)| class.is_controller());
+        let controllers: Vec<&NodeFacts> = controllers.into_iter().map(|(_, node)| node).collect();
+        let chosen = self.choose_controller(&controllers, leader, index);
+        let chosen = match chosen {
+            Some(chosen) => chosen,
+            None => match self.controllers_first(&controllers) {
+                Some(hold) => {
+                    self.hold_rest(&[], &hold);
+                    return Chosen::default();
+                }
+                None => self.choose_brokers(&brokers, index),
+            },
+        };
+        let nodes = chosen.nodes.clone();
+        let rest = if nodes.is_empty() { Hold::NextBatch } else { Hold::Others { nodes } };
+        self.hold_rest(&chosen.nodes, &rest);
+        chosen
+    }
+
+    /// What all nodes wait for, whatever their kind.
+    fn everything_waits(&self) -> Option<Hold> {
+        let unknown = |node: &&NodeFacts| node.pod == Pod::Unknown;
+        let nodes = self.facts.nodes.iter();
+        let unknown: Vec<NodeId> = nodes.filter(unknown).map(|node| node.node).collect();
+        if !unknown.is_empty() {
+            return Some(Hold::PodsUnknown { nodes: unknown });
+        }
+        if let Some(node) = self.stopping().first() {
+            return Some(Hold::StoppedBy { node: *node });
+        }
+        let on_the_way = |node: &NodeId| match self.phase(*node) {
+            Phase::Restarting | Phase::Awaited | Phase::Healing | Phase::Electing => true,
+            Phase::Stuck => true,
+            // A node that recovers its logs may take hours; what must stay up is checked anyway.
+            Phase::Serving | Phase::Recovering | Phase::Late => false,
+        };
+        let nodes: Vec<NodeId> = self.under_way().into_iter().filter(on_the_way).collect();
+        (!nodes.is_empty()).then_some(Hold::Others { nodes })
+    }
+
+    /// The nodes that stop everything: stuck without an old revision, or restarted and not come up.
+    pub(super) fn stopping(&self) -> BTreeSet<NodeId> {
+        let stops = |node: &&NodeFacts| match self.phase(node.node) {
+            Phase::Stuck => !self.work.get(&node.node).is_some_and(stuck::is_worth_restart),
+            Phase::Late => !self.work.contains_key(&node.node),
+            Phase::Serving
+            | Phase::Restarting
+            | Phase::Awaited
+            | Phase::Recovering
+            | Phase::Healing
+            | Phase::Electing => false,
+        };
+        self.facts.nodes.iter().filter(stops).map(|node| node.node).collect()
+    }
+
+    /// The nodes of a kind that are not ready yet, and may be soon.
+    fn awaited<'n>(&self, nodes: impl Iterator<Item = &'n NodeFacts>) -> Vec<NodeId> {
+        let awaited = nodes.filter(|node| self.phase(node.node) == Phase::Awaited);
+        awaited.map(|node| node.node).collect()
+    }
+
+    /// The first controller or combined node that may be restarted.
+    fn choose_controller(
+        &mut self,
+        nodes: &[&NodeFacts],
+        leader: Option<NodeId>,
+        index: Option<&ByBroker<'_>>,
+    ) -> Option<Chosen> {
+        let awaited = self.awaited(nodes.iter().copied());
+        let open = |pass: &Self, node: &NodeFacts| {
+            pass.work.contains_key(&node.node) && !pass.of(node.node).given_up
+        };
+        for node in nodes {
+            if !self.work.contains_key(&node.node) {
+                continue;
+            }
+            let others = nodes.iter().filter(|other| other.node != node.node && open(self, other));
+            let others: Vec<NodeId> = others.map(|other| other.node).collect();
+            let verdict = match self.waits_for_itself(node) {
+                Some(hold) => Err(hold),
+                None if self.phase(node.node) == Phase::Serving && !awaited.is_empty() => {
+                    Err(Hold::OthersNotReady { nodes: awaited.clone() })
+                }
+                None if Some(node.node) == leader && !others.is_empty() => {
+                    Err(Hold::ActiveControllerLast { others })
+                }
+                None => self.may_restart(node, index),
+            };
+            match verdict {
+                Ok(go) => return Some(Chosen::one(node.node, matches!(go, Go::Forced), index)),
+                Err(hold) => self.hold(node.node, hold),
+            }
+        }
+        None
+    }
+
+    /// What brokers wait for while there are controllers to be restarted or to come up. Those that were
+    /// given up are not waited for.
+    fn controllers_first(&self, controllers: &[&NodeFacts]) -> Option<Hold> {
+        let awaited = self.awaited(controllers.iter().copied());
+        if !awaited.is_empty() {
+            return Some(Hold::OthersNotReady { nodes: awaited });
+        }
+        let open =
+            |node: &&&NodeFacts| self.work.contains_key(&node.node) && !self.of(node.node).given_up;
+        let nodes: Vec<NodeId> = controllers.iter().filter(open).map(|node| node.node).collect();
+        (!nodes.is_empty()).then_some(Hold::ControllersFirst { nodes })
+    }
+
+    /// The brokers that are restarted together: of those that are not ready if there are such, of one
+    /// group of pools, as many as may be.
+    fn choose_brokers(
+        &mut self,
+        brokers: &[(Class, &NodeFacts)],
+        index: Option<&ByBroker<'_>>,
+    ) -> Chosen {
+        let awaited = self.awaited(brokers.iter().map(|(_, node)| *node));
+        let mut groups: BTreeMap<(Class, Option<&str>), Vec<&NodeFacts>> = BTreeMap::new();
+        for (class, node) in brokers {
+            if !self.work.contains_key(&node.node) {
+                continue;
+            }
+            let verdict = match self.waits_for_itself(node) {
+                Some(hold) => Err(hold),
+                None if self.phase(node.node) == Phase::Serving && !awaited.is_empty() => {
+                    Err(Hold::OthersNotReady { nodes: awaited.clone() })
+                }
+                None => self.may_restart(node, index),
+            };
+            match verdict {
+                // Whoever is forced goes alone, and at once: there will be no better moment.
+                Ok(Go::Forced) => return Chosen::one(node.node, true, index),
+                Ok(Go::Safe) => {
+                    let own = self.settings.pool_parallel_max.contains_key(&node.pool);
+                    let group = own.then_some(node.pool.as_str());
+                    groups.entry((*class, group)).or_default().push(node);
+                }
+                Err(hold) => self.hold(node.node, hold),
+            }
+        }
+        let Some(((_, pool), nodes)) = groups.into_iter().next() else {
+            return Chosen::default();
+        };
+        let parallel_max = pool.and_then(|pool| self.settings.pool_parallel_max.get(pool));
+        let parallel_max = parallel_max.copied().unwrap_or(self.settings.parallel_max);
+        match (parallel_max, nodes.first(), index) {
+            // One by one in the given order; zero is taken for one, since a roll has to end.
+            (0 | 1, Some(node), _) => Chosen::one(node.node, false, index),
+            (_, _, Some(index)) => self.choose_batch(&nodes, index, parallel_max),
+            (_, _, None) => Chosen::default(),
+        }
+    }
+
+    fn choose_batch(
+        &self,
+        nodes: &[&NodeFacts],
+        index: &ByBroker<'_>,
+        parallel_max: usize,
+    ) -> Chosen {
+        let candidate =
+            |node: &&NodeFacts| Candidate { broker: node.node, rack: node.rack.clone() };
+        let candidates: Vec<Candidate> = nodes.iter().map(candidate).collect();
+        let limits = Limits { parallel_max, join_offline: self.settings.join_offline };
+        let batch = batch::choose_of(&candidates, index, limits);
+        let nodes = batch.brokers.into_iter().collect();
+        Chosen { nodes, forced: false, certificate: batch.certificate }
+    }
+
+    /// What a node waits for by itself, whatever the others do.
+    fn waits_for_itself(&self, node: &NodeFacts) -> Option<Hold> {
+        match self.phase(node.node) {
+            Phase::Serving | Phase::Late => None,
+            Phase::Recovering => Hold::recovery(node.recovery).or(Some(Hold::StateUnknown)),
+            Phase::Awaited => Some(Hold::NotReady),
+            phase @ (Phase::Restarting | Phase::Stuck | Phase::Healing | Phase::Electing) => {
+                Some(Hold::UnderWay { phase })
+            }
+        }
+    }
+
+    /// Whether a node may be restarted as far as it alone is concerned.
+    fn may_restart(&self, node: &NodeFacts, index: Option<&ByBroker<'_>>) -> Result<Go, Hold> {
+        let memory = self.of(node.node);
+        let due = memory.backoff_until_ms.is_none_or(|until_ms| self.now_ms >= until_ms);
+        let last = due && memory.attempts + 1 >= self.settings.attempts_max;
+        let reasons = self.work.get(&node.node).map(Vec::as_slice).unwrap_or_default();
+        if memory.phase == Phase::Late && node.recovery == Recovery::Unknown {
+            // It may be recovering its logs. Only a person may say that this does not matter.
+            let asked = reasons.contains(&Reason::ManualRollingUpdate);
+            if !(last && asked) {
+                return Err(Hold::StateUnknown);
+            }
+        }
+        let fails = match node.contact {
+            Contact::Fails | Contact::RefusesCertificate => true,
+            Contact::Unknown | Contact::Answers => false,
+        };
+        if memory.phase == Phase::Serving && fails && !last {
+            return Err(Hold::Unreachable);
+        }
+        let refuses = node.contact == Contact::RefusesCertificate && !node.reasons.is_empty();
+        match self.cluster_bears(node, index) {
+            Err(Hold::QuorumUnknown | Hold::PartitionsUnknown) if refuses && last => Ok(Go::Forced),
+            Err(hold) => Err(hold),
+            Ok(()) => Ok(Go::Safe),
+        }
+    }
+
+    /// Whether the quorum and the partitions bear that a node is restarted.
+    fn cluster_bears(&self, node: &NodeFacts, index: Option<&ByBroker<'_>>) -> Result<(), Hold> {
+        if node.roles.is_controller() {
+            let quorum = self.facts.quorum.as_ref().ok_or(Hold::QuorumUnknown)?;
+            quorum::may_restart(quorum, node.node).map_err(Hold::Quorum)?;
+            if self.facts.quorum_settled != Some(true) {
+                return Err(Hold::QuorumUnsettled);
+            }
+        }
+        if node.roles.is_broker() {
+            let index = index.ok_or(Hold::PartitionsUnknown)?;
+            let holds = index.holds(&BTreeSet::from([node.node]));
+            let count = holds.len();
+            if let Some(partition) = holds.into_iter().next() {
+                return Err(Hold::MinIsr { partition, count });
+            }
+        }
+        Ok(())
+    }
+
+    fn hold(&mut self, node: NodeId, hold: Hold) {
+        self.holds.insert(node, hold);
+    }
+
+    /// All that have something to be done and are not chosen wait for this, where they wait for nothing
+    /// of their own.
+    fn hold_rest(&mut self, chosen: &[NodeId], hold: &Hold) {
+        let rest: Vec<NodeId> =
+            self.work.keys().filter(|node| !chosen.contains(node)).copied().collect();
+        for node in rest {
+            self.holds.entry(node).or_insert_with(|| hold.clone());
+        }
+    }
+
+    /// Begins the restarts that were chosen.
+    pub(super) fn begin(&mut self, chosen: &Chosen) -> Vec<Action> {
+        let facts = self.facts;
+        let mut actions = Vec::new();
+        for node in facts.nodes.iter().filter(|node| chosen.nodes.contains(&node.node)) {
+            let mut reasons = self.work.get(&node.node).cloned().unwrap_or_default();
+            if chosen.forced {
+                reasons.push(Reason::PodForceRestartOnError);
+            }
+            let has = |reason: Reason| reasons.contains(&reason);
+            let unresponsive = has(Reason::PodUnresponsive).then_some(Ailment::Unresponsive);
+            let tried = unresponsive.or(has(Reason::PodUnready).then_some(Ailment::Unready));
+            let before = self.of(node.node);
+            let config = node.config.as_ref();
+            let digest = config.and_then(|diff| self.settings_to_restart_for(diff, &before));
+            self.apply(node, Event::Chosen);
+            let memory = self.of_mut(node.node);
+            memory.reasons = reasons.clone();
+            memory.forced = chosen.forced;
+            memory.tried = tried.or(memory.tried);
+            memory.config_tried = digest.map(|(_, digest)| digest);
+            memory.update = None;
+            if let Some(uid) = memory.uid.clone() {
+                actions.push(Action::Restart { node: node.node, uid, reasons });
+            }
+        }
+        if let Some(roll) = self.memory.roll.as_mut().filter(|_| !actions.is_empty()) {
+            roll.begin_batch(actions.len(), self.now_ms);
+        }
+        actions
+    }
+}
+
+/// Both, as far as is known: a single "no" is enough to know.
+fn both(a: Option<bool>, b: Option<bool>) -> Option<bool> {
+    match (a, b) {
+        (Some(false), _) | (_, Some(false)) => Some(false),
+        (Some(true), Some(true)) => Some(true),
+        (None, _) | (_, None) => None,
+    }
+}

@@ -1,0 +1,1 @@
+//! Settings: what is compared, what is hashed, what is changed how.

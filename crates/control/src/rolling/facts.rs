@@ -1,0 +1,219 @@
+//! What a pass of the roller is told.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use model::NodeId;
+
+use super::availability::PartitionFacts;
+use super::config::Diff;
+use super::memory::Memory;
+use super::quorum;
+use super::reasons::Reason;
+use crate::node::Roles;
+
+/// What a pass knows. What could not be read, or was not asked for, is unknown, never absent.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Facts {
+    /// All nodes of the cluster that should be: by pool, then by id.
+    pub nodes: Vec<NodeFacts>,
+    /// The quorum, as Kafka describes it.
+    pub quorum: Option<quorum::Facts>,
+    /// Whether the voters are those that should be, as the quorum planner sees it: no disk was replaced
+    /// under a voter, nothing is to be added or removed. Else no controller is restarted.
+    pub quorum_settled: Option<bool>,
+    /// All partitions.
+    pub partitions: Option<Vec<PartitionFacts>>,
+    /// What the last pass recorded.
+    pub memory: Memory,
+}
+
+/// What is known of a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeFacts {
+    /// Its id.
+    pub node: NodeId,
+    /// What it is for: as its pod says, which may be older than what is wished for.
+    pub roles: Roles,
+    /// The pool it belongs to.
+    pub pool: String,
+    /// The rack of its broker.
+    pub rack: Option<String>,
+    /// Its pod.
+    pub pod: Pod,
+    /// Why its pod should be restarted, as far as the pod itself tells.
+    pub reasons: BTreeSet<Reason>,
+    /// Whether a restart was asked for on its pod set, for all pods of the set.
+    pub set_annotated: bool,
+    /// Whether it recovers its logs.
+    pub recovery: Recovery,
+    /// Whether Kafka answers on it.
+    pub contact: Contact,
+    /// How the settings that it runs with differ from those that it should have.
+    pub config: Option<Diff>,
+    /// Whether it leads every partition that it should lead and is in sync with.
+    pub leads_preferred: Option<bool>,
+}
+
+/// The pod of a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Pod {
+    /// It could not be read.
+    Unknown,
+    /// There is none.
+    Absent,
+    /// There is one.
+    There(PodFacts),
+}
+
+/// What is known of a pod.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PodFacts {
+    /// Which pod of this name it is.
+    pub uid: String,
+    /// Whether it is ready.
+    pub ready: bool,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// When it was made.
+    pub created_ms: u64,
+    /// What the container of Kafka waits for, in the word of Kubernetes; none if it does not wait.
+    pub waiting: Option<String>,
+    /// Whether it is pending and cannot be scheduled.
+    pub unschedulable: bool,
+}
+
+impl PodFacts {
+    /// A pod that is up and ready.
+    #[must_use]
+    pub fn ready(uid: &str, created_ms: u64) -> Self {
+        Self {
+            uid: uid.to_owned(),
+            ready: true,
+            deleting: false,
+            created_ms,
+            waiting: None,
+            unschedulable: false,
+        }
+    }
+}
+
+impl Pod {
+    /// The pod, if there is one.
+    #[must_use]
+    pub fn there(&self) -> Option<&PodFacts> {
+        match self {
+            Self::There(pod) => Some(pod),
+            Self::Unknown | Self::Absent => None,
+        }
+    }
+
+    /// Which pod it is.
+    #[must_use]
+    pub fn uid(&self) -> Option<&str> {
+        self.there().map(|pod| pod.uid.as_str())
+    }
+
+    /// Whether it is ready and stays: one that is being deleted is on its way out.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.there().is_some_and(|pod| pod.ready && !pod.deleting)
+    }
+}
+
+/// Whether a node recovers its logs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Recovery {
+    /// The node could not be asked.
+    #[default]
+    Unknown,
+    /// It does not.
+    No,
+    /// It does, and this is left.
+    Yes {
+        /// Logs.
+        logs: u64,
+        /// Segments.
+        segments: u64,
+    },
+}
+
+/// Whether Kafka answers on a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Contact {
+    /// It was not asked.
+    #[default]
+    Unknown,
+    /// It does.
+    Answers,
+    /// It does not, though it was asked.
+    Fails,
+    /// It refuses the certificate, or we refuse its: nobody can ask it anything until it is restarted.
+    RefusesCertificate,
+}
+
+/// How patient and how bold the roller is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// How often a node is tried before it is given up. It is tried on even then, at the longest
+    /// distance, but the roll counts as failed and does not wait for it.
+    pub attempts_max: u32,
+    /// How long after the first attempt the second comes; the distance then doubles.
+    pub backoff_first_ms: u64,
+    /// How long a pod may take to become ready.
+    pub operation_timeout_ms: u64,
+    /// How long replicas may take to be in sync again before the next batch is looked at, and how long a
+    /// node that min-ISR holds back is waited for before it is given up.
+    pub heal_timeout_ms: u64,
+    /// How long a broker may take to lead what it should lead, before the next batch is looked at.
+    pub elect_timeout_ms: u64,
+    /// From which age on a pod whose container is being made is stuck.
+    pub creating_ms_max: u64,
+    /// How often a change of settings is tried on a running node before the node is restarted for it.
+    pub update_attempts_max: u32,
+    /// How long a changed setting may take to be seen.
+    pub update_settle_ms: u64,
+    /// How often to look while a restart is under way.
+    pub poll_ms: u64,
+    /// How many brokers may be restarted at once.
+    pub parallel_max: usize,
+    /// The same for the pools that have a number of their own. Their brokers share no batch with others.
+    pub pool_parallel_max: BTreeMap<String, usize>,
+    /// Whether brokers that take partitions offline whatever one does may share a batch.
+    pub join_offline: bool,
+    /// Whether brokers get their leaderships back once they are in sync.
+    pub elect_preferred: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            // Ten attempts, 250 ms to 64 s apart, and five minutes for a pod: Strimzi's numbers.
+            attempts_max: 10,
+            backoff_first_ms: 250,
+            operation_timeout_ms: 300_000,
+            // A broker with some terabytes catches up in minutes, after minutes of starting.
+            heal_timeout_ms: 600_000,
+            // An election takes a second or two.
+            elect_timeout_ms: 30_000,
+            // Volumes are attached and images begun within a minute where all is well.
+            creating_ms_max: 60_000,
+            update_attempts_max: 3,
+            // The metadata reaches every node within a second.
+            update_settle_ms: 5_000,
+            poll_ms: 1_000,
+            parallel_max: 1,
+            pool_parallel_max: BTreeMap::new(),
+            join_offline: false,
+            elect_preferred: true,
+        }
+    }
+}
+
+impl Settings {
+    /// How long to wait after so many attempts.
+    #[must_use]
+    pub fn backoff_ms(&self, attempts: u32) -> u64 {
+        let doublings = attempts.clamp(1, self.attempts_max.max(2) - 1) - 1;
+        self.backoff_first_ms.saturating_mul(1_u64.checked_shl(doublings).unwrap_or(u64::MAX))
+    }
+}
