@@ -1,0 +1,171 @@
+//! One certificate of a node or of the operator: reads its Secret, asks whether it is to be issued, and
+//! makes what is to be written.
+
+use control::certificates::leaf::{self as decisions, Decision, Found, Subject};
+use control::certificates::{Entry, Timing};
+use rcgen::ExtendedKeyUsagePurpose;
+
+use super::authority;
+use super::certificate::{self, Certificate};
+pub use super::issue::Names;
+use super::issue::{IssueError, Issued, Period, Signer};
+use super::{Clock, SecretContent, names};
+
+/// What is wanted of a certificate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted {
+    /// The names of its entries before `.crt` and `.key`: the pod, or `cluster-operator`.
+    pub entry: String,
+    /// Who it is for.
+    pub subject: Subject,
+    /// Whom it is reached by.
+    pub names: Names,
+    /// For how many days it holds.
+    pub validity_days: i64,
+    /// How many days before its end it is issued again.
+    pub renewal_days: i64,
+}
+
+impl Wanted {
+    /// The certificate of a node, which is a server and a client of the others.
+    #[must_use]
+    pub fn node(cluster: &str, pod: &str, names: Names, wishes: &authority::Wishes) -> Self {
+        Self::new(pod, format!("{cluster}-kafka"), names, wishes)
+    }
+
+    /// The operator's own certificate.
+    #[must_use]
+    pub fn operator(wishes: &authority::Wishes) -> Self {
+        Self::new(names::OPERATOR, names::OPERATOR.to_owned(), Names::default(), wishes)
+    }
+
+    fn new(entry: &str, common_name: String, names: Names, wishes: &authority::Wishes) -> Self {
+        let organization = Some(names::ORGANIZATION.to_owned());
+        Self {
+            entry: entry.to_owned(),
+            subject: Subject { common_name, organization },
+            names,
+            validity_days: wishes.validity_days,
+            renewal_days: wishes.renewal_days,
+        }
+    }
+
+    fn certificate_entry(&self) -> String {
+        format!("{}.crt", self.entry)
+    }
+
+    fn key_entry(&self) -> String {
+        format!("{}.key", self.entry)
+    }
+}
+
+/// What is to be written, and what is in use after that.
+#[derive(Debug)]
+pub struct Outcome {
+    /// What was decided.
+    pub decision: Decision,
+    /// To be written. Entries of others in the Secret are kept.
+    pub secret: Option<SecretContent>,
+    /// The generation of the key that signed it, for the annotation of the pod. `None`: there is no
+    /// certificate, or it says nothing about it.
+    pub key_generation: Option<u64>,
+    /// The SHA-1 of the certificate, for the annotation of the pod.
+    pub thumbprint: Option<String>,
+    /// When it ends, in seconds since 1970.
+    pub not_after: Option<i64>,
+    /// What a person should know, in a sentence.
+    pub warning: Option<String>,
+}
+
+/// Decides about one certificate and makes what is to be written.
+///
+/// # Errors
+/// If the certificate could not be made. What is stored stays in use.
+pub fn next(
+    observed: Option<&SecretContent>,
+    wanted: &Wanted,
+    authority: &authority::Outcome,
+    clock: &Clock,
+) -> Result<Outcome, IssueError> {
+    let found = found(observed, wanted, &authority.chain);
+    let wish = decisions::Wanted { subject: wanted.subject.clone(), names: wanted.names.texts() };
+    let timing = Timing {
+        now: clock.now,
+        renewal_days: wanted.renewal_days,
+        window_open: clock.window_open,
+    };
+    let decision = decisions::decide(&found, &wish, &authority.decision.signing, &timing);
+    let secret = match (&decision, &authority.signer) {
+        (Decision::Issue(_), Some(signer)) => Some(issue(observed, wanted, signer, clock)?),
+        (Decision::Issue(_), None)
+        | (Decision::Keep | Decision::Waits | Decision::Hold { .. }, _) => None,
+    };
+    let warning = match &decision {
+        Decision::Hold { reason, .. } => {
+            Some(format!("the certificate of {} is not issued: {reason}", wanted.entry))
+        }
+        Decision::Keep | Decision::Waits | Decision::Issue(_) => None,
+    };
+    let stored = secret.as_ref().or(observed);
+    let entry = wanted.certificate_entry();
+    let certificate = stored.and_then(|content| Certificate::first(content.text(&entry)?));
+    Ok(Outcome {
+        key_generation: stored.and_then(|one| one.number(names::CLUSTER_KEY_GENERATION)),
+        thumbprint: certificate.as_ref().map(Certificate::thumbprint),
+        not_after: certificate.map(|one| one.validity.not_after),
+        decision,
+        secret,
+        warning,
+    })
+}
+
+fn found(
+    observed: Option<&SecretContent>,
+    wanted: &Wanted,
+    authority: &[Certificate],
+) -> Entry<Found> {
+    let Some(content) = observed else { return Entry::Missing };
+    let texts = (content.text(&wanted.certificate_entry()), content.text(&wanted.key_entry()));
+    let (Some(certificates), Some(key)) = texts else { return Entry::Missing };
+    let (Some(certificates), Some(key)) =
+        (Certificate::all(certificates), certificate::key_pair(key))
+    else {
+        return Entry::Unreadable;
+    };
+    let Some((own, chain)) = certificates.split_first() else { return Entry::Unreadable };
+    // Where the authority is not known, nothing speaks against what it has signed.
+    let signed = authority.first().is_none_or(|authority| own.is_signed_by(authority));
+    Entry::Read(Found {
+        subject: own.subject.clone(),
+        names: own.names.clone(),
+        validity: own.validity,
+        has_its_key: own.key == certificate::key_pair_id(&key),
+        signed_by_current: signed,
+        chain_is_current: authority.is_empty() || chain == authority,
+    })
+}
+
+fn issue(
+    observed: Option<&SecretContent>,
+    wanted: &Wanted,
+    signer: &Signer,
+    clock: &Clock,
+) -> Result<SecretContent, IssueError> {
+    let both = [ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+    let period = Period { now: clock.now, days: wanted.validity_days };
+    let Issued { certificate, key } =
+        signer.issue(&wanted.subject, &wanted.names, &both, period)?;
+    let mut content = observed.cloned().unwrap_or_default();
+    let above = signer.chain().iter().map(Certificate::pem);
+    let chain: String = std::iter::once(certificate.pem()).chain(above).collect();
+    content.put(wanted.certificate_entry(), chain);
+    content.put(wanted.key_entry(), key.serialize_pem());
+    let (cert_generation, key_generation) = names::generations(signer.kind());
+    content.annotate(cert_generation, signer.cert_generation());
+    content.annotate(key_generation, signer.key_generation());
+    Ok(content)
+}
+
+#[cfg(test)]
+#[path = "leaf_tests.rs"]
+mod tests;

@@ -1,0 +1,134 @@
+//! Certificates of nodes and of the operator, and users' ones.
+
+use std::collections::BTreeSet;
+
+use control::certificates::authority::Kind;
+use control::certificates::leaf::Cause;
+
+use super::super::authority::tests::{CLOCK, NOW, WISHES, new_store};
+use super::super::user;
+use super::*;
+
+const DAY: i64 = 86_400;
+
+fn node(names: &[&str]) -> Wanted {
+    let dns = names.iter().map(|name| (*name).to_owned()).collect();
+    let addresses = BTreeSet::from(["127.0.0.1".parse().unwrap(), "::1".parse().unwrap()]);
+    Wanted::node("c", "c-p-0", Names { dns, addresses }, &WISHES)
+}
+
+fn issued(causes: &[Cause]) -> Decision {
+    Decision::Issue(causes.iter().copied().collect())
+}
+
+#[test]
+fn a_node_gets_a_certificate_for_its_names_and_keeps_it() {
+    let authority = new_store().next(&WISHES, NOW);
+    let wanted = node(&["c-kafka-bootstrap", "c-kafka-bootstrap.ns.svc"]);
+    let first = next(None, &wanted, &authority, &CLOCK).unwrap();
+    assert_eq!(first.decision, issued(&[Cause::Missing]));
+    assert_eq!(first.key_generation, Some(0));
+    let secret = first.secret.unwrap();
+    assert_eq!(secret.data.keys().collect::<Vec<_>>(), ["c-p-0.crt", "c-p-0.key"]);
+    assert!(secret.data["c-p-0.key"].starts_with(b"-----BEGIN PRIVATE KEY-----"));
+    let chain = Certificate::all(&secret.data["c-p-0.crt"]).unwrap();
+    assert_eq!(chain.len(), 2);
+    assert!(chain[0].is_signed_by(&chain[1]));
+    let names = ["127.0.0.1", "::1", "c-kafka-bootstrap", "c-kafka-bootstrap.ns.svc"];
+    assert_eq!(chain[0].names, names.map(str::to_owned).into());
+    let x509 = certificate::parse(&chain[0].der).unwrap();
+    assert!(!x509.is_ca());
+    assert_eq!(x509.subject().to_string(), "O=io.strimzi, CN=c-kafka");
+    let usage = x509.extended_key_usage().unwrap().unwrap().value;
+    assert!(usage.server_auth && usage.client_auth);
+
+    let kept = next(Some(&secret), &wanted, &authority, &CLOCK).unwrap();
+    assert_eq!(kept.decision, Decision::Keep);
+    assert!(kept.secret.is_none());
+    assert_eq!((kept.thumbprint, kept.key_generation), (first.thumbprint, Some(0)));
+}
+
+#[test]
+fn a_certificate_is_issued_again_when_it_no_longer_fits() {
+    let mut store = new_store();
+    let authority = store.next(&WISHES, NOW);
+    let wanted = node(&["a"]);
+    let secret = next(None, &wanted, &authority, &CLOCK).unwrap().secret.unwrap();
+    let decided = |secret: &SecretContent, wanted: &Wanted, authority, now| {
+        next(Some(secret), wanted, authority, &Clock { now, ..CLOCK }).unwrap().decision
+    };
+    assert_eq!(decided(&secret, &node(&["a", "b"]), &authority, NOW), issued(&[Cause::Names]));
+    let operator = Wanted { entry: "c-p-0".to_owned(), ..Wanted::operator(&WISHES) };
+    let both = issued(&[Cause::Subject, Cause::Names]);
+    assert_eq!(decided(&secret, &operator, &authority, NOW), both);
+    let soon = NOW + 336 * DAY;
+    assert_eq!(decided(&secret, &wanted, &authority, soon), issued(&[Cause::Expiring]));
+    let mut damaged = secret.clone();
+    damaged.put("c-p-0.key", "no key");
+    assert_eq!(decided(&damaged, &wanted, &authority, NOW), issued(&[Cause::Unreadable]));
+    damaged.put("c-p-0.key", store.keys.as_ref().unwrap().data["ca.key"].clone());
+    assert_eq!(decided(&damaged, &wanted, &authority, NOW), issued(&[Cause::OtherKey]));
+    damaged.data.remove("c-p-0.key");
+    assert_eq!(decided(&damaged, &wanted, &authority, NOW), issued(&[Cause::Missing]));
+
+    let other = new_store().next(&WISHES, NOW);
+    let replaced = issued(&[Cause::AuthorityReplaced, Cause::AuthorityRenewed]);
+    assert_eq!(decided(&secret, &wanted, &other, NOW), replaced);
+    store.certificates.as_mut().unwrap().annotate(names::FORCE_RENEW, "true");
+    let renewed = store.pass(&WISHES, NOW, 9);
+    assert_eq!(decided(&secret, &wanted, &renewed, NOW), issued(&[Cause::AuthorityRenewed]));
+}
+
+#[test]
+fn entries_of_others_are_kept() {
+    let authority = new_store().next(&WISHES, NOW);
+    let mut content = SecretContent::default();
+    content.put("tls-9093.crt", "theirs");
+    let outcome = next(Some(&content), &node(&[]), &authority, &CLOCK).unwrap();
+    assert_eq!(outcome.secret.unwrap().data["tls-9093.crt"], b"theirs");
+}
+
+#[test]
+fn nothing_is_issued_while_the_authority_must_not_sign() {
+    let mut store = new_store();
+    store.keys = None;
+    let mut wishes = WISHES;
+    wishes.source = control::certificates::authority::Source::Supplied;
+    let authority = store.next(&wishes, NOW);
+    let outcome = next(None, &node(&[]), &authority, &CLOCK).unwrap();
+    assert!(matches!(outcome.decision, Decision::Hold { .. }), "{:?}", outcome.decision);
+    assert!(outcome.secret.is_none());
+    assert!(outcome.warning.unwrap().contains("c-p-0"));
+}
+
+#[test]
+fn serial_numbers_are_positive_and_differ() {
+    let authority = new_store().next(&WISHES, NOW);
+    let serial = || {
+        let secret = next(None, &node(&[]), &authority, &CLOCK).unwrap().secret.unwrap();
+        let own = Certificate::first(&secret.data["c-p-0.crt"]).unwrap();
+        certificate::parse(&own.der).unwrap().raw_serial().to_vec()
+    };
+    let (one, two) = (serial(), serial());
+    assert_ne!(one, two);
+    assert!(one.len() == 16 && one[0] < 0x80 && two[0] < 0x80);
+}
+
+#[test]
+fn a_user_is_known_by_the_common_name_alone() {
+    let store = new_store();
+    let (keys, certificates) = (store.keys.unwrap(), store.certificates.unwrap());
+    let signer = Signer::load(Kind::Clients, &keys, &certificates).unwrap();
+    let content = user::issue(&signer, "alice", 90, NOW).unwrap();
+    let entries = ["ca.crt", "user.crt", "user.key", "user.p12", "user.password"];
+    assert_eq!(content.data.keys().collect::<Vec<_>>(), entries);
+    let own = Certificate::first(&content.data["user.crt"]).unwrap();
+    let x509 = certificate::parse(&own.der).unwrap();
+    assert_eq!(x509.subject().to_string(), "CN=alice");
+    let usage = x509.extended_key_usage().unwrap().unwrap().value;
+    assert!(usage.client_auth && !usage.server_auth);
+    assert_eq!(user::not_after(&content.data["user.crt"]), Some(NOW + 90 * DAY));
+    assert!(own.is_signed_by(&Certificate::first(&content.data["ca.crt"]).unwrap()));
+    let other = new_store().keys.unwrap();
+    assert!(Signer::load(Kind::Clients, &other, &certificates).is_none());
+}
