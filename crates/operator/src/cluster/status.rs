@@ -197,7 +197,7 @@ fn listeners(work: &Work) -> Value {
         if listener.tls
             && let Some(authorities) = &work.known.authorities
         {
-            value["certificates"] = json!(authorities.published);
+            value["certificates"] = json!([authorities.trusted]);
         }
         value
     };

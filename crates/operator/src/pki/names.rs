@@ -83,7 +83,7 @@ pub const fn authority(kind: Kind) -> &'static str {
 
 /// The annotations with the generations of an authority on what it signed.
 #[must_use]
-pub(super) const fn generations(kind: Kind) -> (&'static str, &'static str) {
+pub(crate) const fn generations(kind: Kind) -> (&'static str, &'static str) {
     match kind {
         Kind::Cluster => (CLUSTER_CERT_GENERATION, CLUSTER_KEY_GENERATION),
         Kind::Clients => (CLIENTS_CERT_GENERATION, CLIENTS_KEY_GENERATION),

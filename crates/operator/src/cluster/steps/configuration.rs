@@ -1,11 +1,31 @@
-//! What each node is told, in a ConfigMap of its own.
+//! What each node is told, in a ConfigMap of its own: one entry for each file that `gregor node` reads.
 
 use std::collections::BTreeMap;
 
+use control::cluster::properties::{
+    self, Address, ClusterInput, NodeInput, QuorumProperties, Server,
+};
+use control::cluster::spec::{JvmWishes, PoolSpec, Storage};
+use control::conditions::Note;
+use control::quorum::format::QuorumMode;
+use control::registration::KafkaVersion;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::ResourceExt as _;
 use model::NodeId;
 
+use super::workload::volume_name;
 use crate::cluster::error::PassError;
 use crate::cluster::pass::{Step, Work};
+use crate::cluster::resources::{Node, node_config, pods};
+use crate::hash;
+
+/// The annotation with the hash of what a node must be restarted for.
+pub(crate) const CONFIG_HASH: &str = "strimzi.io/configuration-hash";
+/// The annotation with the version of Kafka that a pod runs.
+pub(crate) const KAFKA_VERSION: &str = "strimzi.io/kafka-version";
+/// Where to ask for the controllers first. Every node knows the quorum from its log, so a change of it
+/// restarts nobody.
+const BOOTSTRAP_SERVERS: &str = "controller.quorum.bootstrap.servers";
 
 /// What pods are made of and marked with.
 #[derive(Debug, Default)]
@@ -13,8 +33,208 @@ pub(crate) struct Configuration {
     pub(crate) image: String,
     pub(crate) kafka_version: String,
     pub(crate) marks: BTreeMap<NodeId, BTreeMap<String, String>>,
+    /// The server properties of each node.
+    pub(crate) properties: BTreeMap<NodeId, Vec<(String, String)>>,
 }
 
-pub(crate) async fn run(_work: &mut Work) -> Result<Step, PassError> {
+pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
+    let Some((version, image)) = version_and_image(work) else {
+        return Ok(Step::Hold(Note::new(
+            "UnsupportedKafkaVersion",
+            "there is no image for the version of Kafka that is asked for",
+        )));
+    };
+    let metrics = match metrics(work).await? {
+        Ok(metrics) => metrics,
+        Err(note) => return Ok(Step::Hold(note)),
+    };
+    work.known.configuration.image = image;
+    work.known.configuration.kafka_version = version.to_string();
+    let quorum = quorum(work);
+    let mut left_out = Vec::new();
+    for node in work.blueprint.nodes.clone() {
+        let pools = &work.blueprint.spec.pools;
+        let Some(pool) = pools.iter().find(|pool| pool.name == node.pool).cloned() else {
+            continue;
+        };
+        let server = match server(work, (&node, &pool), version, &quorum) {
+            Ok(server) => server,
+            Err(note) => return Ok(Step::Stop(note)),
+        };
+        left_out.extend(server.left_out.iter().cloned());
+        write(work, &node, (&pool, &server), metrics.as_deref()).await?;
+    }
+    left_out.sort();
+    left_out.dedup();
+    if !left_out.is_empty() {
+        work.warn(
+            "ForbiddenConfiguration",
+            format!(
+                "these settings of spec.kafka.config are ours to make and were left out: {}",
+                left_out.join(", ")
+            ),
+        );
+    }
     Ok(Step::Done)
+}
+
+/// The version of Kafka that is asked for, the newest that there is if none is, and its image.
+fn version_and_image(work: &Work) -> Option<(KafkaVersion, String)> {
+    let images = work.ctx.settings.kafka_images.iter();
+    let known = images.filter_map(|(version, image)| Some((version.parse().ok()?, image.clone())));
+    let known: BTreeMap<KafkaVersion, String> = known.collect();
+    let spec = &work.blueprint.spec;
+    let (version, image) = match &spec.kafka_version {
+        Some(version) => {
+            let version = version.parse().ok()?;
+            (version, known.get(&version).cloned())
+        }
+        None => known.iter().next_back().map(|(version, image)| (*version, Some(image.clone())))?,
+    };
+    Some((version, spec.image.clone().or(image)?))
+}
+
+/// The user's rules for metrics.
+async fn metrics(work: &Work) -> Result<Result<Option<String>, Note>, PassError> {
+    let Some(source) = &work.blueprint.spec.metrics else { return Ok(Ok(None)) };
+    let api = work.api::<ConfigMap>();
+    let found = api.get_opt(&source.config_map).await.map_err(|e| PassError::Get(Box::new(e)))?;
+    let text = found.and_then(|map| map.data?.get(&source.key).cloned());
+    Ok(match text {
+        Some(text) => Ok(Some(text)),
+        None => Err(Note::new(
+            "MetricsConfigMissing",
+            format!("metricsConfig: ConfigMap {} has no entry {}", source.config_map, source.key),
+        )),
+    })
+}
+
+/// How nodes find the controllers.
+fn quorum(work: &Work) -> QuorumProperties {
+    let names = &work.blueprint.names;
+    let hosts = work.blueprint.controllers();
+    let hosts = hosts.map(|node| (node.id, names.host(&work.blueprint.pod(node)))).collect();
+    match work.record.quorum.mode {
+        QuorumMode::Dynamic => QuorumProperties::Dynamic(hosts),
+        // A quorum of which nothing is known was made by somebody who knew static ones only; and a
+        // node whose log has voters does not look at this.
+        QuorumMode::Static | QuorumMode::Unknown => QuorumProperties::Static(hosts),
+    }
+}
+
+fn server(
+    work: &Work,
+    (node, pool): (&Node, &PoolSpec),
+    version: KafkaVersion,
+    quorum: &QuorumProperties,
+) -> Result<Server, Note> {
+    let blueprint = &work.blueprint;
+    let pod = blueprint.pod(node);
+    let host = blueprint.names.host(&pod);
+    let log_dirs = log_dirs(&pool.storage, node.id);
+    let metadata_dir = metadata_dir(&pool.storage, node.id);
+    let known = work.known.addresses.as_ref().map(|addresses| &addresses.brokers);
+    let addresses = known.into_iter().flatten().filter(|((id, _), _)| *id == node.id);
+    let addresses = addresses.map(|((_, listener), (host, port))| {
+        (listener.clone(), Address { host: host.clone(), port: *port })
+    });
+    let input = NodeInput {
+        id: node.id,
+        pod: &pod,
+        roles: node.roles,
+        host: &host,
+        domain: &blueprint.domain,
+        metadata_dir: &metadata_dir,
+        log_dirs: &log_dirs,
+        addresses: &addresses.collect(),
+        cordoned: false,
+    };
+    let cluster = ClusterInput { spec: &blueprint.spec, version, quorum };
+    properties::server(&cluster, &input).map_err(|missing| {
+        let lines: Vec<_> = missing.iter().map(ToString::to_string).collect();
+        Note::new("AwaitingAddresses", format!("{pod}: {}", lines.join("; ")))
+    })
+}
+
+fn log_dir(storage: &Storage, volume: u32, node: NodeId) -> String {
+    format!("{}/kafka-log{node}", pods::mount_path(&volume_name(storage, volume)))
+}
+
+fn log_dirs(storage: &Storage, node: NodeId) -> Vec<String> {
+    storage.volumes().iter().map(|volume| log_dir(storage, volume.id, node)).collect()
+}
+
+/// The metadata log is where the user wants it, else on the volume with the lowest number.
+fn metadata_dir(storage: &Storage, node: NodeId) -> String {
+    let volumes = storage.volumes();
+    let asked = volumes.iter().find(|volume| volume.kraft_metadata);
+    let volume = asked.or_else(|| volumes.iter().min_by_key(|volume| volume.id));
+    log_dir(storage, volume.map_or(0, |volume| volume.id), node)
+}
+
+/// The options of the JVM, one in a line. The heap follows from the memory unless it is among them.
+fn jvm_options(wishes: &JvmWishes) -> Vec<String> {
+    let heap = [("-Xms", &wishes.heap_initial), ("-Xmx", &wishes.heap_max)];
+    let heap =
+        heap.into_iter().filter_map(|(name, value)| Some(format!("{name}{}", value.as_ref()?)));
+    let xx = wishes.xx.iter().map(|(name, value)| match value.as_str() {
+        "true" => format!("-XX:+{name}"),
+        "false" => format!("-XX:-{name}"),
+        _ => format!("-XX:{name}={value}"),
+    });
+    let properties =
+        wishes.system_properties.iter().map(|(name, value)| format!("-D{name}={value}"));
+    let gc = wishes.gc_logging.then(|| "-Xlog:gc*:stdout:time,tags".to_owned());
+    heap.chain(xx).chain(properties).chain(gc).collect()
+}
+
+async fn write(
+    work: &mut Work,
+    node: &Node,
+    (pool, server): (&PoolSpec, &Server),
+    metrics: Option<&str>,
+) -> Result<(), PassError> {
+    let quorum = &work.record.quorum;
+    let jvm = jvm_options(&pool.jvm).join("\n");
+    let version = work.known.configuration.kafka_version.clone();
+    let metadata = work.blueprint.spec.metadata_version.clone().or_else(|| {
+        let newest = version.parse::<KafkaVersion>().ok()?.newest_metadata()?;
+        Some(newest.to_string())
+    });
+    let mode = match quorum.mode {
+        QuorumMode::Dynamic => "dynamic",
+        QuorumMode::Static => "static",
+        QuorumMode::Unknown => "unknown",
+    };
+    let mut files: BTreeMap<&'static str, String> = [
+        ("server.config", properties::render(&server.properties)),
+        ("cluster.id", work.record.cluster_id.clone().unwrap_or_default()),
+        ("metadata.version", metadata.unwrap_or_default()),
+        ("quorum.mode", mode.to_owned()),
+        ("jvm.options", jvm.clone()),
+    ]
+    .into();
+    if quorum.mode == QuorumMode::Dynamic {
+        files.insert("initial.controllers", quorum.initial.to_string());
+        if let Some(seen) = quorum.seen(node.id) {
+            files.insert("controller.seen", seen.to_string());
+        }
+    }
+    if let Some(metrics) = metrics {
+        files.insert("metrics-config.json", metrics.to_owned());
+    }
+    let map = node_config::config_map(&work.blueprint, node, &files)?;
+    let name = map.name_any();
+    let before = work.found.config_maps.get(&name);
+    let after = work.ctx.writer.apply(&work.api(), &name, &map, before).await?;
+    work.found.config_maps.insert(name, after);
+    let fixed = server.properties.iter().filter(|(key, _)| key != BOOTSTRAP_SERVERS);
+    let mut text: String = fixed.map(|(key, value)| format!("{key}={value}\n")).collect();
+    text.push_str(&jvm);
+    text.push_str(metrics.unwrap_or_default());
+    let marks = [(CONFIG_HASH, hash::short(text.as_bytes())), (KAFKA_VERSION, version)];
+    let marks = marks.map(|(name, value)| (name.to_owned(), value)).into();
+    work.known.configuration.marks.insert(node.id, marks);
+    work.known.configuration.properties.insert(node.id, server.properties.clone());
+    Ok(())
 }

@@ -1,0 +1,47 @@
+//! Secrets with keys and certificates: between what Kubernetes stores and what the PKI reads and makes.
+
+use std::collections::BTreeMap;
+
+use api::names::Labels;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
+use kube::ResourceExt as _;
+use serde_json::json;
+
+use super::{Blueprint, object};
+use crate::pki::SecretContent;
+use crate::write::APPLIED;
+
+/// What is in a Secret.
+pub(crate) fn content(secret: &Secret) -> SecretContent {
+    let data = secret.data.clone().unwrap_or_default();
+    let mut annotations = secret.annotations().clone();
+    annotations.remove(APPLIED);
+    SecretContent {
+        data: data.into_iter().map(|(name, ByteString(bytes))| (name, bytes)).collect(),
+        annotations,
+    }
+}
+
+/// A Secret with this content. It is the cluster's unless `is_owned` says otherwise.
+pub(crate) fn secret(
+    blueprint: &Blueprint,
+    (name, labels): (&str, Labels),
+    content: SecretContent,
+    is_owned: bool,
+) -> Result<Secret, serde_json::Error> {
+    let mut metadata = blueprint.metadata(name, labels, None);
+    if !is_owned && let Some(metadata) = metadata.as_object_mut() {
+        metadata.remove("ownerReferences");
+    }
+    metadata["annotations"] = json!(content.annotations);
+    let mut secret: Secret = object(json!({
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": metadata,
+        "type": "Opaque",
+    }))?;
+    let data = content.data.into_iter().map(|(name, bytes)| (name, ByteString(bytes)));
+    secret.data = Some(data.collect::<BTreeMap<_, _>>());
+    Ok(secret)
+}
