@@ -122,6 +122,30 @@ impl Manifest {
         }
     }
 
+    /// Whether it is of this kind, in any version.
+    #[must_use]
+    pub fn is(&self, group: &str, kind: &str) -> bool {
+        self.kind.group == group && self.kind.kind == kind
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The namespace that it names.
+    #[must_use]
+    pub fn namespace(&self) -> Option<&str> {
+        self.namespace.as_deref()
+    }
+
+    /// All of it.
+    #[must_use]
+    pub fn object(&self) -> &Value {
+        &self.object
+    }
+
     fn new(place: Place, object: Value) -> Result<Self, Error> {
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
         let need = |pointer: &str, reason| match text(pointer).filter(|text| !text.is_empty()) {
@@ -169,9 +193,20 @@ pub fn read(paths: &[PathBuf]) -> Result<Vec<Manifest>, Error> {
             parse(&file, &text, &mut manifests)?;
         }
     }
-    // Stable: apart from that the order is the user's.
-    manifests.sort_by_key(Manifest::rank);
+    sort(&mut manifests);
     Ok(manifests)
+}
+
+/// Objects that come from no file, with what is said instead of a path.
+pub fn from_objects(place: &str, objects: Vec<Value>) -> Result<Vec<Manifest>, Error> {
+    let numbered = objects.into_iter().enumerate();
+    let place = |index| Place { path: PathBuf::from(place), document: index + 1 };
+    numbered.map(|(index, object)| Manifest::new(place(index), object)).collect()
+}
+
+/// Puts first what others may need; apart from that the order stays.
+pub fn sort(manifests: &mut [Manifest]) {
+    manifests.sort_by_key(Manifest::rank);
 }
 
 /// Applies the objects in order and tells of each that is done.

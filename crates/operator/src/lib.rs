@@ -12,6 +12,7 @@ pub mod crash;
 pub mod fence;
 mod hash;
 pub mod http;
+pub mod install;
 pub mod lease;
 pub mod metrics;
 pub mod pki;

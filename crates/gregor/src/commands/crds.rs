@@ -54,7 +54,7 @@ fn chosen(only: Option<&str>) -> anyhow::Result<Vec<Value>> {
     Ok(chosen)
 }
 
-fn yaml(definitions: &[Value]) -> anyhow::Result<String> {
+pub(super) fn yaml(definitions: &[Value]) -> anyhow::Result<String> {
     let mut text = String::new();
     for definition in definitions {
         text += "---\n";
@@ -66,7 +66,7 @@ fn yaml(definitions: &[Value]) -> anyhow::Result<String> {
     Ok(text)
 }
 
-fn json(mut definitions: Vec<Value>) -> anyhow::Result<String> {
+pub(super) fn json(mut definitions: Vec<Value>) -> anyhow::Result<String> {
     let value = match definitions.len() {
         1 => definitions.remove(0),
         _ => json!({ "apiVersion": "v1", "kind": "List", "items": definitions }),

@@ -4,10 +4,12 @@ mod balance;
 mod crds;
 mod down;
 mod fetch;
+mod install;
 mod kafka;
 mod kubeconfig;
 mod kubelet;
 mod node;
+mod operator;
 mod shim;
 mod state;
 mod up;
@@ -37,6 +39,12 @@ pub(crate) enum Command {
     /// Print the definitions of the custom resources
     #[command(after_help = crds::EXAMPLES)]
     Crds(crds::Crds),
+    /// Print everything that has to be in a Kubernetes cluster for the operator to work there
+    #[command(after_help = install::EXAMPLES)]
+    Install(install::Install),
+    /// Look after the Kafka clusters of a Kubernetes cluster
+    #[command(after_help = operator::HELP)]
+    Operator(Box<operator::Operator>),
     /// Run a node: pods as processes of this machine, for any Kubernetes control plane
     #[command(after_help = kubelet::EXAMPLES)]
     Kubelet(Box<kubelet::Kubelet>),
@@ -57,6 +65,8 @@ impl Command {
             Command::Node(node) => node.run(),
             Command::Balance(balance) => balance.run(),
             Command::Crds(crds) => crds.run(),
+            Command::Install(install) => install.run(),
+            Command::Operator(operator) => operator.run(),
             Command::Kubelet(kubelet) => kubelet.run(),
             Command::Shim(shim) => shim.run(),
         }

@@ -20,6 +20,7 @@ const UNDERTAKER: &str = r#"trap '' INT TERM; read -r line; "$0" down --purge --
 pub(crate) struct World {
     temp: tempfile::TempDir,
     undertaker: Child,
+    with_operator: bool,
 }
 
 /// What a run of the program left.
@@ -30,7 +31,17 @@ pub(crate) struct Run {
 }
 
 impl World {
+    /// Only Kubernetes: quick, and nothing happens in it that the test has not asked for.
     pub(crate) fn new() -> Self {
+        Self::start(false)
+    }
+
+    /// With the operator, as users have it.
+    pub(crate) fn with_operator() -> Self {
+        Self::start(true)
+    }
+
+    fn start(with_operator: bool) -> Self {
         let temp = tempfile::tempdir().unwrap();
         let undertaker = Command::new("sh")
             .args(["-c", UNDERTAKER, env!("CARGO_BIN_EXE_gregor")])
@@ -39,7 +50,7 @@ impl World {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        Self { temp, undertaker }
+        Self { temp, undertaker, with_operator }
     }
 
     /// Where a test may put files, beside the state.
@@ -60,6 +71,7 @@ impl World {
     pub(crate) fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_gregor"));
         command.args(words).env("GREGOR_STATE_DIR", self.state()).stdin(Stdio::null());
+        command.env("GREGOR_NO_OPERATOR", (!self.with_operator).to_string());
         command
     }
 

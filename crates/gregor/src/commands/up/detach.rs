@@ -9,7 +9,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
 use tokio::process::Command;
 
 use super::Plan;
-use super::session::{READY, apply, print_summary};
+use super::session::{READY, apply, print_summary, wait_for_kafka};
 use crate::output::note;
 
 /// Starts the other process, waits until all is ready, applies the files, and leaves it running.
@@ -20,6 +20,7 @@ pub(super) async fn run(plan: Plan) -> anyhow::Result<()> {
         .args(["up", "--supervise", "--nodes", &plan.nodes.to_string(), "--state"])
         .arg(&plan.state_dir)
         .args(plan.images.iter().map(|image| format!("--image={image}")))
+        .args(operator_arguments(&plan))
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -55,16 +56,30 @@ pub(super) async fn run(plan: Plan) -> anyhow::Result<()> {
     }
     print_summary(&plan, &dir.kubeconfig(), begun.elapsed())?;
     note("gregor down stops it");
-    Ok(())
+    wait_for_kafka(&client(&dir).await?, &plan).await
+}
+
+/// What the other process must know of the operator: it has the programs, we apply the objects.
+fn operator_arguments(plan: &Plan) -> Vec<String> {
+    match &plan.operator {
+        None => vec!["--no-operator".to_owned()],
+        Some(operator) => {
+            operator.versions().map(|version| format!("--kafka-version={version}")).collect()
+        }
+    }
 }
 
 async fn apply_files(dir: &StateDir, plan: &Plan) -> anyhow::Result<()> {
-    if plan.manifests.is_empty() {
+    if plan.manifests.is_empty() && plan.operator.is_none() {
         return Ok(());
     }
+    apply(&client(dir).await?, plan).await
+}
+
+async fn client(dir: &StateDir) -> anyhow::Result<kube::Client> {
     let kubeconfig = kube::config::Kubeconfig::read_from(dir.kubeconfig())?;
     let config = kube::Config::from_custom_kubeconfig(kubeconfig, &Default::default()).await?;
-    apply(&kube::Client::try_from(config)?, &plan.manifests).await
+    Ok(kube::Client::try_from(config)?)
 }
 
 /// Whether the word came, before or with the end of the output.

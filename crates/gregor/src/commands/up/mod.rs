@@ -4,26 +4,31 @@
 //! are missing, a state directory that is in use.
 
 mod detach;
+mod kafka;
 pub(crate) mod nodes;
+mod operator;
 mod session;
 pub(crate) mod words;
 
 use std::path::PathBuf;
 
 use anyhow::Context as _;
-use artifacts::Environment;
 use artifacts::kubernetes::{self, Binaries};
+use artifacts::{Environment, KafkaVersion};
 use clap::Args;
 use local::manifests::{self, Manifest};
 
 use super::state::StateArgs;
 use crate::progress;
 use nodes::Image;
+use operator::Operator;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   gregor up                        start, and stop with Ctrl-C
-  gregor up -f manifests/          start, and apply what is in the files
+  gregor up -f examples/kafka-ephemeral.yaml
+                                   start, make that Kafka cluster, and say where its clients begin
+  gregor up --no-operator          only Kubernetes
   gregor up --image app=/opt/app   what runs in pods with the image app
   gregor up --detach               start, and return when it is ready; gregor down stops it
   gregor up --state /tmp/second    another one, beside the first";
@@ -43,6 +48,12 @@ pub(crate) struct Up {
     /// that, on the files of this machine
     #[arg(long = "image", value_name = "NAME=PROGRAM")]
     images: Vec<Image>,
+    /// Do not install the operator for Kafka clusters
+    #[arg(long, env = "GREGOR_NO_OPERATOR")]
+    no_operator: bool,
+    /// A version of Kafka to have at hand besides the usual one and those in the files; may be repeated
+    #[arg(long = "kafka-version", value_name = "VERSION")]
+    kafka_versions: Vec<KafkaVersion>,
     /// Return when all is ready, and leave a process in the background that looks after it
     #[arg(long)]
     detach: bool,
@@ -58,6 +69,7 @@ struct Plan {
     nodes: u32,
     images: Vec<Image>,
     manifests: Vec<Manifest>,
+    operator: Option<Operator>,
 }
 
 impl Up {
@@ -67,8 +79,13 @@ impl Up {
         let state_dir = self.state.path()?;
         let progress = progress::for_stderr();
         let binaries = kubernetes::ensure(&Environment::from_process(), None, &*progress)?;
+        // Without a node there is nothing that it could run on.
+        let operator = (!self.no_operator && self.nodes > 0)
+            .then(|| Operator::prepare(&self.kafka_versions, &manifests, &*progress))
+            .transpose()?;
         progress.finish();
-        let plan = Plan { state_dir, binaries, nodes: self.nodes, images: self.images, manifests };
+        let (nodes, images) = (self.nodes, self.images);
+        let plan = Plan { state_dir, binaries, nodes, images, manifests, operator };
         let runtime = tokio::runtime::Builder::new_multi_thread()
             // The components do the work; this only waits for them.
             .worker_threads(2)

@@ -17,6 +17,7 @@ use local::services::{Names, ProxyOptions, ServiceProxy};
 use local::storage::{self, NodeVolumes, Provisioner};
 use tokio::task::JoinHandle;
 
+use super::Plan;
 use crate::failure::Usage;
 
 /// As many as the addresses of one local Kubernetes are meant for.
@@ -49,11 +50,8 @@ pub(super) fn check(count: u32) -> anyhow::Result<()> {
 }
 
 /// Starts the nodes, after the control plane is ready and before anything is applied.
-pub(super) async fn start(
-    plane: &ControlPlane,
-    count: u32,
-    images: &[Image],
-) -> anyhow::Result<Nodes> {
+pub(super) async fn start(plane: &ControlPlane, plan: &Plan) -> anyhow::Result<Nodes> {
+    let count = plan.nodes;
     let mut nodes = Nodes { kubelets: Vec::new(), helpers: Vec::new() };
     if count == 0 {
         return Ok(nodes);
@@ -76,9 +74,12 @@ pub(super) async fn start(
         proxy.run().await;
     }));
     let own = std::env::current_exe().context("cannot find this program")?;
-    let table = Images::with_own_program(&own);
-    let table =
-        images.iter().fold(table, |all, image| all.with(&image.name, image.program.clone()));
+    let operator = plan.operator.as_ref().map(|operator| operator.images(&own)).unwrap_or_default();
+    // What the user says comes last and counts.
+    let images = operator.iter().chain(&plan.images);
+    let table = images.fold(Images::with_own_program(&own), |all, image| {
+        all.with(&image.name, image.program.clone())
+    });
     let mut volumes = Vec::new();
     for number in 1..=u8::try_from(count).unwrap_or(u8::MAX) {
         let name = format!("node-{number}");
@@ -144,6 +145,13 @@ impl One<'_> {
         options.hosts_file = Some(self.hosts_file.to_owned());
         options.shim = vec![own.into(), "shim".into()];
         Ok(Kubelet::start(options).await?)
+    }
+}
+
+impl Image {
+    /// A program with its first arguments for an image.
+    pub(super) fn new(name: &str, program: Vec<String>) -> Self {
+        Self { name: name.to_owned(), program }
     }
 }
 

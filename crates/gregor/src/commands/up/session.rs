@@ -15,7 +15,8 @@ use time::format_description::well_known::Rfc3339;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::nodes::{self, Nodes};
-use super::{Plan, words};
+use super::operator::{self, Operator};
+use super::{Plan, kafka, words};
 use crate::output::{Format, Out, note};
 
 /// What the process in the background prints, alone in a line, when all is ready.
@@ -31,11 +32,15 @@ pub(super) async fn foreground(plan: Plan) -> anyhow::Result<()> {
         return Ok(());
     };
     let (plane, nodes) = (plane?, nodes);
-    let applied = stop.or(apply(&plane.client(), &plan.manifests)).await;
+    let applied = stop.or(apply(&plane.client(), &plan)).await;
     if let Some(Ok(())) = &applied {
         print_summary(&plan, &plane.kubeconfig_path(), begun.elapsed())?;
         note("Ctrl-C stops it; what is stored stays");
-        stop.wait().await;
+        if let Some(waited) = stop.or(wait_for_kafka(&plane.client(), &plan)).await {
+            // Whatever is not ready may become so, and can be looked at meanwhile.
+            waited.unwrap_or_else(|error| note(&format!("{error:#}")));
+            stop.wait().await;
+        }
     }
     // A second signal means now; dropping ends everything at once.
     match stop.or(end(plane, nodes)).await {
@@ -89,7 +94,7 @@ async fn start(
         Ok(plane) => plane,
         Err(error) => return (Err(error.into()), None),
     };
-    match nodes::start(&plane, plan.nodes, &plan.images).await {
+    match nodes::start(&plane, plan).await {
         Ok(nodes) => (Ok(plane), Some(nodes)),
         Err(error) => {
             // The error that is told is the first one. Nodes that were started leave their pods running.
@@ -109,10 +114,29 @@ async fn end(plane: ControlPlane, nodes: Option<Nodes>) -> anyhow::Result<()> {
     result
 }
 
-/// Applies the files, with a line for each object.
-pub(super) async fn apply(client: &kube::Client, manifests: &[Manifest]) -> anyhow::Result<()> {
-    let done = |manifest: &Manifest| note(&format!("{} was applied", manifest.what()));
-    Ok(manifests::apply(client, manifests, done).await?)
+/// Applies the operator and the files, with a line for each object of the files.
+pub(super) async fn apply(client: &kube::Client, plan: &Plan) -> anyhow::Result<()> {
+    let installed = plan.operator.as_ref().map(Operator::manifests).transpose()?;
+    let mut all = installed.unwrap_or_default();
+    all.extend(plan.manifests.iter().cloned());
+    manifests::sort(&mut all);
+    let done = |manifest: &Manifest| match operator::is_ours(manifest) {
+        true if manifest.is("apps", "Deployment") => note("the operator is installed"),
+        true => {}
+        false => note(&format!("{} was applied", manifest.what())),
+    };
+    Ok(manifests::apply(client, &all, done).await?)
+}
+
+/// Waits for the clusters in the files and says where they are.
+pub(super) async fn wait_for_kafka(client: &kube::Client, plan: &Plan) -> anyhow::Result<()> {
+    if plan.operator.is_none() {
+        return Ok(());
+    }
+    let clusters = kafka::wait(client, &plan.manifests).await?;
+    let kubectl = plan.binaries.program(Program::Kubectl);
+    let text = kafka::summary(&clusters, &plan.state_dir.join("hosts"), &kubectl);
+    Out::new(Format::Table).text(&text)
 }
 
 /// Where things are.

@@ -1,0 +1,95 @@
+//! `gregor install`: everything that has to be in a Kubernetes cluster, for `kubectl apply -f -`.
+
+use std::collections::BTreeMap;
+
+use artifacts::KafkaVersion;
+use clap::{Args, ValueEnum};
+use operator::install::{self, Installation};
+
+use super::crds;
+use super::operator::KafkaImage;
+use crate::output::{Format, Out};
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  gregor install | kubectl apply --server-side -f -
+  gregor install --image registry.example.org/gregor-operator:0.1.0 \\
+      --kafka-image 4.3.1=registry.example.org/gregor-kafka:0.1.0-kafka-4.3.1
+  gregor install --watch-namespaces team-a,team-b --replicas 2
+
+The images are built from deploy/docker.";
+
+/// What the installation is like.
+#[derive(Debug, Args)]
+pub(crate) struct Install {
+    /// The namespace of the operator
+    #[arg(long, short, value_name = "NAMESPACE", default_value = install::NAMESPACE)]
+    namespace: String,
+    /// The operator's image [default: gregor-operator in this version]
+    #[arg(long, value_name = "IMAGE")]
+    image: Option<String>,
+    /// The image of a Kafka node for a version of Kafka; may be repeated [default: gregor-kafka in this
+    /// version, for every Kafka that was tested with it]
+    #[arg(long = "kafka-image", value_name = "VERSION=IMAGE")]
+    kafka_images: Vec<KafkaImage>,
+    /// The namespaces to work in, separated by commas; they must exist [default: all]
+    #[arg(long, value_name = "NAMESPACE", value_delimiter = ',')]
+    watch_namespaces: Vec<String>,
+    /// How many operators: one leads, the others wait to take over
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    replicas: u32,
+    /// How the objects are written
+    #[arg(long, short = 'o', value_enum, default_value = "yaml")]
+    output: Syntax,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Syntax {
+    /// One document for each
+    Yaml,
+    /// One list of all
+    Json,
+}
+
+impl Install {
+    pub(crate) fn run(self) -> anyhow::Result<()> {
+        let output = self.output;
+        let objects = install::manifest(&self.installation());
+        let text = match output {
+            Syntax::Yaml => crds::yaml(&objects)?,
+            Syntax::Json => crds::json(objects)?,
+        };
+        Out::new(Format::Table).text(&text)
+    }
+
+    fn installation(self) -> Installation {
+        let kafka_images = match self.kafka_images.is_empty() {
+            true => default_kafka_images(),
+            false => KafkaImage::map(self.kafka_images),
+        };
+        Installation {
+            namespace: self.namespace,
+            image: self.image.unwrap_or_else(operator_image),
+            kafka_images,
+            watch_namespaces: self.watch_namespaces,
+            replicas: self.replicas,
+        }
+    }
+}
+
+/// The operator's image in this version.
+pub(crate) fn operator_image() -> String {
+    format!("gregor-operator:{}", env!("CARGO_PKG_VERSION"))
+}
+
+/// The image of a Kafka node in this version.
+pub(crate) fn kafka_image(version: KafkaVersion) -> String {
+    format!("gregor-kafka:{}-kafka-{version}", env!("CARGO_PKG_VERSION"))
+}
+
+fn default_kafka_images() -> BTreeMap<String, String> {
+    [KafkaVersion::oldest_supported(), KafkaVersion::default_version()]
+        .into_iter()
+        .map(|version| (version.to_string(), kafka_image(version)))
+        .collect()
+}

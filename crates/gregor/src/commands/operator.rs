@@ -1,0 +1,248 @@
+//! `gregor operator`: looks after the Kafka clusters of a Kubernetes cluster.
+
+use std::collections::BTreeMap;
+use std::io::IsTerminal as _;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::process;
+use std::str::FromStr;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use clap::Args;
+use operator::context::Settings;
+use operator::crash::CrashSwitch;
+use operator::install;
+use operator::lease::Timing;
+use operator::runtime::{self, ElectionOptions, Ended, Options};
+use tokio::signal::unix::{SignalKind, signal};
+
+pub(crate) const HELP: &str = "\
+It runs in a pod of the Deployment that gregor install prints, and finds the API server as pods do. Outside
+of one it uses the kubeconfig, as kubectl does.
+
+Exit codes:
+  0  it was asked to stop, and has finished what was in hand
+  1  it could not start, or another one leads now: start it again";
+
+/// How the operator is run.
+#[derive(Debug, Args)]
+pub(crate) struct Operator {
+    /// The namespaces to work in, separated by commas [default: all]
+    #[arg(
+        long,
+        value_name = "NAMESPACE",
+        env = "GREGOR_NAMESPACES",
+        value_delimiter = ',',
+        hide_env_values = true
+    )]
+    namespaces: Vec<String>,
+    /// The image of a Kafka node for a version of Kafka; may be repeated, or separated by spaces
+    #[arg(
+        long = "kafka-image",
+        value_name = "VERSION=IMAGE",
+        env = "GREGOR_KAFKA_IMAGES",
+        value_delimiter = ' ',
+        hide_env_values = true
+    )]
+    kafka_images: Vec<String>,
+    /// How often a cluster is looked at when nothing happens
+    #[arg(long, value_name = "SECONDS", env = "GREGOR_INTERVAL", default_value_t = 120)]
+    interval: u64,
+    /// The DNS domain of the Kubernetes cluster
+    #[arg(
+        long,
+        value_name = "DOMAIN",
+        env = "GREGOR_CLUSTER_DOMAIN",
+        default_value = "cluster.local"
+    )]
+    cluster_domain: String,
+    /// The address on which to answer probes and tell the metrics
+    #[arg(
+        long,
+        value_name = "ADDRESS",
+        env = "GREGOR_HTTP_HOST",
+        default_value_t = IpAddr::V4(Ipv4Addr::UNSPECIFIED)
+    )]
+    http_host: IpAddr,
+    /// The port for that; 0 for none
+    #[arg(long, value_name = "PORT", env = "GREGOR_HTTP_PORT", default_value_t = 8080)]
+    http_port: u16,
+    /// The name of this process among others, unique as that of a pod [default: this machine and process]
+    #[arg(long, value_name = "NAME", env = "POD_NAME")]
+    identity: Option<String>,
+    /// The namespace of the Lease that only one of several operators holds
+    #[arg(long, value_name = "NAMESPACE", env = "POD_NAMESPACE", default_value = "default")]
+    lease_namespace: String,
+    /// The name of that Lease
+    #[arg(long, value_name = "NAME", env = "GREGOR_LEASE", default_value = install::NAME)]
+    lease: String,
+    /// Act without a Lease; only where there can be no second operator
+    #[arg(long, env = "GREGOR_NO_ELECTION")]
+    no_election: bool,
+    /// Say more; twice, say everything. GREGOR_LOG sets a filter instead
+    #[arg(short, long, action = clap::ArgAction::Count)]
+    verbose: u8,
+    /// End after every single act, for tests
+    #[arg(long, env = "GREGOR_ONE_ACT_PER_LIFE", hide = true)]
+    one_act_per_life: bool,
+}
+
+impl Operator {
+    pub(crate) fn run(self) -> anyhow::Result<()> {
+        init_log(self.verbose);
+        let options = self.options()?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .enable_all()
+            .build()
+            .context("cannot start the runtime")?;
+        match runtime.block_on(live(options))? {
+            Ended::Stopped => Ok(()),
+            // Nothing that is still going on may go on.
+            Ended::LeadershipLost => process::exit(1),
+        }
+    }
+
+    fn options(self) -> anyhow::Result<Options> {
+        let identity = self.identity.filter(|name| !name.is_empty()).unwrap_or_else(own_name);
+        let images = self.kafka_images.iter().filter(|text| !text.trim().is_empty());
+        let images: Vec<KafkaImage> =
+            images.map(|text| text.trim().parse()).collect::<Result<_, _>>()?;
+        let election = ElectionOptions {
+            namespace: self.lease_namespace,
+            lease: self.lease,
+            timing: Timing::default(),
+        };
+        let namespaces = self.namespaces.into_iter().map(|name| name.trim().to_owned());
+        Ok(Options {
+            settings: Settings {
+                namespaces: namespaces.filter(|name| !name.is_empty()).collect(),
+                kafka_images: KafkaImage::map(images),
+                cluster_domain: self.cluster_domain,
+                interval: Duration::from_secs(self.interval.max(1)),
+            },
+            identity,
+            election: (!self.no_election).then_some(election),
+            http: (self.http_port > 0).then_some(SocketAddr::new(self.http_host, self.http_port)),
+            crash: match self.one_act_per_life {
+                false => CrashSwitch::Off,
+                true => CrashSwitch::OneActPerLife,
+            },
+        })
+    }
+}
+
+async fn live(options: Options) -> anyhow::Result<Ended> {
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot hear signals")?;
+    let mut terminate = signal(SignalKind::terminate()).context("cannot hear signals")?;
+    let shutdown = async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+        tracing::info!("asked to stop: finishing what is in hand");
+    };
+    let config = kube::Config::infer().await.context("cannot find a Kubernetes cluster")?;
+    Ok(runtime::run(config, options, shutdown).await?)
+}
+
+/// As unique as the name of a pod, where there is none.
+fn own_name() -> String {
+    let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    format!("{host}-{}", process::id())
+}
+
+/// An image of a Kafka node, as on the command line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct KafkaImage {
+    /// The version of Kafka in it.
+    pub(crate) version: String,
+    /// Its name.
+    pub(crate) image: String,
+}
+
+impl KafkaImage {
+    /// The images by version; of two for one version the last counts.
+    pub(crate) fn map(images: Vec<Self>) -> BTreeMap<String, String> {
+        images.into_iter().map(|image| (image.version, image.image)).collect()
+    }
+}
+
+impl FromStr for KafkaImage {
+    type Err = anyhow::Error;
+
+    fn from_str(text: &str) -> anyhow::Result<Self> {
+        let (version, image) = text
+            .split_once('=')
+            .filter(|(version, image)| !version.is_empty() && !image.is_empty())
+            .with_context(|| format!("{text:?} is not VERSION=IMAGE"))?;
+        Ok(Self { version: version.to_owned(), image: image.to_owned() })
+    }
+}
+
+/// The client reports every request that fails, also those that are tried again: what matters of that the
+/// operator says itself.
+fn init_log(verbose: u8) {
+    use tracing_subscriber::EnvFilter;
+    let default = match verbose {
+        0 => "info,kube_client=error,kube_runtime=error,tower=error",
+        1 => "info,operator=debug,gregor=debug,kafka_admin=debug",
+        _ => "debug",
+    };
+    let filter = EnvFilter::try_from_env("GREGOR_LOG").unwrap_or_else(|_| EnvFilter::new(default));
+    let _ = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(std::io::stdout().is_terminal())
+        .with_target(false)
+        .try_init();
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Cli {
+        #[command(flatten)]
+        operator: Operator,
+    }
+
+    fn options(words: &[&str]) -> anyhow::Result<Options> {
+        let words = ["gregor"].iter().chain(words);
+        Cli::try_parse_from(words).unwrap().operator.options()
+    }
+
+    #[test]
+    fn options_are_read_as_they_are_written() {
+        let options = options(&[
+            "--namespaces=a, b,",
+            "--kafka-image=4.3.1=x/y:1 4.1.2=z",
+            "--identity=me",
+            "--http-host=::1",
+            "--no-election",
+        ])
+        .unwrap();
+        assert_eq!(options.settings.namespaces, ["a", "b"]);
+        let images: Vec<_> = options.settings.kafka_images.into_iter().collect();
+        assert_eq!(images, [("4.1.2".into(), "z".into()), ("4.3.1".into(), "x/y:1".into())]);
+        assert_eq!(options.identity, "me");
+        assert_eq!(options.http.unwrap().to_string(), "[::1]:8080");
+        assert!(options.election.is_none());
+        assert_eq!(options.crash, CrashSwitch::Off);
+    }
+
+    #[test]
+    fn without_options_it_works_everywhere_and_under_a_name_of_its_own() {
+        let options = options(&["--identity="]).unwrap();
+        assert_eq!(options.settings.namespaces, Vec::<String>::new());
+        assert!(options.identity.ends_with(&process::id().to_string()), "{}", options.identity);
+        assert_eq!(options.election.unwrap().lease, "gregor-operator");
+        assert_eq!(options.settings.interval, Duration::from_secs(120));
+    }
+
+    #[test]
+    fn an_image_without_a_version_is_a_mistake() {
+        assert!(options(&["--kafka-image=x"]).is_err());
+    }
+}

@@ -1,0 +1,87 @@
+//! The operator in a local Kubernetes: the same installation as anywhere, with programs of this machine in
+//! place of images.
+
+use std::path::{Path, PathBuf};
+
+use artifacts::{Environment, KafkaVersion, Progress, kafka};
+use local::manifests::Manifest;
+use operator::install::{self, Installation};
+
+use super::nodes::Image;
+use crate::commands::install::{kafka_image, operator_image};
+use crate::output::note;
+
+/// Where the installed objects come from, where files have their path.
+const PLACE: &str = "gregor install";
+
+/// The operator that is to be installed.
+pub(super) struct Operator {
+    homes: Vec<(KafkaVersion, PathBuf)>,
+}
+
+impl Operator {
+    /// Gets the Kafkas that are needed: the usual one, those that were asked for, and those that the
+    /// manifests name.
+    pub(super) fn prepare(
+        asked: &[KafkaVersion],
+        manifests: &[Manifest],
+        progress: &dyn Progress,
+    ) -> anyhow::Result<Self> {
+        let environment = Environment::from_process();
+        let first = kafka::ensure(&environment, None, progress)?;
+        let mut homes = vec![(first.version, first.root)];
+        for version in asked.iter().copied().chain(manifests.iter().filter_map(kafka_version)) {
+            if homes.iter().any(|(there, _)| *there == version) {
+                continue;
+            }
+            match kafka::ensure(&environment, Some(version), progress) {
+                Ok(home) => homes.push((version, home.root)),
+                // The operator says so of the cluster; the others need not suffer.
+                Err(error) => note(&format!("Kafka {version} cannot be had: {error}")),
+            }
+        }
+        Ok(Self { homes })
+    }
+
+    /// The versions of Kafka, as arguments for another `gregor up`.
+    pub(super) fn versions(&self) -> impl Iterator<Item = KafkaVersion> {
+        self.homes.iter().map(|(version, _)| *version)
+    }
+
+    /// What runs in the pods of the operator and of Kafka nodes.
+    pub(super) fn images(&self, own: &Path) -> Vec<Image> {
+        let own = own.display().to_string();
+        let mut images = vec![Image::new(&operator_image(), vec![own.clone(), "operator".into()])];
+        images.extend(self.homes.iter().map(|(version, home)| {
+            let home = home.display().to_string();
+            let program = vec![own.clone(), "node".into(), "--kafka-home".into(), home];
+            Image::new(&kafka_image(*version), program)
+        }));
+        images
+    }
+
+    /// What is applied before anything of the user.
+    pub(super) fn manifests(&self) -> anyhow::Result<Vec<Manifest>> {
+        let images = self.versions().map(|version| (version.to_string(), kafka_image(version)));
+        let installation = Installation {
+            namespace: install::NAMESPACE.to_owned(),
+            image: operator_image(),
+            kafka_images: images.collect(),
+            watch_namespaces: Vec::new(),
+            replicas: 1,
+        };
+        let objects = install::manifest(&installation);
+        Ok(local::manifests::from_objects(PLACE, objects)?)
+    }
+}
+
+/// Whether an object is part of the installation.
+pub(super) fn is_ours(manifest: &Manifest) -> bool {
+    manifest.place.path == Path::new(PLACE)
+}
+
+/// The version of Kafka that a manifest asks for. What is no version the operator says.
+fn kafka_version(manifest: &Manifest) -> Option<KafkaVersion> {
+    let version = manifest.object().pointer("/spec/kafka/version")?.as_str()?;
+    super::kafka::is_kafka(manifest).then(|| version.parse().ok()).flatten()
+}

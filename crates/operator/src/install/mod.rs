@@ -1,0 +1,130 @@
+//! Everything that has to be in a Kubernetes cluster for the operator to work there, from one source.
+//!
+//! `gregor install` prints it, `gregor up` applies it, and a test holds the Helm chart to it. It describes and
+//! does nothing.
+
+mod deployment;
+pub mod rbac;
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+pub use deployment::HTTP_PORT;
+
+/// The name of the Deployment, the account, the roles and the Lease.
+pub const NAME: &str = "gregor-operator";
+
+/// Where it is installed unless somebody says otherwise.
+pub const NAMESPACE: &str = "gregor";
+
+/// What differs from one installation to another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Installation {
+    /// The namespace of the operator itself. It is made.
+    pub namespace: String,
+    /// The operator's image.
+    pub image: String,
+    /// The image of a Kafka node, by the version of Kafka.
+    pub kafka_images: BTreeMap<String, String>,
+    /// The namespaces in which it works; all if empty. They must exist.
+    pub watch_namespaces: Vec<String>,
+    /// How many operators there are. One leads, the others wait.
+    pub replicas: u32,
+}
+
+/// The whole installation, in an order in which it can be applied.
+#[must_use]
+pub fn manifest(installation: &Installation) -> Vec<Value> {
+    let mut objects = vec![namespace(installation)];
+    objects.extend(api::crds::crds().iter().map(api::crds::manifest));
+    objects.extend(rbac::objects(installation));
+    objects.push(deployment::deployment(installation));
+    objects
+}
+
+fn namespace(installation: &Installation) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": { "name": installation.namespace, "labels": labels() },
+    })
+}
+
+/// The labels of everything that belongs to the installation.
+fn labels() -> Value {
+    json!({ "app.kubernetes.io/name": NAME, "app.kubernetes.io/part-of": "gregor" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn installation() -> Installation {
+        Installation {
+            namespace: "ops".to_owned(),
+            image: "gregor-operator:1".to_owned(),
+            kafka_images: BTreeMap::from([("4.3.1".to_owned(), "kafka:1".to_owned())]),
+            watch_namespaces: Vec::new(),
+            replicas: 2,
+        }
+    }
+
+    fn names(objects: &[Value]) -> Vec<String> {
+        let name = |object: &Value| {
+            let metadata = &object["metadata"];
+            let namespace = metadata["namespace"].as_str().map(|name| format!("{name}/"));
+            let name = metadata["name"].as_str().unwrap_or_default();
+            let kind = object["kind"].as_str().unwrap_or_default();
+            format!("{kind} {}{name}", namespace.unwrap_or_default())
+        };
+        objects.iter().map(name).collect()
+    }
+
+    #[test]
+    fn all_that_is_needed_is_there_in_order() {
+        let objects = manifest(&installation());
+        assert_eq!(
+            names(&objects),
+            [
+                "Namespace ops",
+                "CustomResourceDefinition kafkas.kafka.strimzi.io",
+                "CustomResourceDefinition kafkanodepools.kafka.strimzi.io",
+                "CustomResourceDefinition kafkarebalances.kafka.strimzi.io",
+                "CustomResourceDefinition strimzipodsets.core.strimzi.io",
+                "ServiceAccount ops/gregor-operator",
+                "ClusterRole gregor-operator",
+                "ClusterRole gregor-operator-global",
+                "ClusterRole gregor-kafka-node",
+                "ClusterRoleBinding gregor-operator",
+                "ClusterRoleBinding gregor-operator-global",
+                "Role ops/gregor-operator-election",
+                "RoleBinding ops/gregor-operator-election",
+                "Deployment ops/gregor-operator",
+            ]
+        );
+    }
+
+    #[test]
+    fn one_that_works_in_some_namespaces_has_rights_in_these_only() {
+        let watch_namespaces = vec!["a".to_owned(), "b".to_owned()];
+        let objects = manifest(&Installation { watch_namespaces, ..installation() });
+        let names = names(&objects);
+        let bindings: Vec<_> =
+            names.iter().filter(|name| name.contains("Binding")).map(String::as_str).collect();
+        assert_eq!(
+            bindings,
+            [
+                "RoleBinding a/gregor-operator",
+                "RoleBinding b/gregor-operator",
+                "ClusterRoleBinding gregor-operator-global",
+                "RoleBinding ops/gregor-operator-election",
+            ]
+        );
+        let deployment = objects.last().unwrap().to_string();
+        assert!(
+            deployment.contains(r#"{"name":"GREGOR_NAMESPACES","value":"a,b"}"#),
+            "{deployment}"
+        );
+    }
+}
