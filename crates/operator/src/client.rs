@@ -15,7 +15,7 @@ use crate::metrics::Metrics;
 const ANSWER: Duration = Duration::from_secs(30);
 
 /// Makes a client whose requests are counted.
-pub fn counted(config: Config, metrics: &Metrics) -> Result<Client, kube::Error> {
+pub(crate) fn counted(config: Config, metrics: &Metrics) -> Result<Client, kube::Error> {
     let metrics = metrics.clone();
     let count = MapRequestLayer::new(move |request: Request<Body>| {
         let (verb, resource) = describe(request.method(), request.uri());

@@ -101,6 +101,11 @@ pub(crate) async fn exit_codes_and_messages(world: World) -> anyhow::Result<()> 
     }
     let missing = json!([{ "name": "c", "image": "busybox", "command": ["/no/such/program"] }]);
     world.pod("missing", json!({ "restartPolicy": "Never", "containers": missing })).await?;
+    // A program hears every signal, also one that does not clear its mask itself as shells do.
+    let words = ["grep", "-q", "^SigBlk:.0*$", "/proc/self/status"];
+    let hears = json!([{ "name": "c", "image": "busybox", "command": words }]);
+    world.pod("hears", json!({ "restartPolicy": "Never", "containers": hears })).await?;
+    world.wait_phase("hears", "Succeeded").await?;
     for (name, _, _, phase, code, reason, message) in table {
         let pod = world.wait_phase(name, phase).await?;
         let found = ended(&pod).context("not ended")?;

@@ -111,7 +111,8 @@ fn say_ready() {
     }
 }
 
-/// The signals that are read instead of taking effect. The container does not inherit that.
+/// The signals that are read instead of taking effect. The container lets them through again before it becomes
+/// the program.
 fn signals() -> Result<SignalFd, Error> {
     let mut set = SigSet::empty();
     let ours = [NixSignal::SIGTERM, NixSignal::SIGUSR1, NixSignal::SIGCHLD];

@@ -16,6 +16,7 @@ use std::process::Command;
 
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
+use nix::sys::signal::SigSet;
 use rustix::process::Signal;
 
 use super::{AttemptDir, Error, Mount, Spec};
@@ -227,6 +228,9 @@ pub(super) fn exec(
         program: String::new(),
         source: std::io::Error::other("neither the container nor its image names a program"),
     })?;
+    // Our parent reads signals instead of being hit by them, and a mask is inherited: a program that does
+    // not clear it itself would never hear that it shall end.
+    SigSet::empty().thread_set_mask().map_err(Error::system("let signals through"))?;
     let error = Command::new(program)
         .args(arguments)
         .env_clear()
