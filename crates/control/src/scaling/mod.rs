@@ -1,1 +1,11 @@
-//! Adding and removing nodes without losing what they hold.
+//! Nodes that come and go.
+//!
+//! - [`guard`]: one broker that is to go, from the wish to its last trace;
+//! - [`leaving`]: all of them, pass by pass;
+//! - [`pool`]: when a node pool that is being deleted may go;
+//! - [`up`]: nodes that are to come.
+
+pub mod guard;
+pub mod leaving;
+pub mod pool;
+pub mod up;

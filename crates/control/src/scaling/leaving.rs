@@ -1,0 +1,322 @@
+//! All brokers that are leaving, pass by pass.
+//!
+//! 1. What leaves is what was a broker and is not wished for as one: nodes, roles and whole pools alike.
+//! 2. The phases are recorded before a duty is done. At most one transition a pass.
+//! 3. A node that has been stopped as a broker finishes as it began, even if the wish changes its kind.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use model::NodeId;
+use serde::{Deserialize, Serialize};
+
+use super::guard::{self, Duty, Facts, Hold, Phase};
+use crate::conditions::Note;
+use crate::node::Roles;
+use crate::words::list;
+
+/// A broker on its way out, as it is recorded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Leaving {
+    /// How far it is.
+    pub phase: Phase,
+    /// What goes.
+    pub kind: Kind,
+    /// The pool that it is of.
+    pub pool: String,
+}
+
+/// What goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Kind {
+    /// The whole node.
+    Node,
+    /// The broker role; the node stays as a controller.
+    Role,
+}
+
+/// A node as it is recorded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Member {
+    /// Its pool.
+    pub pool: String,
+    /// What it is for.
+    pub roles: Roles,
+}
+
+/// Adds the brokers that are to go from now on. `members` are the nodes as they are recorded, with the roles
+/// that they have; `wished` is every node that is wished for, with its roles.
+#[must_use]
+pub fn admit(
+    recorded: &BTreeMap<NodeId, Leaving>,
+    members: &BTreeMap<NodeId, Member>,
+    wished: &BTreeMap<NodeId, Roles>,
+) -> BTreeMap<NodeId, Leaving> {
+    let mut all = recorded.clone();
+    for (id, member) in members.iter().filter(|(_, member)| member.roles.is_broker()) {
+        let kind = match wished.get(id) {
+            Some(roles) if roles.is_broker() => continue,
+            Some(_) => Kind::Role,
+            None => Kind::Node,
+        };
+        let new = || Leaving { phase: Phase::Requested, kind, pool: member.pool.clone() };
+        let entry = all.entry(*id).or_insert_with(new);
+        if guard::duty(entry.phase).runs {
+            entry.kind = kind;
+        }
+    }
+    all
+}
+
+/// One pass over all of them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Pass {
+    /// Record these first. Those that are at an end stay until the next pass.
+    pub leaving: BTreeMap<NodeId, Leaving>,
+    /// Then see to this, for each.
+    pub duties: BTreeMap<NodeId, Duty>,
+    /// What each waits for.
+    pub holds: BTreeMap<NodeId, Hold>,
+    /// Those of which there is no trace: take them out of the record of nodes.
+    pub done: BTreeSet<NodeId>,
+}
+
+/// Takes each broker one phase on, if its facts allow. A broker without facts stays where it is.
+#[must_use]
+pub fn pass(leaving: &BTreeMap<NodeId, Leaving>, facts: &BTreeMap<NodeId, Facts>) -> Pass {
+    let mut pass = Pass::default();
+    let ongoing = leaving.iter().filter(|(_, one)| !guard::FINAL.contains(&one.phase));
+    for (id, one) in ongoing {
+        let mut one = one.clone();
+        if let Some(facts) = facts.get(id) {
+            let event = guard::read(one.phase, facts);
+            if let Some(hold) = guard::hold(one.phase, facts) {
+                pass.holds.insert(*id, hold);
+            }
+            one.phase = event.and_then(|event| guard::next(one.phase, event)).unwrap_or(one.phase);
+        }
+        pass.duties.insert(*id, guard::duty(one.phase));
+        if one.phase == Phase::Done {
+            pass.done.insert(*id);
+        }
+        pass.leaving.insert(*id, one);
+    }
+    pass
+}
+
+impl Pass {
+    /// What people should know: for each pool, the brokers that somebody has to do something about.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<Note> {
+        let mut notes = Vec::new();
+        for (pool, ids) in self.pools(Hold::is_warning) {
+            let said = |id: &NodeId| self.holds.get(id).map(|hold| format!("broker {id}: {hold}"));
+            let all: Vec<String> = ids.iter().filter_map(said).collect();
+            let message = format!(
+                "the scale-down of KafkaNodePool {pool} waits for {}. {}",
+                list(&ids),
+                all.join("; ")
+            );
+            notes.push(Note::new("ScaleDownPreventionCheck", message));
+        }
+        notes
+    }
+
+    /// What is being done, if nobody has to do anything about it.
+    #[must_use]
+    pub fn progress(&self) -> Option<Note> {
+        let said = |(id, hold): (&NodeId, &Hold)| format!("broker {id}: {hold}");
+        let all: Vec<String> =
+            self.holds.iter().filter(|(_, hold)| !hold.is_warning()).map(said).collect();
+        (!all.is_empty()).then(|| Note::new("ScalingDown", all.join("; ")))
+    }
+
+    fn pools(&self, which: fn(&Hold) -> bool) -> BTreeMap<&str, BTreeSet<NodeId>> {
+        let mut pools: BTreeMap<&str, BTreeSet<NodeId>> = BTreeMap::new();
+        for (id, _) in self.holds.iter().filter(|(_, hold)| which(hold)) {
+            if let Some(one) = self.leaving.get(id) {
+                pools.entry(&one.pool).or_default().insert(*id);
+            }
+        }
+        pools
+    }
+}
+
+/// The brokers that have to be drained: what an auto-rebalance is to empty.
+#[must_use]
+pub fn to_drain(leaving: &BTreeMap<NodeId, Leaving>) -> BTreeSet<NodeId> {
+    leaving.iter().filter(|(_, one)| one.phase == Phase::Draining).map(|(id, _)| *id).collect()
+}
+
+/// The roles that a node has now, in the light of what is leaving: what its pod, its configuration and its
+/// registration follow. `None` if it has no pod.
+#[must_use]
+pub fn roles_now(
+    id: NodeId,
+    leaving: &BTreeMap<NodeId, Leaving>,
+    wished: Option<Roles>,
+    recorded: Option<Roles>,
+) -> Option<Roles> {
+    let Some(one) = leaving.get(&id) else { return wished };
+    match (guard::duty(one.phase).runs, one.kind) {
+        // It stays a broker; whether it is a controller is as wished, if it is.
+        (true, Kind::Node | Kind::Role) => match (wished, recorded) {
+            (Some(Roles::Controller | Roles::Combined), _) => Some(Roles::Combined),
+            (Some(Roles::Broker), _) => Some(Roles::Broker),
+            (None, recorded) => recorded,
+        },
+        (false, Kind::Role) => wished,
+        (false, Kind::Node) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::guard::{Cordon, Registration};
+    use super::*;
+
+    fn id(id: i32) -> NodeId {
+        NodeId::new(id).unwrap()
+    }
+
+    fn members(rows: &[(i32, &str, Roles)]) -> BTreeMap<NodeId, Member> {
+        let row = |(n, pool, roles): &(i32, &str, Roles)| {
+            (id(*n), Member { pool: (*pool).to_owned(), roles: *roles })
+        };
+        rows.iter().map(row).collect()
+    }
+
+    fn leaving(rows: &[(i32, Phase, Kind)]) -> BTreeMap<NodeId, Leaving> {
+        let row = |(n, phase, kind): &(i32, Phase, Kind)| {
+            (id(*n), Leaving { phase: *phase, kind: *kind, pool: "a".to_owned() })
+        };
+        rows.iter().map(row).collect()
+    }
+
+    fn facts(partitions: Option<usize>) -> Facts {
+        Facts {
+            wished: false,
+            partitions,
+            skip_check: false,
+            held: Some(false),
+            cordon: Some(Cordon::Closed),
+            quorum: Ok(()),
+            runs: Some(true),
+            registration: Some(Registration::Live),
+            claims_left: Some(false),
+            others_stay: true,
+        }
+    }
+
+    const THREE: [(i32, &str, Roles); 4] = [
+        (0, "a", Roles::Broker),
+        (1, "a", Roles::Broker),
+        (2, "b", Roles::Combined),
+        (3, "c", Roles::Controller),
+    ];
+
+    #[test]
+    fn what_is_not_wished_for_as_a_broker_leaves() {
+        let wished = |rows: &[(i32, Roles)]| rows.iter().map(|(n, r)| (id(*n), *r)).collect();
+        let kinds = |wished: &BTreeMap<NodeId, Roles>| {
+            let all = admit(&BTreeMap::new(), &members(&THREE), wished);
+            all.iter().map(|(id, one)| (id.get(), one.kind)).collect::<Vec<_>>()
+        };
+        let all =
+            [(0, Roles::Broker), (1, Roles::Broker), (2, Roles::Combined), (3, Roles::Controller)];
+        assert_eq!(kinds(&wished(&all)), []);
+        assert_eq!(kinds(&wished(&all[..1])), [(1, Kind::Node), (2, Kind::Node)]);
+        let role = [(0, Roles::Broker), (1, Roles::Broker), (2, Roles::Controller)];
+        assert_eq!(kinds(&wished(&role)), [(2, Kind::Role)]);
+        // A controller that goes is the quorum's affair.
+        assert_eq!(kinds(&wished(&all[..3])), []);
+    }
+
+    #[test]
+    fn a_kind_changes_only_while_the_broker_runs() {
+        let none = BTreeMap::new();
+        for (phase, expected) in [
+            (Phase::Requested, Kind::Node),
+            (Phase::Cordoned, Kind::Node),
+            (Phase::Returning, Kind::Node),
+            (Phase::Stopping, Kind::Role),
+            (Phase::Unregistering, Kind::Role),
+        ] {
+            let all = admit(&leaving(&[(2, phase, Kind::Role)]), &members(&THREE), &none);
+            assert_eq!(all[&id(2)].kind, expected, "{phase:?}");
+        }
+    }
+
+    #[test]
+    fn each_broker_goes_its_own_way() {
+        let all = leaving(&[
+            (0, Phase::Requested, Kind::Node),
+            (1, Phase::Requested, Kind::Node),
+            (2, Phase::Cordoned, Kind::Node),
+            (3, Phase::Requested, Kind::Node),
+            (4, Phase::Done, Kind::Node),
+        ]);
+        let facts =
+            [(id(0), facts(Some(3))), (id(1), facts(Some(0))), (id(2), facts(Some(0)))].into();
+        let pass = pass(&all, &facts);
+        let phases: Vec<_> = pass.leaving.iter().map(|(id, one)| (id.get(), one.phase)).collect();
+        assert_eq!(
+            phases,
+            [
+                (0, Phase::Draining),
+                (1, Phase::Cordoning),
+                (2, Phase::Stopping),
+                (3, Phase::Requested),
+            ]
+        );
+        assert_eq!(to_drain(&pass.leaving), [id(0)].into());
+        assert!(!pass.duties[&id(2)].runs && pass.duties[&id(3)].runs);
+        assert!(pass.done.is_empty());
+    }
+
+    #[test]
+    fn warnings_name_pools_partitions_and_brokers() {
+        let all = leaving(&[(0, Phase::Draining, Kind::Node), (1, Phase::Draining, Kind::Node)]);
+        let facts = [(id(0), facts(Some(3))), (id(1), facts(None))].into();
+        let pass = pass(&all, &facts);
+        let notes = pass.warnings();
+        assert_eq!(notes.len(), 1);
+        assert_eq!(notes[0].reason, "ScaleDownPreventionCheck");
+        assert_eq!(
+            notes[0].message,
+            "the scale-down of KafkaNodePool a waits for 0 and 1. broker 0: it still has 3 \
+             partitions: move them to other brokers, or take the scale-down back; broker 1: whether \
+             it still has partitions could not be read"
+        );
+        assert_eq!(pass.progress(), None);
+    }
+
+    #[test]
+    fn a_pod_follows_the_phase() {
+        use Roles::{Broker, Combined, Controller};
+        // phase, kind, wished, recorded, what it is now
+        let rows = [
+            (Phase::Draining, Kind::Node, None, Some(Broker), Some(Broker)),
+            (Phase::Draining, Kind::Node, None, Some(Combined), Some(Combined)),
+            (Phase::Draining, Kind::Role, Some(Controller), Some(Combined), Some(Combined)),
+            (Phase::Returning, Kind::Node, Some(Broker), Some(Broker), Some(Broker)),
+            (Phase::Stopping, Kind::Node, None, Some(Broker), None),
+            (Phase::Stopping, Kind::Role, Some(Controller), Some(Combined), Some(Controller)),
+            (Phase::Unregistering, Kind::Node, Some(Broker), Some(Broker), None),
+        ];
+        for (phase, kind, wished, recorded, expected) in rows {
+            let all = leaving(&[(7, phase, kind)]);
+            assert_eq!(roles_now(id(7), &all, wished, recorded), expected, "{phase:?} {kind:?}");
+        }
+        assert_eq!(roles_now(id(7), &BTreeMap::new(), Some(Broker), None), Some(Broker));
+    }
+
+    #[test]
+    fn the_record_is_read_as_it_was_written() {
+        let all = leaving(&[(2, Phase::Unregistering, Kind::Role)]);
+        let text = serde_json::to_string(&all).unwrap();
+        assert_eq!(text, r#"{"2":{"phase":"unregistering","kind":"role","pool":"a"}}"#);
+        assert_eq!(serde_json::from_str::<BTreeMap<NodeId, Leaving>>(&text).unwrap(), all);
+    }
+}

@@ -1,0 +1,124 @@
+//! Nodes that are to come.
+//!
+//! 1. New nodes of all pools start at once: none of them waits for another, and none of them is waited for
+//!    by those that run.
+//! 2. The brokers among them are recorded, so that replicas can be moved to them. In a cluster whose brokers
+//!    are all new there is nothing to move.
+//! 3. A node that gets the broker role is a new broker, whatever it was before.
+//! 4. A controller more is not started in a static quorum: it could never vote.
+//! 5. Which nodes there are must be known. If it is not, nothing is new.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use model::NodeId;
+
+use crate::node::Roles;
+
+/// What is known.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Facts {
+    /// The nodes that are wished for, of all pools.
+    pub wished: BTreeMap<NodeId, Roles>,
+    /// The nodes that were there when this was last decided, with those that are leaving, from the record.
+    /// `None` if the record could not be read.
+    pub recorded: Option<BTreeMap<NodeId, Roles>>,
+    /// Controllers that a static quorum cannot take ([`crate::quorum::plan::Step::StaticRefused`]).
+    pub refused: BTreeSet<NodeId>,
+}
+
+/// What to do.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Decision {
+    /// The nodes to start, all at once.
+    pub start: BTreeSet<NodeId>,
+    /// The new brokers among them and among the others, to be recorded before they are started.
+    pub added_brokers: BTreeSet<NodeId>,
+}
+
+/// Decides which nodes come.
+#[must_use]
+pub fn decide(facts: &Facts) -> Decision {
+    let Some(recorded) = &facts.recorded else { return Decision::default() };
+    let wished = || facts.wished.iter().filter(|(id, _)| !facts.refused.contains(id));
+    let start = wished().map(|(id, _)| *id).filter(|id| !recorded.contains_key(id)).collect();
+    let was_broker = |id: &NodeId| recorded.get(id).is_some_and(|roles| roles.is_broker());
+    let brokers = || wished().filter(|(_, roles)| roles.is_broker()).map(|(id, _)| *id);
+    let added: BTreeSet<NodeId> = brokers().filter(|id| !was_broker(id)).collect();
+    let all_new = !recorded.values().any(|roles| roles.is_broker());
+    Decision { start, added_brokers: if all_new { BTreeSet::new() } else { added } }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `0-2b 3-5c 6x`: brokers, controllers and combined nodes.
+    fn nodes(text: &str) -> BTreeMap<NodeId, Roles> {
+        let mut nodes = BTreeMap::new();
+        for token in text.split_whitespace() {
+            let (range, role) = token.split_at(token.len() - 1);
+            let (first, last) = range.split_once('-').unwrap_or((range, range));
+            let role = match role {
+                "b" => Roles::Broker,
+                "c" => Roles::Controller,
+                _ => Roles::Combined,
+            };
+            for id in first.parse().unwrap()..=last.parse().unwrap() {
+                nodes.insert(NodeId::new(id).unwrap(), role);
+            }
+        }
+        nodes
+    }
+
+    fn text(ids: &BTreeSet<NodeId>) -> String {
+        ids.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+    }
+
+    #[test]
+    #[rustfmt::skip]
+    fn the_rows_hold() {
+        // recorded, wished, started, brokers to be filled
+        let rows = [
+            ("a new cluster: nothing to move",     "",           "0-2b 3-5c",       "0 1 2 3 4 5", ""),
+            ("with combined nodes",                "",           "0-2x",            "0 1 2",       ""),
+            ("nothing changes",                    "0-2b 3-5c",  "0-2b 3-5c",       "",            ""),
+            ("two brokers more",                   "0-2b 3c",    "0-2b 3c 5-6b",    "5 6",         "5 6"),
+            ("a broker and controllers, together", "0-2b 3c",    "0-2b 3-5c 6b",    "4 5 6",       "6"),
+            ("a pool more of each kind",           "0-2x",       "0-2x 3-5c 6-8b",  "3 4 5 6 7 8", "6 7 8"),
+            ("a controller becomes a broker too",  "0-2b 3c",    "0-2b 3x",         "",            "3"),
+            ("a broker becomes a controller too",  "0-2b 3c",    "0-1b 2x 3c",      "",            ""),
+            ("one comes while another goes",       "0-2b 3c",    "1-2b 3c 4b",      "4",           "4"),
+            ("controllers first, then brokers",    "3-5c",       "3-5c 0-2b",       "0 1 2",       ""),
+        ];
+        for (name, recorded, wished, start, added) in rows {
+            let facts = Facts {
+                wished: nodes(wished),
+                recorded: Some(nodes(recorded)),
+                refused: BTreeSet::new(),
+            };
+            let decision = decide(&facts);
+            assert_eq!(text(&decision.start), start, "{name}");
+            assert_eq!(text(&decision.added_brokers), added, "{name}");
+        }
+    }
+
+    #[test]
+    fn without_a_record_nothing_is_new() {
+        let facts = Facts { wished: nodes("0-2x"), ..Facts::default() };
+        assert_eq!(decide(&facts), Decision::default());
+    }
+
+    #[test]
+    fn a_static_quorum_gets_no_controller_more() {
+        let facts = Facts {
+            wished: nodes("0-2b 3-4c 5x 6b"),
+            recorded: Some(nodes("0-2b 3c")),
+            refused: nodes("4c 5x").into_keys().collect(),
+        };
+        let decision = decide(&facts);
+        assert_eq!(
+            (text(&decision.start), text(&decision.added_brokers)),
+            ("6".into(), "6".into())
+        );
+    }
+}
