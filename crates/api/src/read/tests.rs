@@ -156,15 +156,18 @@ fn listeners_that_cannot_be() {
         (json!({ "port": 65536 }), "port is 65536: it has to be a port, from 1 to 65535"),
         (
             json!({ "type": "route" }),
-            "type is route, which is not supported: use internal, cluster-ip, nodeport or loadbalancer",
+            "type is route, which is not supported: use internal, cluster-ip, nodeport or \
+             loadbalancer",
         ),
         (
             json!({ "type": "tlsroute" }),
-            "type is tlsroute, which is not supported: use internal, cluster-ip, nodeport or loadbalancer",
+            "type is tlsroute, which is not supported: use internal, cluster-ip, nodeport or \
+             loadbalancer",
         ),
         (
             json!({ "type": "ingress" }),
-            "type is ingress, which is not supported: use internal, cluster-ip, nodeport or loadbalancer",
+            "type is ingress, which is not supported: use internal, cluster-ip, nodeport or \
+             loadbalancer",
         ),
         (
             json!({ "authentication": { "type": "oauth" } }),
@@ -246,7 +249,8 @@ fn wishes_for_all_nodes_that_cannot_be() {
         ),
         (
             json!({ "metricsConfig": { "type": "jmxPrometheusExporter" } }),
-            "metricsConfig.valueFrom.configMapKeyRef is missing: it names the ConfigMap and the entry with the exporter's rules",
+            "metricsConfig.valueFrom.configMapKeyRef is missing: it names the ConfigMap and the \
+             entry with the exporter's rules",
         ),
         (
             json!({ "template": { "podDisruptionBudget": { "maxUnavailable": -1 } } }),
@@ -345,7 +349,8 @@ fn pools_that_cannot_be() {
         ),
         (
             json!({ "resources": { "requests": { "memory": "lots" } } }),
-            "spec.resources.requests.memory cannot be: \"lots\" is not an amount such as 100Gi or 500M",
+            "spec.resources.requests.memory cannot be: \"lots\" is not an amount such as 100Gi \
+             or 500M",
         ),
         (
             json!({ "jvmOptions": { "javaSystemProperties": [{ "value": "x" }] } }),

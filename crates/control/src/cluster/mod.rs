@@ -1,13 +1,14 @@
 //! What a cluster should be: its validated wishes, its nodes and their ids, what each node's Kafka is told.
 //!
 //! The order of the work: [`spec`] is what somebody asked for, read from the custom resources;
-//! [`ids`] gives the nodes their ids; [`properties`] is what each node's Kafka is told;
+//! [`validate`] is whether it makes sense; [`ids`] gives the nodes their ids; [`properties`] is what each node's Kafka is told;
 //! [`quantity`] is how amounts of bytes are written.
 
 pub mod ids;
 pub mod properties;
 pub mod quantity;
 pub mod spec;
+pub mod validate;
 
 #[cfg(test)]
 mod samples;

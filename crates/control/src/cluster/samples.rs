@@ -72,3 +72,7 @@ pub(crate) fn claim(id: u32, size: &str) -> Volume {
     };
     Volume { id, kraft_metadata: false, disk: Disk::Claim(claim) }
 }
+
+pub(crate) fn ephemeral(id: u32) -> Volume {
+    Volume { id, kraft_metadata: false, disk: Disk::Ephemeral { size_limit: None } }
+}
