@@ -90,6 +90,7 @@ pub(crate) const PURE_TESTS_MAY_USE: &[(&str, &str)] = &[
     ("anyhow",     "tests may fail with any error"),
     ("proptest",   "generated input; a failure prints the seed"),
     ("serde_json", "cases and stored answers are written in it"),
+    ("stateright", "walks every state of a machine with its partners; the order does not matter"),
 ];
 
 /// What an edge crate must not depend on: with these it would not only translate but do.

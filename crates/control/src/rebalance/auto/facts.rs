@@ -47,6 +47,8 @@ pub struct Request {
     pub deleting: bool,
     /// Whether it has been asked to stop.
     pub stopping: bool,
+    /// Whether it has been asked to refresh, or its spec is newer than what it says of itself.
+    pub outdated: bool,
     /// What it says of itself; `None` if it has no status yet.
     pub recorded: Option<request::Recorded>,
 }
@@ -82,6 +84,9 @@ pub struct Facts {
     pub holding: Option<Brokers>,
     /// Brokers that run.
     pub running: Option<Brokers>,
+    /// Brokers that moves which run or are approved are for, whoever asked for them: a request may
+    /// have other brokers in its spec by now, or be gone.
+    pub moving: Option<Brokers>,
     /// How the modes are set.
     pub settings: PerMode<Setting>,
     /// The requests that are there.

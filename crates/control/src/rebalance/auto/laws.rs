@@ -21,16 +21,16 @@ fn any_setting() -> impl Strategy<Value = Setting> {
 
 fn any_partner() -> impl Strategy<Value = Option<Partner>> {
     let phase = prop::option::of(prop::sample::select(&Said::ALL[..]));
-    let flags = (any::<bool>(), any::<bool>(), any::<bool>());
+    let flags = any::<[bool; 4]>();
     let present = (prop::option::of(0_u64..3), any_brokers(), flags, phase).prop_map(
-        |(round, brokers, (deleting, stopping, final_), phase)| {
+        |(round, brokers, [deleting, stopping, outdated, final_], phase)| {
             let failure = Failure::Final("no goal".to_owned());
             let recorded = phase.map(|phase| request::Recorded {
                 phase,
                 failure: final_.then_some(failure),
                 ..Default::default()
             });
-            Partner::Present(Request { round, brokers, deleting, stopping, recorded })
+            Partner::Present(Request { round, brokers, deleting, stopping, outdated, recorded })
         },
     );
     prop_oneof![
@@ -43,14 +43,14 @@ fn any_partner() -> impl Strategy<Value = Option<Partner>> {
 
 prop_compose! {
     fn any_facts()(
-        sets in prop::array::uniform4(prop::option::weighted(0.9, any_brokers())),
+        sets in prop::array::uniform5(prop::option::weighted(0.9, any_brokers())),
         remove in any_setting(), add in any_setting(),
         drainer in any_partner(), filler in any_partner(), now_ms in 0_u64..10_000_000,
     ) -> Facts {
-        let [brokers, leaving, holding, running] = sets;
+        let [brokers, leaving, holding, running, moving] = sets;
         let settings = PerMode { remove, add };
         let partners = PerMode { remove: drainer, add: filler };
-        Facts { brokers, leaving, holding, running, settings, partners, now_ms }
+        Facts { brokers, leaving, holding, running, moving, settings, partners, now_ms }
     }
 }
 

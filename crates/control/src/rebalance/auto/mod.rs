@@ -5,7 +5,8 @@
 //! 2. Never two at once: a request is made when the one before it is gone, and a request goes when
 //!    nothing of it runs any more.
 //! 3. Drains come before fills: a fill is stopped, and kept in the queue, when a drain is wanted.
-//! 4. A broker of a request that is there is held: nobody may stop it before the request is done.
+//! 4. A broker of a request that is there, or of moves that run, is held: nobody may stop it before
+//!    they are done.
 //! 5. Whatever the user does to a request (deletes, stops or pauses it), and whatever is missing
 //!    (template, mode, status), is an answer and never an error.
 //! 6. What could not be read raises no event and takes nothing out of a queue.
@@ -166,7 +167,8 @@ pub struct Decision {
     pub acts: Vec<Act>,
     /// What to tell the user.
     pub notices: Vec<Notice>,
-    /// Brokers that must not be stopped, even if they are empty; `None` is all of them.
+    /// Brokers that must not be stopped, even if they are empty; `None` is all of them. Others may be
+    /// once this decision is recorded.
     pub held: Option<Brokers>,
     /// The queues, for the status.
     pub modes: Vec<(Mode, Brokers)>,
@@ -191,6 +193,7 @@ pub fn decide(recorded: Option<&Recorded>, facts: &Facts) -> Decision {
     let acts = duty(&new, facts);
     let notices = words::notices(&new, facts);
     let held = held(&new, facts);
+    forget_free(&mut new, facts, held.as_ref());
     let modes = words::modes(&new, fill_list(&new, facts));
     let forget = off && new.phase == Idle && all_gone;
     Decision { event, recorded: (!forget).then_some(new), acts, notices, held, modes }
@@ -241,6 +244,16 @@ fn merge(new: &mut Recorded, facts: &Facts) {
     } else if new.phase == Idle {
         drop_fill_without_template(new, facts);
     }
+}
+
+/// A broker that may be stopped now is not known any more: if it is wanted again, even before the next
+/// pass, it comes back empty and is a new one.
+fn forget_free(new: &mut Recorded, facts: &Facts, held: Option<&Brokers>) {
+    let (Some(leaving), Some(holding), Some(held)) = (&facts.leaving, &facts.holding, held) else {
+        return;
+    };
+    let stays = |b: &NodeId| !leaving.contains(b) || holding.contains(b) || held.contains(b);
+    new.known.retain(stays);
 }
 
 /// A fill that cannot be begun because its template is missing is dropped with a warning.
@@ -349,7 +362,8 @@ fn read_partner(
         Partner::Foreign => return None,
         Partner::Present(request) => request,
     };
-    if request.round != Some(recorded.round) {
+    // What it says is of another round, or of brokers that it had before.
+    if request.round != Some(recorded.round) || request.outdated {
         return None;
     }
     match request.phase() {
@@ -523,6 +537,7 @@ fn put_away(mode: Mode, partner: Option<&Partner>) -> Option<Act> {
 /// gives some.
 fn held(recorded: &Recorded, facts: &Facts) -> Option<Brokers> {
     let mut held = recorded.remove.clone();
+    held.extend(facts.moving.as_ref()?);
     for mode in [RemoveBrokers, AddBrokers] {
         match facts.partners.get(mode).as_ref()? {
             Partner::Missing | Partner::Foreign => {}
@@ -536,5 +551,7 @@ fn held(recorded: &Recorded, facts: &Facts) -> Option<Brokers> {
 
 #[cfg(test)]
 mod laws;
+#[cfg(test)]
+mod story;
 #[cfg(test)]
 mod tests;

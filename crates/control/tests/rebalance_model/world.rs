@@ -1,0 +1,354 @@
+//! The world of the model: a cluster, its two requests, an engine, and what they do to each other.
+//!
+//! Everything that decides is the real code; everything here only obeys, in any order and at any time.
+
+use std::collections::BTreeSet;
+
+use control::rebalance::auto::{self, Act, Brokers, Mode, Partner, PerMode, Setting};
+use control::rebalance::request::{self, Annotation, Duty, Execution, Failure, Proposal, Wish};
+use model::NodeId;
+
+/// A request in the API.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Kr {
+    pub(crate) uid: u8,
+    pub(crate) round: u64,
+    pub(crate) brokers: Brokers,
+    pub(crate) generation: i64,
+    pub(crate) annotation: Option<Wish>,
+    pub(crate) paused: bool,
+    pub(crate) deleting: bool,
+    pub(crate) recorded: Option<request::Recorded>,
+    /// What its pass has recorded and not done yet: to ask the engine, for an attempt; to consume.
+    pub(crate) pending: Option<(Duty, u64, Option<Wish>)>,
+    /// The plan: its attempt, its brokers, whether it is ready, or failed.
+    pub(crate) plan: Option<(u64, Brokers, Option<bool>)>,
+    /// How the moves of an attempt ended.
+    pub(crate) outcome: Option<(u64, Execution)>,
+}
+
+/// Moves that run.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct Moves {
+    pub(crate) uid: u8,
+    pub(crate) mode: Mode,
+    pub(crate) attempt: u64,
+    pub(crate) brokers: Brokers,
+    pub(crate) stopping: bool,
+}
+
+/// All there is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) struct World {
+    pub(crate) brokers: Brokers,
+    pub(crate) desired: Brokers,
+    pub(crate) data: Brokers,
+    pub(crate) template: bool,
+    pub(crate) enabled: bool,
+    pub(crate) record: Option<auto::Recorded>,
+    /// What the cluster's pass has recorded and not done yet.
+    pub(crate) acts: Vec<Act>,
+    pub(crate) drainer: Option<Kr>,
+    pub(crate) filler: Option<Kr>,
+    pub(crate) engine: Vec<Moves>,
+    pub(crate) clock_ms: u64,
+    pub(crate) uid: u8,
+    /// How often the user may still do something, and how often something may still go wrong.
+    pub(crate) edits: u8,
+    pub(crate) faults: u8,
+    /// Brokers that came and have neither been filled nor spoken of.
+    pub(crate) owed: Brokers,
+    /// What must never happen and did.
+    pub(crate) wrong: Option<&'static str>,
+}
+
+/// The broker of that number.
+pub(crate) fn broker(id: i32) -> NodeId {
+    NodeId::new(id).expect("not negative")
+}
+
+impl World {
+    pub(crate) fn new(edits: u8, faults: u8) -> Self {
+        let two: Brokers = [broker(0), broker(1)].into();
+        let known = Some(auto::Recorded { known: two.clone(), ..Default::default() });
+        Self {
+            brokers: two.clone(),
+            desired: two.clone(),
+            data: two,
+            template: true,
+            enabled: true,
+            record: known,
+            acts: Vec::new(),
+            drainer: None,
+            filler: None,
+            engine: Vec::new(),
+            clock_ms: 0,
+            uid: 0,
+            edits,
+            faults,
+            owed: BTreeSet::new(),
+            wrong: None,
+        }
+    }
+
+    pub(crate) fn kr(&self, mode: Mode) -> Option<&Kr> {
+        match mode {
+            Mode::RemoveBrokers => self.drainer.as_ref(),
+            Mode::AddBrokers => self.filler.as_ref(),
+        }
+    }
+
+    pub(crate) fn slot(&mut self, mode: Mode) -> &mut Option<Kr> {
+        match mode {
+            Mode::RemoveBrokers => &mut self.drainer,
+            Mode::AddBrokers => &mut self.filler,
+        }
+    }
+
+    pub(crate) fn leaving(&self) -> Brokers {
+        self.brokers.difference(&self.desired).copied().collect()
+    }
+
+    /// Brokers of moves that run, and of plans that are approved.
+    fn moving(&self) -> Brokers {
+        let approved = |mode| {
+            let kr = self.kr(mode).filter(|kr| kr.recorded.as_ref().is_some_and(request::may_run));
+            kr.and_then(|kr| kr.plan.clone()).map(|(_, brokers, _)| brokers).unwrap_or_default()
+        };
+        let plans = [approved(Mode::RemoveBrokers), approved(Mode::AddBrokers)];
+        self.engine.iter().map(|moves| moves.brokers.clone()).chain(plans).flatten().collect()
+    }
+
+    /// The phase of the cluster.
+    pub(crate) fn phase(&self) -> auto::Phase {
+        self.record.as_ref().map_or(auto::Phase::Idle, |record| record.phase)
+    }
+
+    /// What the cluster's pass sees; a blind one could not read the requests and the topics.
+    pub(crate) fn facts(&self, blind: bool) -> auto::Facts {
+        let setting =
+            if self.enabled { Setting::Template(Some(self.template)) } else { Setting::Off };
+        let partner = |mode| {
+            let Some(kr) = self.kr(mode) else { return Partner::Missing };
+            let wishes = |wish| kr.recorded.as_ref().is_some_and(|r| r.wish == Some(wish));
+            let asked = |wish| wishes(wish) || kr.annotation == Some(wish);
+            let newer = kr.recorded.as_ref().is_some_and(|r| r.generation != kr.generation);
+            Partner::Present(auto::Request {
+                round: Some(kr.round),
+                brokers: kr.brokers.clone(),
+                deleting: kr.deleting,
+                stopping: asked(Wish::Stop),
+                outdated: asked(Wish::Refresh) || newer,
+                recorded: kr.recorded.clone(),
+            })
+        };
+        auto::Facts {
+            brokers: Some(self.brokers.clone()),
+            leaving: Some(self.leaving()),
+            holding: (!blind).then(|| self.data.clone()),
+            running: Some(self.brokers.clone()),
+            moving: Some(self.moving()),
+            settings: PerMode { remove: setting, add: setting },
+            partners: PerMode {
+                remove: (!blind).then(|| partner(Mode::RemoveBrokers)),
+                add: (!blind).then(|| partner(Mode::AddBrokers)),
+            },
+            now_ms: self.clock_ms,
+        }
+    }
+
+    /// The cluster's pass up to its record.
+    pub(crate) fn pass(&mut self, blind: bool) {
+        let facts = self.facts(blind);
+        let decision = auto::decide(self.record.as_ref(), &facts);
+        let blocked = self.leaving().intersection(&self.data).next().is_some();
+        for act in &decision.acts {
+            let fills = matches!(act, Act::Create { mode: Mode::AddBrokers, .. });
+            let spoken_of = decision.recorded.as_ref().is_some_and(|r| r.setbacks.remove.is_some());
+            if fills && blocked && self.template && !spoken_of {
+                self.wrong = Some("a fill was begun while a drain was wanted");
+            }
+        }
+        let told = decision.recorded.as_ref().and_then(|record| record.setbacks.add.as_ref());
+        let told = told.map(|setback| setback.brokers.clone()).unwrap_or_default();
+        let enabled = self.enabled;
+        self.owed.retain(|broker| enabled && !told.contains(broker));
+        self.record = decision.recorded;
+        self.acts = decision.acts;
+    }
+
+    /// The next thing that the cluster's pass does.
+    pub(crate) fn act(&mut self) {
+        match self.acts.remove(0) {
+            Act::Create { mode, brokers, round } => {
+                if self.kr(mode).is_some() {
+                    return;
+                }
+                if self.kr(mode.other()).is_some() {
+                    self.wrong = Some("two requests were there at once");
+                }
+                let uid = self.uid;
+                self.uid += 1;
+                *self.slot(mode) = Some(Kr {
+                    uid,
+                    round,
+                    brokers,
+                    generation: 1,
+                    annotation: None,
+                    paused: false,
+                    deleting: false,
+                    recorded: None,
+                    pending: None,
+                    plan: None,
+                    outcome: None,
+                });
+            }
+            Act::Refresh { mode, brokers, round } => {
+                if let Some(kr) = self.slot(mode).as_mut().filter(|kr| kr.round == round) {
+                    kr.generation += i64::from(kr.brokers != brokers);
+                    kr.brokers = brokers;
+                    kr.annotation = Some(Wish::Refresh);
+                }
+            }
+            Act::Stop(mode) => {
+                if let Some(kr) = self.slot(mode) {
+                    kr.annotation = Some(Wish::Stop);
+                }
+            }
+            Act::Delete(mode) => {
+                if let Some(kr) = self.slot(mode) {
+                    kr.deleting = true;
+                }
+            }
+            Act::Release(mode) => {
+                let goes = self.slot(mode).take_if(|kr| kr.deleting);
+                let runs = |kr: &Kr| self.engine.iter().any(|moves| moves.uid == kr.uid);
+                if goes.as_ref().is_some_and(runs) {
+                    self.wrong = Some("a request was let go while its moves ran");
+                }
+            }
+        }
+    }
+
+    /// A request's pass up to its record.
+    pub(crate) fn request_pass(&mut self, mode: Mode) {
+        let Some(facts) = self.request_facts(mode) else { return };
+        let Some(kr) = self.slot(mode) else { return };
+        let decision = request::decide(&kr.recorded.clone().unwrap_or_default(), &facts);
+        let consumed = kr.annotation.filter(|_| decision.consume);
+        kr.pending = Some((decision.duty, decision.recorded.attempt, consumed));
+        kr.recorded = Some(decision.recorded);
+    }
+
+    fn request_facts(&self, mode: Mode) -> Option<request::Facts> {
+        let kr = self.kr(mode)?;
+        let attempt = kr.recorded.as_ref().map_or(0, |recorded| recorded.attempt);
+        let own = |moves: &&Moves| moves.uid == kr.uid && moves.attempt == attempt;
+        let runs = self.engine.iter().any(|moves| own(&moves));
+        let ended = kr.outcome.as_ref().filter(|(of, _)| *of == attempt);
+        let failed = || Failure::Final("no".to_owned());
+        Some(request::Facts {
+            annotation: kr.annotation.map_or(Annotation::Absent, Annotation::Wish),
+            auto_approval: true,
+            template: false,
+            paused: kr.paused,
+            deleting: kr.deleting,
+            generation: kr.generation,
+            hindrance: Some(None),
+            proposal: Some(match kr.plan.as_ref().filter(|(of, ..)| *of == attempt) {
+                None => Proposal::Unasked,
+                Some((.., None)) => Proposal::Computing,
+                Some((.., Some(true))) => Proposal::Ready,
+                Some((.., Some(false))) => Proposal::Failed(failed()),
+            }),
+            execution: Some(match ended {
+                _ if runs => Execution::Running,
+                Some((_, outcome)) => outcome.clone(),
+                None => Execution::Unstarted,
+            }),
+            others_running: Some(self.engine.iter().any(|moves| !own(&moves))),
+            now_ms: self.clock_ms,
+        })
+    }
+
+    /// What a request's pass does: it takes the annotation away and asks the engine.
+    pub(crate) fn request_act(&mut self, mode: Mode) {
+        let Some(kr) = self.slot(mode) else { return };
+        let Some((duty, attempt, consumed)) = kr.pending.take() else { return };
+        if consumed.is_some() && kr.annotation == consumed {
+            kr.annotation = None;
+        }
+        let uid = kr.uid;
+        match duty {
+            Duty::Rest | Duty::Hold => {}
+            Duty::Propose => {
+                if kr.plan.as_ref().is_none_or(|(of, ..)| *of < attempt) {
+                    kr.plan = Some((attempt, kr.brokers.clone(), None));
+                }
+            }
+            Duty::Execute => {
+                let plan = kr.plan.as_ref().filter(|(of, ..)| *of == attempt);
+                let ended = kr.outcome.as_ref().is_some_and(|(of, _)| *of == attempt);
+                let Some((_, brokers, _)) = plan.cloned().filter(|_| !ended) else { return };
+                if !self.engine.iter().any(|moves| moves.uid == uid && moves.attempt == attempt) {
+                    self.engine.push(Moves { uid, mode, attempt, brokers, stopping: false });
+                }
+            }
+            Duty::Stop => {
+                for moves in self.engine.iter_mut().filter(|moves| moves.uid == uid) {
+                    moves.stopping = true;
+                }
+            }
+        }
+    }
+
+    /// Ends moves that run, and tells the request how, if it is still there.
+    pub(crate) fn end(&mut self, at: usize, outcome: Execution) {
+        let moves = self.engine.remove(at);
+        if outcome == Execution::Finished && moves.mode == Mode::AddBrokers {
+            self.owed.retain(|broker| !moves.brokers.contains(broker));
+        }
+        if let Some(kr) = self.slot(moves.mode).as_mut().filter(|kr| kr.uid == moves.uid) {
+            kr.outcome = Some((moves.attempt, outcome));
+        }
+    }
+
+    /// What of the moves is left to do.
+    pub(crate) fn left(&self, moves: &Moves) -> Brokers {
+        match moves.mode {
+            Mode::RemoveBrokers => moves.brokers.intersection(&self.data).copied().collect(),
+            Mode::AddBrokers => {
+                let here: Brokers = moves.brokers.intersection(&self.brokers).copied().collect();
+                here.difference(&self.data).copied().collect()
+            }
+        }
+    }
+
+    /// A broker is stopped for good, as the guard of scale-downs allows it: it is to leave, it is
+    /// empty, and it is not held.
+    pub(crate) fn may_go(&self, broker: NodeId) -> bool {
+        let held = auto::decide(self.record.as_ref(), &self.facts(false)).held;
+        let free = held.is_some_and(|held| !held.contains(&broker));
+        // The decision that lets it go is recorded before it goes.
+        let recorded = self.record.as_ref().is_none_or(|record| !record.known.contains(&broker));
+        self.leaving().contains(&broker) && !self.data.contains(&broker) && free && recorded
+    }
+
+    pub(crate) fn go(&mut self, broker: NodeId) {
+        if self.engine.iter().any(|moves| moves.brokers.contains(&broker)) {
+            self.wrong = Some("a broker was stopped while replicas were moved to or from it");
+        }
+        self.brokers.remove(&broker);
+        self.owed.remove(&broker);
+    }
+
+    /// Whether all is done that can be done without the user.
+    pub(crate) fn is_settled(&self) -> bool {
+        let at_rest = self.phase() == auto::Phase::Idle && self.acts.is_empty();
+        let no_request = self.drainer.is_none() && self.filler.is_none() && self.engine.is_empty();
+        // A drain that the user stopped, switched off or took the template of is not ours to do.
+        let told = self.record.as_ref().is_some_and(|r| r.setbacks.remove.is_some());
+        let scaled = self.brokers == self.desired || told || !self.template || !self.enabled;
+        at_rest && no_request && scaled && self.owed.is_empty()
+    }
+}
