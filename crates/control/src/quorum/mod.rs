@@ -3,6 +3,7 @@
 pub mod answer;
 pub mod format;
 mod initial;
+pub mod migrate;
 pub mod mode;
 pub mod plan;
 mod plan_words;
