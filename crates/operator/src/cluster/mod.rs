@@ -9,6 +9,7 @@ mod error;
 mod facts;
 mod found;
 mod gone;
+mod partitions;
 mod pass;
 mod record;
 mod resources;

@@ -51,6 +51,7 @@ const STEPS: &[(&str, StepFn)] = &[
     ("workload",      |work| Box::pin(steps::workload::run(work))),      // all above: what a pod is started with is there
     ("kafka",         |work| Box::pin(steps::kafka::run(work))),         // workload: nodes exist before they are asked
     ("roll",          |work| Box::pin(steps::roll::run(work))),          // kafka: nothing is restarted unseen
+    ("registration",  |work| Box::pin(steps::registration::run(work))),  // roll: all nodes run what they shall run
     ("leftovers",     |work| Box::pin(steps::leftovers::run(work))),     // roll: what is in use is not taken away
 ];
 
@@ -126,6 +127,10 @@ pub(crate) async fn run(ctx: &Context, kafka: Kafka, written: &Value) -> Result<
     let (mut report, error) = match steps::wishes::run(ctx, kafka.clone(), written, found).await {
         Ok(steps::wishes::Wishes::Good(mut work)) => {
             let (outcome, error) = steps(&mut work).await;
+            if outcome == Outcome::Done && !work.record.was_ready {
+                work.record.was_ready = true;
+                work.save().await?;
+            }
             (status::Report::of(*work, outcome), error)
         }
         Ok(steps::wishes::Wishes::Refused { note, warnings }) => {

@@ -11,7 +11,7 @@ use control::node::Roles;
 use control::quorum::QuorumRecord;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
-use model::{ClusterId, NodeId};
+use model::NodeId;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -55,11 +55,6 @@ impl Record {
         let mut nodes: Vec<_> = self.pools.iter().flat_map(of_pool).collect();
         nodes.sort();
         nodes
-    }
-
-    /// The cluster id, if it is known.
-    pub(crate) fn cluster(&self) -> Option<ClusterId> {
-        ClusterId::new(self.cluster_id.as_deref()?).ok()
     }
 
     /// What a part of the pass has remembered, or its beginning.

@@ -6,9 +6,11 @@ use control::cluster::properties::{
     self, Address, ClusterInput, NodeInput, QuorumProperties, Server,
 };
 use control::cluster::spec::{JvmWishes, PoolSpec, Storage};
+use control::cluster::validate::{Known, Versions, resolve};
 use control::conditions::Note;
 use control::quorum::format::QuorumMode;
 use control::registration::KafkaVersion;
+use control::rolling::config;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt as _;
 use model::NodeId;
@@ -17,28 +19,28 @@ use super::workload::volume_name;
 use crate::cluster::error::PassError;
 use crate::cluster::pass::{Step, Work};
 use crate::cluster::resources::{Node, node_config, pods};
+use crate::context::Context;
 use crate::hash;
 
 /// The annotation with the hash of what a node must be restarted for.
 pub(crate) const CONFIG_HASH: &str = "strimzi.io/configuration-hash";
 /// The annotation with the version of Kafka that a pod runs.
 pub(crate) const KAFKA_VERSION: &str = "strimzi.io/kafka-version";
-/// Where to ask for the controllers first. Every node knows the quorum from its log, so a change of it
-/// restarts nobody.
-const BOOTSTRAP_SERVERS: &str = "controller.quorum.bootstrap.servers";
 
 /// What pods are made of and marked with.
 #[derive(Debug, Default)]
 pub(crate) struct Configuration {
     pub(crate) image: String,
     pub(crate) kafka_version: String,
+    /// The metadata version that empty disks are formatted for.
+    pub(crate) metadata_version: String,
     pub(crate) marks: BTreeMap<NodeId, BTreeMap<String, String>>,
     /// The server properties of each node.
     pub(crate) properties: BTreeMap<NodeId, Vec<(String, String)>>,
 }
 
 pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
-    let Some((version, image)) = version_and_image(work) else {
+    let Some((versions, image)) = versions_and_image(work) else {
         return Ok(Step::Hold(Note::new(
             "UnsupportedKafkaVersion",
             "there is no image for the version of Kafka that is asked for",
@@ -49,7 +51,8 @@ pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
         Err(note) => return Ok(Step::Hold(note)),
     };
     work.known.configuration.image = image;
-    work.known.configuration.kafka_version = version.to_string();
+    work.known.configuration.kafka_version = versions.kafka.to_string();
+    work.known.configuration.metadata_version = versions.metadata.to_string();
     let quorum = quorum(work);
     let mut left_out = Vec::new();
     for node in work.blueprint.nodes.clone() {
@@ -57,7 +60,7 @@ pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
         let Some(pool) = pools.iter().find(|pool| pool.name == node.pool).cloned() else {
             continue;
         };
-        let server = match server(work, (&node, &pool), version, &quorum) {
+        let server = match server(work, (&node, &pool), versions.kafka, &quorum) {
             Ok(server) => server,
             Err(note) => return Ok(Step::Stop(note)),
         };
@@ -78,20 +81,17 @@ pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
     Ok(Step::Done)
 }
 
-/// The version of Kafka that is asked for, the newest that there is if none is, and its image.
-fn version_and_image(work: &Work) -> Option<(KafkaVersion, String)> {
-    let images = work.ctx.settings.kafka_images.iter();
-    let known = images.filter_map(|(version, image)| Some((version.parse().ok()?, image.clone())));
-    let known: BTreeMap<KafkaVersion, String> = known.collect();
+/// The versions that are asked for, the newest that there are if none are, and the image.
+fn versions_and_image(work: &Work) -> Option<(Versions, String)> {
     let spec = &work.blueprint.spec;
-    let (version, image) = match &spec.kafka_version {
-        Some(version) => {
-            let version = version.parse().ok()?;
-            (version, known.get(&version).cloned())
-        }
-        None => known.iter().next_back().map(|(version, image)| (*version, Some(image.clone())))?,
-    };
-    Some((version, spec.image.clone().or(image)?))
+    let versions = resolve(spec, &known_versions(&work.ctx))?;
+    let image = work.ctx.settings.kafka_images.get(&versions.kafka.to_string());
+    Some((versions, spec.image.as_ref().or(image)?.clone()))
+}
+
+/// The versions of Kafka that there are images for.
+pub(crate) fn known_versions(ctx: &Context) -> Known {
+    Known::of(ctx.settings.kafka_images.keys().filter_map(|version| version.parse().ok()))
 }
 
 /// The user's rules for metrics.
@@ -172,6 +172,12 @@ fn metadata_dir(storage: &Storage, node: NodeId) -> String {
     log_dir(storage, volume.map_or(0, |volume| volume.id), node)
 }
 
+/// Major and minor of a version of Kafka.
+pub(crate) fn major_minor(version: &str) -> (u32, u32) {
+    let mut numbers = version.split('.').map_while(|part| part.parse().ok());
+    (numbers.next().unwrap_or(4), numbers.next().unwrap_or(0))
+}
+
 /// The options of the JVM, one in a line. The heap follows from the memory unless it is among them.
 fn jvm_options(wishes: &JvmWishes) -> Vec<String> {
     let heap = [("-Xms", &wishes.heap_initial), ("-Xmx", &wishes.heap_max)];
@@ -197,10 +203,6 @@ async fn write(
     let quorum = &work.record.quorum;
     let jvm = jvm_options(&pool.jvm).join("\n");
     let version = work.known.configuration.kafka_version.clone();
-    let metadata = work.blueprint.spec.metadata_version.clone().or_else(|| {
-        let newest = version.parse::<KafkaVersion>().ok()?.newest_metadata()?;
-        Some(newest.to_string())
-    });
     let mode = match quorum.mode {
         QuorumMode::Dynamic => "dynamic",
         QuorumMode::Static => "static",
@@ -209,7 +211,7 @@ async fn write(
     let mut files: BTreeMap<&'static str, String> = [
         ("server.config", properties::render(&server.properties)),
         ("cluster.id", work.record.cluster_id.clone().unwrap_or_default()),
-        ("metadata.version", metadata.unwrap_or_default()),
+        ("metadata.version", work.known.configuration.metadata_version.clone()),
         ("quorum.mode", mode.to_owned()),
         ("jvm.options", jvm.clone()),
     ]
@@ -228,8 +230,10 @@ async fn write(
     let before = work.found.config_maps.get(&name);
     let after = work.ctx.writer.apply(&work.api(), &name, &map, before).await?;
     work.found.config_maps.insert(name, after);
-    let fixed = server.properties.iter().filter(|(key, _)| key != BOOTSTRAP_SERVERS);
-    let mut text: String = fixed.map(|(key, value)| format!("{key}={value}\n")).collect();
+    let properties = server.properties.iter().cloned().collect();
+    let of = config::Node { roles: node.roles, version: major_minor(&version) };
+    let hashed = config::restart_hash_input(of, &properties);
+    let mut text: String = hashed.iter().map(|(key, value)| format!("{key}={value}\n")).collect();
     text.push_str(&jvm);
     text.push_str(metrics.unwrap_or_default());
     let marks = [(CONFIG_HASH, hash::short(text.as_bytes())), (KAFKA_VERSION, version)];

@@ -9,6 +9,7 @@ use api::{Kafka, KafkaNodePool};
 use aws_lc_rs::rand;
 use control::cluster::ids;
 use control::cluster::spec::{ClusterSpec, PoolSpec};
+use control::cluster::validate::{Current, Finding, Severity, validate};
 use control::conditions::Note;
 use control::node::Roles;
 use control::quorum::format::QuorumMode;
@@ -17,6 +18,7 @@ use kube::{Api, ResourceExt as _};
 use model::{DirectoryId, NodeId};
 use serde_json::{Value, json};
 
+use super::configuration::known_versions;
 use crate::cluster::error::PassError;
 use crate::cluster::found::Found;
 use crate::cluster::pass::{Known, Work};
@@ -62,7 +64,7 @@ pub(crate) async fn run(
         None => (rebuild(&kafka, &pools, &found), Stored::default()),
     };
     let mut warnings = warnings;
-    let spec = match accepted(ctx, spec, &record, &mut warnings) {
+    let spec = match accepted(ctx, spec, &kafka, &mut warnings) {
         Ok(spec) => spec,
         Err(note) => return refuse(note, &warnings),
     };
@@ -151,15 +153,27 @@ fn roles_of(roles: &[Role]) -> Option<Roles> {
     }
 }
 
-/// The wishes as they are carried out: what is refused of the storage stays as it was.
+/// The wishes, if they may be acted on; warnings besides.
 fn accepted(
     ctx: &Context,
     spec: ClusterSpec,
-    record: &Record,
+    kafka: &Kafka,
     warnings: &mut Vec<Note>,
 ) -> Result<ClusterSpec, Note> {
-    let _ = (ctx, record, warnings);
-    Ok(spec)
+    let status = kafka.status.as_ref();
+    let metadata = status.and_then(|status| status.kafka_metadata_version.as_deref());
+    let current = Current { metadata: metadata.and_then(|text| text.parse().ok()) };
+    let findings = validate(&spec, &known_versions(ctx), Some(&current));
+    let (refused, told): (Vec<_>, Vec<_>) =
+        findings.into_iter().partition(|finding| finding.severity() == Severity::Refused);
+    warnings.extend(told.iter().map(Finding::note));
+    match refused.as_slice() {
+        [] => Ok(spec),
+        [first, ..] => {
+            let lines: Vec<_> = refused.iter().map(|finding| finding.message.clone()).collect();
+            Err(Note::new(first.reason.name(), lines.join("; ")))
+        }
+    }
 }
 
 /// Gives ids to nodes that are wished for and have none, and finds those that are not wished for.

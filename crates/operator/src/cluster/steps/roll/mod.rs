@@ -1,0 +1,62 @@
+//! Restarts nodes that are not as they shall be, and changes settings that need no restart.
+//!
+//! What to do is decided by [`control::rolling`]; here it is observed, recorded and done.
+
+mod act;
+mod observe;
+mod settings;
+
+use control::conditions::Note;
+use control::rolling::facts::Facts;
+use control::rolling::memory::Memory;
+use control::rolling::pass::{self, Standing};
+use time::OffsetDateTime;
+
+use crate::cluster::error::PassError;
+use crate::cluster::partitions;
+use crate::cluster::pass::{Step, Work};
+
+/// Under which name the record keeps what the roller remembers.
+pub(crate) const MEMORY: &str = "roll";
+/// The annotation with which people ask for a restart.
+pub(crate) const MANUAL: &str = "strimzi.io/manual-rolling-update";
+
+pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
+    let settings = settings::of(work);
+    let memory: Memory = work.record.part(MEMORY)?;
+    let mut facts = Facts {
+        nodes: observe::nodes(work).await?,
+        quorum: observe::quorum(work),
+        quorum_settled: Some(true),
+        partitions: None,
+        memory,
+    };
+    let now_ms = now_ms();
+    let needs = pass::needs(&facts, &settings, now_ms);
+    let mut seen = None;
+    if needs.partitions {
+        seen = partitions::read(work).await;
+        observe::leaderships(&mut facts, seen.as_ref());
+        facts.partitions = seen.as_ref().map(|seen| seen.facts.clone());
+    }
+    let decision = pass::decide(&facts, &settings, now_ms);
+    work.record.set_part(MEMORY, &decision.memory)?;
+    work.save().await?;
+    for action in &decision.actions {
+        act::act(work, action, seen.as_ref()).await?;
+    }
+    observe::confirm(work, &facts).await?;
+    let lines: Vec<_> = decision.why.iter().map(ToString::to_string).collect();
+    let message = lines.join("; ");
+    Ok(match decision.standing {
+        Standing::Settled => Step::Done,
+        Standing::Rolling | Standing::Waiting => Step::Waiting(Note::new("Rolling", message)),
+        Standing::Failed => Step::Waiting(Note::new("RollFailed", message)),
+        Standing::Stopped => Step::Hold(Note::new("RollStopped", message)),
+    })
+}
+
+fn now_ms() -> u64 {
+    let now = OffsetDateTime::now_utc().unix_timestamp_nanos() / 1_000_000;
+    u64::try_from(now).unwrap_or_default()
+}
