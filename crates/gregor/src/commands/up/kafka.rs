@@ -96,23 +96,23 @@ fn state(kafka: &Kafka) -> State<'_> {
     let Some(status) = &kafka.status else {
         return waiting("waiting for the operator");
     };
-    if status.observed_generation < kafka.metadata.generation {
-        return waiting("waiting for the operator");
-    }
-    let conditions = || status.conditions.iter().flatten();
     let holds = |kind: &str, wanted: &str| {
-        conditions().find(|condition| {
+        status.conditions.iter().flatten().find(|condition| {
             condition.kind.as_deref() == Some(kind) && condition.status.as_deref() == Some(wanted)
         })
     };
-    if holds("Ready", "True").is_some() {
+    let is_current = status.observed_generation >= kafka.metadata.generation;
+    if is_current && holds("Ready", "True").is_some() {
         return State::Ready(status);
     }
-    let Some(why) = holds("NotReady", "True").or_else(|| holds("Ready", "False")) else {
-        return waiting("not ready yet");
-    };
-    let words: Vec<_> = [&why.reason, &why.message].into_iter().flatten().cloned().collect();
-    State::Waiting(words.join(": "))
+    match holds("NotReady", "True").or_else(|| holds("Ready", "False")) {
+        Some(why) => {
+            let words = [&why.reason, &why.message].into_iter().flatten().cloned();
+            State::Waiting(words.collect::<Vec<_>>().join(": "))
+        }
+        None if is_current => waiting("not ready yet"),
+        None => waiting("waiting for the operator"),
+    }
 }
 
 impl Cluster {
