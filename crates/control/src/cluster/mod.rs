@@ -2,12 +2,13 @@
 //!
 //! The order of the work: [`spec`] is what somebody asked for, read from the custom resources;
 //! [`validate`] is whether it makes sense; [`ids`] gives the nodes their ids; [`properties`] is what each node's Kafka is told;
-//! [`quantity`] is how amounts of bytes are written.
+//! [`storage`] is where its data is and stays; [`quantity`] is how amounts of bytes are written.
 
 pub mod ids;
 pub mod properties;
 pub mod quantity;
 pub mod spec;
+pub mod storage;
 pub mod validate;
 
 #[cfg(test)]

@@ -1,0 +1,60 @@
+//! Where things are on the disks of a node.
+//!
+//! The names and paths are Strimzi's, so that the claims of a cluster that it made are found, with the data
+//! in its place.
+
+use model::NodeId;
+
+use super::metadata_volume;
+use crate::cluster::spec::{Storage, Volume};
+
+/// Where volumes are mounted.
+const ROOT: &str = "/var/lib/kafka";
+
+/// One volume of a node in its place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// Its name in the pod: `data`, or `data-<number>`. A claim is named `<this>-<pod>`.
+    pub name: String,
+    /// Where it is mounted.
+    pub mount: String,
+    /// The directory on it that Kafka uses.
+    pub log_dir: String,
+    /// What it is.
+    pub volume: Volume,
+}
+
+/// The disks of a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Layout {
+    /// The volumes by number.
+    pub places: Vec<Place>,
+    /// Where the metadata log is; empty only for storage without a volume, which is refused.
+    pub metadata_dir: String,
+    /// Where partitions are.
+    pub log_dirs: Vec<String>,
+}
+
+/// The disks of the node with this id.
+#[must_use]
+pub fn layout(storage: &Storage, node: NodeId) -> Layout {
+    let place = |name: String, volume: &Volume| {
+        let mount = format!("{ROOT}/{name}");
+        let log_dir = format!("{mount}/kafka-log{node}");
+        Place { name, mount, log_dir, volume: volume.clone() }
+    };
+    let mut places: Vec<_> = match storage {
+        Storage::Single(volume) => vec![place("data".to_owned(), volume)],
+        Storage::Jbod(volumes) => {
+            volumes.iter().map(|volume| place(format!("data-{}", volume.id), volume)).collect()
+        }
+    };
+    places.sort_by_key(|place| place.volume.id);
+    let metadata = metadata_volume(storage);
+    let metadata = places.iter().find(|place| Some(place.volume.id) == metadata);
+    Layout {
+        metadata_dir: metadata.map(|place| place.log_dir.clone()).unwrap_or_default(),
+        log_dirs: places.iter().map(|place| place.log_dir.clone()).collect(),
+        places,
+    }
+}
