@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use control::quorum::migrate;
 use control::rebalance::{auto, request};
+use control::rolling::node;
 use control::scaling::guard;
 
 const UPDATE: &str = "GREGOR_UPDATE";
@@ -23,6 +24,7 @@ const MACHINES: &[Machine] = &[
     ("auto-rebalance",   "A cluster that rebalances itself",        "rebalance/auto/mod.rs",    || edges(auto::TRANSITIONS)),
     ("kraft-migration",  "From a static quorum to a dynamic one",   "quorum/migrate.rs",        || edges(migrate::TRANSITIONS)),
     ("leaving-broker",   "A broker that is to go",                  "scaling/guard.rs",         || edges(guard::TRANSITIONS)),
+    ("node-restart",     "A node that is restarted",                "rolling/node.rs",          || edges(node::TRANSITIONS)),
     ("rebalance",        "One KafkaRebalance",                      "rebalance/request/mod.rs", || edges(request::TRANSITIONS)),
 ];
 
