@@ -220,8 +220,10 @@ impl Pass<'_> {
 /// How long a node is held back at least before it is given up, however often it was tried.
 const fn patience_ms(hold: &Hold, settings: &super::facts::Settings) -> u64 {
     match hold {
-        // Replicas take their time; a fixed number of attempts would be burnt by then.
-        Hold::MinIsr { .. } | Hold::PartitionsUnknown => settings.heal_timeout_ms,
+        // Replicas and voters take their time; a fixed number of attempts would be burnt by then.
+        Hold::MinIsr { .. } | Hold::PartitionsUnknown | Hold::QuorumUnsettled => {
+            settings.heal_timeout_ms
+        }
         Hold::LogRecovery { .. } => settings.operation_timeout_ms,
         Hold::UnderWay { .. }
         | Hold::NotReady
@@ -230,7 +232,6 @@ const fn patience_ms(hold: &Hold, settings: &super::facts::Settings) -> u64 {
         | Hold::StateUnknown
         | Hold::Unreachable
         | Hold::QuorumUnknown
-        | Hold::QuorumUnsettled
         | Hold::Quorum(_)
         | Hold::ActiveControllerLast { .. }
         | Hold::Others { .. }
