@@ -320,6 +320,42 @@ fn an_authority_with_an_rsa_key_is_used_and_renewed_as_it_is() {
 }
 
 #[test]
+fn what_openssl_made_for_strimzi_is_read_renewed_and_signs() {
+    let mut store = Store::default();
+    let (mut keys, mut certificates) = (SecretContent::default(), SecretContent::default());
+    keys.put(names::CA_KEY, include_bytes!("testdata/strimzi-ca.key"));
+    certificates.put(names::CA_CRT, include_bytes!("testdata/strimzi-ca.crt"));
+    certificates.annotate(names::FORCE_RENEW, "true");
+    (store.keys, store.certificates) = (Some(keys), Some(certificates));
+    store.pods = vec![Some(PodGenerations { certificates: 0, key: 0 })];
+    let former = store.certificate();
+    let outcome = store.pass(&WISHES, NOW, 9);
+    assert_eq!(outcome.decision.act, Act::Renew(Cause::Forced));
+    let renewed = store.certificate();
+    assert_eq!((&renewed.key, &renewed.raw_subject), (&former.key, &former.raw_subject));
+    assert!(former.is_signed_by(&renewed) && renewed.is_signed_by(&former));
+    // The way in which we would name the key ourselves is OpenSSL's.
+    let lost = Store { certificates: None, ..store.clone() };
+    let remade = lost.next(&WISHES, NOW).cert_secret.unwrap();
+    let remade = Certificate::first(&remade.data[names::CA_CRT]).unwrap();
+    assert_eq!(remade.raw_subject, former.raw_subject);
+    assert_eq!(key_name(&remade), key_name(&former));
+    let user = super::super::user::issue(&outcome.signer.unwrap(), "u", 1, NOW).unwrap();
+    let user = Certificate::first(&user.data["user.crt"]).unwrap();
+    assert!(user.is_signed_by(&former) && user.is_signed_by(&remade));
+}
+
+fn key_name(certificate: &Certificate) -> Vec<u8> {
+    use x509_parser::extensions::ParsedExtension;
+    let x509 = certificate::parse(&certificate.der).unwrap();
+    let mut names = x509.iter_extensions().filter_map(|one| match one.parsed_extension() {
+        ParsedExtension::SubjectKeyIdentifier(id) => Some(id.0.to_vec()),
+        _ => None,
+    });
+    names.next().unwrap()
+}
+
+#[test]
 fn a_supplied_authority_is_never_written_and_its_absence_is_said() {
     let supplied = Wishes { source: Source::Supplied, ..WISHES };
     let outcome = Store::default().next(&supplied, NOW);

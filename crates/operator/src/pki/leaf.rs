@@ -95,10 +95,11 @@ pub fn next(
         window_open: clock.window_open,
     };
     let decision = decisions::decide(&found, &wish, &authority.decision.signing, &timing);
-    let secret = match (&decision, &authority.signer) {
-        (Decision::Issue(_), Some(signer)) => Some(issue(observed, wanted, signer, clock)?),
-        (Decision::Issue(_), None)
-        | (Decision::Keep | Decision::Waits | Decision::Hold { .. }, _) => None,
+    let secret = match (&decision, &authority.signer, observed) {
+        (Decision::Issue(_), Some(signer), _) => Some(issue(observed, wanted, signer, clock)?),
+        (Decision::Keep, Some(signer), Some(content)) => adopted(content, signer),
+        (Decision::Issue(_) | Decision::Keep, _, _)
+        | (Decision::Waits | Decision::Hold { .. }, _, _) => None,
     };
     let warning = match &decision {
         Decision::Hold { reason, .. } => {
@@ -145,6 +146,23 @@ fn found(
     })
 }
 
+/// What is stored, marked with the key that signed it: others than us do not say so.
+fn adopted(content: &SecretContent, signer: &Signer) -> Option<SecretContent> {
+    let (_, key_generation) = names::generations(signer.kind());
+    if content.number(key_generation).is_some() {
+        return None;
+    }
+    let mut content = content.clone();
+    mark(&mut content, signer);
+    Some(content)
+}
+
+fn mark(content: &mut SecretContent, signer: &Signer) {
+    let (cert_generation, key_generation) = names::generations(signer.kind());
+    content.annotate(cert_generation, signer.cert_generation());
+    content.annotate(key_generation, signer.key_generation());
+}
+
 fn issue(
     observed: Option<&SecretContent>,
     wanted: &Wanted,
@@ -160,9 +178,7 @@ fn issue(
     let chain: String = std::iter::once(certificate.pem()).chain(above).collect();
     content.put(wanted.certificate_entry(), chain);
     content.put(wanted.key_entry(), key.serialize_pem());
-    let (cert_generation, key_generation) = names::generations(signer.kind());
-    content.annotate(cert_generation, signer.cert_generation());
-    content.annotate(key_generation, signer.key_generation());
+    mark(&mut content, signer);
     Ok(content)
 }
 

@@ -80,6 +80,18 @@ fn a_certificate_is_issued_again_when_it_no_longer_fits() {
 }
 
 #[test]
+fn a_good_certificate_of_another_operator_is_marked_and_kept() {
+    let authority = new_store().next(&WISHES, NOW);
+    let mut secret = next(None, &node(&[]), &authority, &CLOCK).unwrap().secret.unwrap();
+    secret.annotations.clear();
+    let outcome = next(Some(&secret), &node(&[]), &authority, &CLOCK).unwrap();
+    assert_eq!((outcome.decision, outcome.key_generation), (Decision::Keep, Some(0)));
+    let marked = outcome.secret.unwrap();
+    assert_eq!(marked.data, secret.data);
+    assert!(next(Some(&marked), &node(&[]), &authority, &CLOCK).unwrap().secret.is_none());
+}
+
+#[test]
 fn entries_of_others_are_kept() {
     let authority = new_store().next(&WISHES, NOW);
     let mut content = SecretContent::default();
