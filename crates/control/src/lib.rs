@@ -16,4 +16,5 @@ pub mod rebalance;
 pub mod registration;
 pub mod rolling;
 pub mod scaling;
+pub mod users;
 mod words;
