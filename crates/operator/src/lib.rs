@@ -19,5 +19,6 @@ pub mod pki;
 pub mod pod_set;
 pub mod runtime;
 pub mod same;
+pub mod users;
 pub mod words;
 pub mod write;

@@ -290,7 +290,7 @@ fn java_reads_the_trust_store_of_an_authority() -> anyhow::Result<()> {
     assert!(listed.contains("ca.crt") && listed.contains("ca-next.crt"), "{listed}");
     let wrong = keytool(&["-list", "-keystore", &file("ca.p12"), "-storepass", "guessed"]);
     let wrong = wrong.unwrap_err().to_string();
-    assert!(wrong.contains("password was incorrect"), "{wrong}");
+    assert!(wrong.contains("integrity"), "{wrong}");
 
     let printed = keytool(&["-printcert", "-file", &file("ca.crt")])?;
     for part in [
