@@ -1,10 +1,12 @@
 //! What a cluster should be: its validated wishes, its nodes and their ids, what each node's Kafka is told.
 //!
 //! The order of the work: [`spec`] is what somebody asked for, read from the custom resources;
-//! [`validate`] is whether it makes sense; [`ids`] gives the nodes their ids; [`properties`] is what each node's Kafka is told;
-//! [`storage`] is where its data is and stays; [`quantity`] is how amounts of bytes are written.
+//! [`validate`] is whether it makes sense; [`ids`] gives the nodes their ids; [`storage`] is where their
+//! data is and stays; [`properties`] is what each node's Kafka is told and [`jvm`] how it is started.
+//! [`quantity`] is how amounts of bytes are written.
 
 pub mod ids;
+pub mod jvm;
 pub mod properties;
 pub mod quantity;
 pub mod spec;
