@@ -1,0 +1,163 @@
+//! A small HTTP client: JSON out, JSON in, with a deadline.
+
+use std::time::Duration;
+
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::body::Bytes;
+use hyper::{Method, Request, StatusCode};
+use hyper_rustls::{ConfigBuilderExt as _, HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use serde_json::Value;
+
+/// No answer that we ask for is larger.
+const ANSWER_MAX: usize = 16 << 20;
+
+/// Why there is no answer, or not the one that was hoped for.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The trusted authorities of this machine cannot be had.
+    #[error("cannot set up TLS")]
+    Tls(#[source] rustls::Error),
+    /// It is no address.
+    #[error("\"{0}\" cannot be asked")]
+    Address(String, #[source] hyper::http::Error),
+    /// Nobody answers. Whether the request was carried out is not known.
+    #[error("{0} does not answer")]
+    Send(String, #[source] hyper_util::client::legacy::Error),
+    /// The answer broke off.
+    #[error("the answer of {0} cannot be read")]
+    Read(String, #[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The answer took too long. Whether the request was carried out is not known.
+    #[error("{0} takes too long")]
+    TimedOut(String),
+    /// The answer is a no.
+    #[error("{url} answers {status}: {text}")]
+    Status {
+        /// Who.
+        url: String,
+        /// What.
+        status: StatusCode,
+        /// The beginning of the rest.
+        text: String,
+    },
+    /// The answer is no JSON.
+    #[error("the answer of {0} is no JSON")]
+    Json(String, #[source] serde_json::Error),
+}
+
+impl ClientError {
+    /// Whether the answer is that there is no such thing.
+    #[must_use]
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, ClientError::Status { status: StatusCode::NOT_FOUND, .. })
+    }
+}
+
+/// An HTTP client with connections that are kept. Clones share them.
+#[derive(Debug, Clone)]
+pub struct Client {
+    inner: hyper_util::client::legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    deadline: Duration,
+}
+
+impl Client {
+    /// A client that trusts whom this machine trusts. No request takes longer than the deadline.
+    ///
+    /// # Errors
+    /// If this machine trusts nobody.
+    pub fn new(deadline: Duration) -> Result<Self, ClientError> {
+        let provider = std::sync::Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let tls = rustls::ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(ClientError::Tls)?
+            .try_with_platform_verifier()
+            .map_err(ClientError::Tls)?
+            .with_no_client_auth();
+        let https = HttpsConnectorBuilder::new()
+            .with_tls_config(tls)
+            .https_or_http()
+            .enable_http1()
+            .build();
+        let inner = hyper_util::client::legacy::Client::builder(TokioExecutor::new()).build(https);
+        Ok(Self { inner, deadline })
+    }
+
+    /// Asks, and returns the body of an answer that says yes.
+    ///
+    /// # Errors
+    /// If there is no answer in time, or it says no.
+    pub async fn send(
+        &self,
+        method: Method,
+        url: &str,
+        token: Option<&str>,
+        body: Option<&Value>,
+    ) -> Result<Bytes, ClientError> {
+        let exchange = self.exchange(method, url, token, body);
+        let (status, bytes) = tokio::time::timeout(self.deadline, exchange)
+            .await
+            .map_err(|_| ClientError::TimedOut(url.to_owned()))??;
+        if !status.is_success() {
+            let text: String = String::from_utf8_lossy(&bytes).chars().take(300).collect();
+            return Err(ClientError::Status { url: url.to_owned(), status, text });
+        }
+        Ok(bytes)
+    }
+
+    /// Asks, and returns the answer whatever it says. There is no deadline.
+    ///
+    /// # Errors
+    /// If there is no answer.
+    pub async fn exchange(
+        &self,
+        method: Method,
+        url: &str,
+        token: Option<&str>,
+        body: Option<&Value>,
+    ) -> Result<(StatusCode, Bytes), ClientError> {
+        let mut request = Request::builder().method(method).uri(url);
+        if let Some(token) = token {
+            request = request.header("authorization", format!("Bearer {token}"));
+        }
+        if body.is_some() {
+            request = request.header("content-type", "application/json");
+        }
+        let body = body.map(ToString::to_string).unwrap_or_default();
+        let request = request
+            .body(Full::new(Bytes::from(body)))
+            .map_err(|error| ClientError::Address(url.to_owned(), error))?;
+        let response = self.inner.request(request).await;
+        let response = response.map_err(|error| ClientError::Send(url.to_owned(), error))?;
+        let status = response.status();
+        let bytes = Limited::new(response.into_body(), ANSWER_MAX).collect().await;
+        let bytes = bytes.map_err(|error| ClientError::Read(url.to_owned(), error))?.to_bytes();
+        Ok((status, bytes))
+    }
+
+    /// Asks, and reads the answer as JSON. An empty one is null.
+    ///
+    /// # Errors
+    /// As [`Client::send`], or if it is no JSON.
+    pub async fn json(
+        &self,
+        method: Method,
+        url: &str,
+        token: Option<&str>,
+        body: Option<&Value>,
+    ) -> Result<Value, ClientError> {
+        let bytes = self.send(method, url, token, body).await?;
+        if bytes.is_empty() {
+            return Ok(Value::Null);
+        }
+        serde_json::from_slice(&bytes).map_err(|error| ClientError::Json(url.to_owned(), error))
+    }
+
+    /// What is served there.
+    ///
+    /// # Errors
+    /// As [`Client::send`].
+    pub async fn get_bytes(&self, url: &str) -> Result<Vec<u8>, ClientError> {
+        Ok(self.send(Method::GET, url, None, None).await?.to_vec())
+    }
+}

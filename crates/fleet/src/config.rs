@@ -1,0 +1,372 @@
+//! What a fleet manager is told when it starts.
+
+use control::cluster::quantity;
+use control::fleet::{Capacity, Mode};
+use serde::{Deserialize, Serialize};
+
+/// Everything that is set.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Where data planes may be.
+    pub cloud_providers: Vec<CloudProvider>,
+    /// What Kafkas there are to choose from.
+    pub instance_types: Vec<InstanceType>,
+    /// What one Kafka of Model T takes: the room that a data plane must have to be ready.
+    pub model_t: Size,
+    /// Whether reports decide about nodes, or a person.
+    pub scaling: Scaling,
+    /// Whose tokens are good.
+    pub auth: Auth,
+    /// How much one caller may ask.
+    pub limits: Limits,
+    /// How often and for how long.
+    pub times: Times,
+    /// What agents are told about their nodes.
+    pub agent: AgentNodes,
+}
+
+/// A cloud provider.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CloudProvider {
+    /// Its id.
+    pub id: String,
+    /// Its name for people.
+    #[serde(default)]
+    pub display_name: String,
+    /// Its regions.
+    pub regions: Vec<Region>,
+}
+
+/// A region of a cloud provider.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Region {
+    /// Its id.
+    pub id: String,
+    /// Its name for people.
+    #[serde(default)]
+    pub display_name: String,
+    /// Who makes data planes here: `local`, `ocm`, `capi`; `standalone` ones are made by hand.
+    pub provider: String,
+    /// Whether data planes are in several zones.
+    #[serde(default = "yes")]
+    pub multi_az: bool,
+    /// The nodes that a data plane begins with.
+    #[serde(default = "three")]
+    pub nodes: u32,
+    /// The most data planes; none means no limit, and 0 that none is made here.
+    #[serde(default)]
+    pub planes_max: Option<u64>,
+}
+
+/// A type of Kafkas.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct InstanceType {
+    /// Its id.
+    pub id: String,
+    /// Its name for people.
+    #[serde(default)]
+    pub display_name: String,
+    /// Its sizes.
+    pub sizes: Vec<Size>,
+}
+
+/// A size of Kafkas.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Size {
+    /// Its id.
+    pub id: String,
+    /// Whether its brokers are in several zones.
+    #[serde(default)]
+    pub multi_az: bool,
+    /// How many brokers it has.
+    pub brokers: u32,
+    /// Client connections.
+    pub connections: u64,
+    /// Partitions.
+    pub partitions: u64,
+    /// Bytes a second, in and out, such as `150Mi`.
+    pub throughput: String,
+    /// Bytes that are kept, such as `1000Gi`.
+    pub retention: String,
+    /// The memory of one broker, such as `2Gi`.
+    #[serde(default = "memory")]
+    pub memory: String,
+    /// Thousandths of a processor of one broker.
+    #[serde(default = "cpu")]
+    pub cpu_milli: u64,
+}
+
+/// Who decides about nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scaling {
+    /// The reports do.
+    Auto,
+    /// A person does.
+    Manual,
+}
+
+/// Whose tokens are good.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Auth {
+    /// A file with the keys that sign tokens (JWKS).
+    pub jwks_file: Option<std::path::PathBuf>,
+    /// Where those keys are served.
+    pub jwks_url: Option<String>,
+    /// Agents' tokens.
+    pub agent: Realm,
+    /// Users' tokens.
+    pub public: Realm,
+    /// Administrators' tokens.
+    pub admin: Realm,
+}
+
+/// Who signs tokens, and for whom.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Realm {
+    /// The `iss` of a token.
+    pub issuer: String,
+    /// One of the `aud` of a token.
+    pub audience: String,
+}
+
+/// How much one caller may ask.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    /// Requests a second, in the long run.
+    pub requests_per_second: u32,
+    /// Requests at once.
+    pub burst: u32,
+    /// The largest body.
+    pub body_bytes: usize,
+}
+
+/// How often and for how long.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Times {
+    /// Between two rounds of a worker.
+    pub round_ms: u64,
+    /// How long a worker's right holds without being renewed.
+    pub lease_ms: u64,
+    /// After that an agent is silent.
+    pub silence_ms: u64,
+    /// After that a Kafka without a place has failed.
+    pub patience_ms: u64,
+    /// How long a provider may take to answer.
+    pub provider_ms: u64,
+}
+
+/// What agents are told about their nodes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AgentNodes {
+    /// The least number of nodes.
+    pub nodes_min: u32,
+    /// The most nodes.
+    pub nodes_max: u32,
+    /// The nodes of one step.
+    pub node_delta: u32,
+    /// Connections that one node gives room for.
+    pub connections: u64,
+    /// Partitions that one node gives room for.
+    pub partitions: u64,
+    /// Bytes a second that one node gives room for.
+    pub throughput: String,
+    /// Bytes that one node gives room for.
+    pub retention: String,
+}
+
+/// What is wrong with a configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// An amount that cannot be read.
+    #[error("{0} is no amount of bytes")]
+    Quantity(String),
+    /// Tokens could not be checked.
+    #[error("auth needs jwks_file or jwks_url, and issuers")]
+    Auth,
+    /// A lease that ends before the provider must have answered.
+    #[error("lease_ms must be more than provider_ms and more than twice round_ms")]
+    Lease,
+    /// A limit of nothing.
+    #[error("{0} must not be 0")]
+    Zero(&'static str),
+}
+
+fn yes() -> bool {
+    true
+}
+fn three() -> u32 {
+    3
+}
+fn memory() -> String {
+    "1Gi".to_owned()
+}
+fn cpu() -> u64 {
+    500
+}
+
+impl Size {
+    /// What such a Kafka takes. An amount that cannot be read is none; [`Config::check`] has refused it.
+    #[must_use]
+    pub fn capacity(&self) -> Capacity {
+        Capacity {
+            connections: self.connections,
+            partitions: self.partitions,
+            throughput_bytes: quantity::bytes(&self.throughput).unwrap_or(0),
+            retention_bytes: quantity::bytes(&self.retention).unwrap_or(0),
+        }
+    }
+}
+
+impl Config {
+    /// What does not make sense, before anything is started.
+    ///
+    /// # Errors
+    /// The first thing that does not.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let sizes = self.instance_types.iter().flat_map(|kind| &kind.sizes);
+        for size in sizes.chain([&self.model_t]) {
+            for text in [&size.throughput, &size.retention, &size.memory] {
+                quantity::bytes(text).map_err(|_| ConfigError::Quantity(text.clone()))?;
+            }
+        }
+        for text in [&self.agent.throughput, &self.agent.retention] {
+            quantity::bytes(text).map_err(|_| ConfigError::Quantity(text.clone()))?;
+        }
+        let realms = [&self.auth.agent, &self.auth.public, &self.auth.admin];
+        let keys = self.auth.jwks_file.is_some() || self.auth.jwks_url.is_some();
+        if !keys || realms.iter().any(|realm| realm.issuer.is_empty() || realm.audience.is_empty())
+        {
+            return Err(ConfigError::Auth);
+        }
+        let Times { round_ms, lease_ms, provider_ms, .. } = self.times;
+        if lease_ms <= provider_ms || lease_ms <= 2 * round_ms {
+            return Err(ConfigError::Lease);
+        }
+        match self.limits {
+            Limits { requests_per_second: 0, .. } => Err(ConfigError::Zero("requests_per_second")),
+            Limits { burst: 0, .. } => Err(ConfigError::Zero("burst")),
+            _ => Ok(()),
+        }
+    }
+
+    /// Who decides about nodes, as `control` has it.
+    #[must_use]
+    pub fn mode(&self) -> Mode {
+        match self.scaling {
+            Scaling::Auto => Mode::Auto,
+            Scaling::Manual => Mode::Manual,
+        }
+    }
+
+    /// A region of a provider.
+    #[must_use]
+    pub fn region(&self, provider: &str, region: &str) -> Option<&Region> {
+        let provider = self.cloud_providers.iter().find(|one| one.id == provider)?;
+        provider.regions.iter().find(|one| one.id == region)
+    }
+
+    /// A size by its type and id.
+    #[must_use]
+    pub fn size(&self, kind: &str, size: &str) -> Option<&Size> {
+        let kind = self.instance_types.iter().find(|one| one.id == kind)?;
+        kind.sizes.iter().find(|one| one.id == size)
+    }
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        let size = |id: &str, multi_az: bool, numbers: (u32, u64, u64), bytes: (&str, &str)| Size {
+            id: id.to_owned(),
+            multi_az,
+            brokers: numbers.0,
+            connections: numbers.1,
+            partitions: numbers.2,
+            throughput: bytes.0.to_owned(),
+            retention: bytes.1.to_owned(),
+            memory: memory(),
+            cpu_milli: cpu(),
+        };
+        let standard = vec![
+            size("x1", true, (3, 9000, 1500), ("150Mi", "1000Gi")),
+            size("x2", true, (6, 18000, 3000), ("300Mi", "2000Gi")),
+        ];
+        let developer = vec![size("x1", false, (1, 100, 100), ("2Mi", "10Gi"))];
+        let kind = |id: &str, display: &str, sizes| InstanceType {
+            id: id.to_owned(),
+            display_name: display.to_owned(),
+            sizes,
+        };
+        Self {
+            cloud_providers: Vec::new(),
+            instance_types: vec![
+                kind("standard", "Standard", standard),
+                kind("developer", "Trial", developer),
+            ],
+            model_t: size("model-t", false, (3, 100, 100), ("2Mi", "60Gi")),
+            scaling: Scaling::Auto,
+            auth: Auth::default(),
+            limits: Limits::default(),
+            times: Times::default(),
+            agent: AgentNodes::default(),
+        }
+    }
+}
+
+impl Default for Auth {
+    fn default() -> Self {
+        let realm = Realm::default;
+        Self { jwks_file: None, jwks_url: None, agent: realm(), public: realm(), admin: realm() }
+    }
+}
+
+impl Default for Realm {
+    fn default() -> Self {
+        Self { issuer: String::new(), audience: "gregor-fleet".to_owned() }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        // An agent asks four times a minute, and a person seldom more than ten times a second.
+        Self { requests_per_second: 50, burst: 200, body_bytes: 1 << 20 }
+    }
+}
+
+impl Default for Times {
+    fn default() -> Self {
+        Self {
+            round_ms: 5_000,
+            lease_ms: 60_000,
+            // Three reports are missing.
+            silence_ms: 180_000,
+            patience_ms: 3_600_000,
+            provider_ms: 30_000,
+        }
+    }
+}
+
+impl Default for AgentNodes {
+    fn default() -> Self {
+        // A Kafka of standard.x1 takes three nodes.
+        Self {
+            nodes_min: 3,
+            nodes_max: 18,
+            node_delta: 3,
+            connections: 3000,
+            partitions: 500,
+            throughput: "50Mi".to_owned(),
+            retention: "340Gi".to_owned(),
+        }
+    }
+}

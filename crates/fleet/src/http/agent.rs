@@ -1,0 +1,457 @@
+//! What agents ask and tell.
+
+use std::collections::BTreeMap;
+
+use axum::Json;
+use axum::extract::State;
+use axum::http::StatusCode;
+use control::fleet::Capacity;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::App;
+use super::callers::{Agent, Body, is_id};
+use super::error::{Code, Error, Refusal};
+use super::report::{AgentReport, Condition};
+use crate::config::Size;
+use crate::store::{Kafka, KafkaStatus, ReportOutcome, Tx, new_id, now_ms};
+
+/// What a condition says when there is no room after all.
+const INSUFFICIENT: &str = "Cluster has insufficient resources";
+
+/// What an agent is told about its data plane.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[schema(as = DataplaneClusterAgentConfig)]
+pub struct AgentConfig {
+    /// What is set for it.
+    pub spec: AgentSpec,
+}
+
+/// What is set for a data plane.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AgentSpec {
+    /// Whether Kafkas are reached from inside only.
+    pub net: Net,
+    /// By type of Kafkas: how many nodes there may be.
+    pub capacity: BTreeMap<String, MaxNodes>,
+    /// Its nodes.
+    pub nodes: PoolSpec,
+    /// Whether it is in several zones.
+    pub multi_az: bool,
+    /// What one Kafka of Model T is made of.
+    pub model_t: KafkaSpec,
+}
+
+/// How Kafkas are reached.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct Net {
+    /// From inside only.
+    pub private: bool,
+}
+
+/// A number of nodes.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MaxNodes {
+    /// The most there may be.
+    pub max_nodes: u32,
+}
+
+/// What is set for the nodes of a data plane.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PoolSpec {
+    /// The least number.
+    pub min: u32,
+    /// The greatest number.
+    pub max: u32,
+    /// The nodes of one step.
+    pub delta: u32,
+    /// The room that one node gives.
+    pub per_node: KafkaCapacity,
+}
+
+/// All Kafkas that a data plane is to have.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct ManagedKafkaList {
+    /// Always `ManagedKafkaList`.
+    pub kind: String,
+    /// The Kafkas.
+    pub items: Vec<ManagedKafka>,
+}
+
+/// A Kafka that a data plane is to have.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct ManagedKafka {
+    /// Its id.
+    pub id: String,
+    /// Always `ManagedKafka`.
+    pub kind: String,
+    /// Its name and place.
+    pub metadata: Metadata,
+    /// What it is to be.
+    pub spec: KafkaSpec,
+}
+
+/// A name and a place.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+pub struct Metadata {
+    /// The name of the resource.
+    pub name: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// `bf2.org/id` and `bf2.org/placementId`.
+    pub annotations: BTreeMap<String, String>,
+    /// `bf2.org/kafkaInstanceProfileType`.
+    pub labels: BTreeMap<String, String>,
+}
+
+/// What a Kafka is to be.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct KafkaSpec {
+    /// What it is sized for.
+    pub capacity: KafkaCapacity,
+    /// Its brokers.
+    pub brokers: u32,
+    /// The memory of a broker, as a quantity.
+    pub broker_memory: String,
+    /// Thousandths of a processor of a broker.
+    pub broker_cpu_milli: u64,
+    /// Whether brokers are in several zones.
+    pub multi_az: bool,
+    /// Who may manage it.
+    pub owners: Vec<String>,
+    /// It is to be deleted. Nothing else ever means that.
+    pub deleted: bool,
+}
+
+/// What a Kafka is sized for.
+#[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct KafkaCapacity {
+    /// Bytes a second, in and out.
+    pub ingress_egress_throughput_per_sec: u64,
+    /// Client connections.
+    pub total_max_connections: u64,
+    /// Bytes that are kept.
+    pub max_data_retention_size: u64,
+    /// Partitions.
+    pub max_partitions: u64,
+}
+
+impl From<Capacity> for KafkaCapacity {
+    fn from(room: Capacity) -> Self {
+        Self {
+            ingress_egress_throughput_per_sec: room.throughput_bytes,
+            total_max_connections: room.connections,
+            max_data_retention_size: room.retention_bytes,
+            max_partitions: room.partitions,
+        }
+    }
+}
+
+impl From<&KafkaCapacity> for Capacity {
+    fn from(room: &KafkaCapacity) -> Self {
+        Self {
+            connections: room.total_max_connections,
+            partitions: room.max_partitions,
+            throughput_bytes: room.ingress_egress_throughput_per_sec,
+            retention_bytes: room.max_data_retention_size,
+        }
+    }
+}
+
+/// What an agent says of a Kafka.
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DataPlaneKafkaStatus {
+    /// `Ready` says how it is.
+    pub conditions: Option<Vec<Condition>>,
+    /// Which versions it runs.
+    pub versions: Option<Versions>,
+    /// Where clients begin.
+    pub bootstrap_server_host: Option<String>,
+}
+
+/// Versions.
+#[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
+#[serde(default)]
+pub struct Versions {
+    /// Of Kafka.
+    pub kafka: Option<String>,
+}
+
+fn no_such_agent(id: &str) -> Refusal {
+    // Not 404, which means that the caller is not the agent of this data plane.
+    Refusal::new(Code::BadRequest, format!("Cluster agent with ID '{id}' not found"))
+}
+
+/// What the agent should know of its data plane.
+#[utoipa::path(get, path = "/api/kafkas_mgmt/v1/agent-clusters/{id}", tag = "agent",
+    params(("id" = String, Path)),
+    responses((status = 200, body = AgentConfig), (status = 400, body = Error),
+        (status = 401, body = Error), (status = 404, body = Error), (status = 429, body = Error)))]
+pub(super) async fn get_agent(
+    State(app): State<App>,
+    agent: Agent,
+) -> Result<Json<AgentConfig>, Refusal> {
+    let plane = app.store.plane(&agent.plane).await?;
+    let plane = plane.ok_or_else(|| no_such_agent(&agent.plane))?;
+    let nodes = &app.config.agent;
+    let per_node = Size {
+        connections: nodes.connections,
+        partitions: nodes.partitions,
+        throughput: nodes.throughput.clone(),
+        retention: nodes.retention.clone(),
+        ..app.config.model_t.clone()
+    };
+    let kinds = app.config.instance_types.iter();
+    Ok(Json(AgentConfig {
+        spec: AgentSpec {
+            net: Net { private: false },
+            capacity: kinds
+                .map(|kind| (kind.id.clone(), MaxNodes { max_nodes: nodes.nodes_max }))
+                .collect(),
+            nodes: PoolSpec {
+                min: nodes.nodes_min,
+                max: nodes.nodes_max,
+                delta: nodes.node_delta,
+                per_node: per_node.capacity().into(),
+            },
+            multi_az: plane.multi_az,
+            model_t: spec(&app.config.model_t, false, Vec::new()),
+        },
+    }))
+}
+
+fn spec(size: &Size, deleted: bool, owners: Vec<String>) -> KafkaSpec {
+    KafkaSpec {
+        capacity: size.capacity().into(),
+        brokers: size.brokers,
+        broker_memory: size.memory.clone(),
+        broker_cpu_milli: size.cpu_milli,
+        multi_az: size.multi_az,
+        owners,
+        deleted,
+    }
+}
+
+/// A report: what there is, what is left, and what one step would change.
+#[utoipa::path(put, path = "/api/kafkas_mgmt/v1/agent-clusters/{id}/status", tag = "agent",
+    params(("id" = String, Path)), request_body = AgentReport,
+    responses((status = 204), (status = 400, body = Error), (status = 401, body = Error),
+        (status = 404, body = Error), (status = 413, body = Error), (status = 429, body = Error)))]
+pub(super) async fn put_status(
+    State(app): State<App>,
+    agent: Agent,
+    Body(body): Body<AgentReport>,
+) -> Result<StatusCode, Refusal> {
+    let report = body.read().map_err(|errors| Refusal::new(Code::Fields, errors.0.join("; ")))?;
+    if body.sequence.is_some_and(|sequence| sequence < 0) {
+        return Err(Refusal::new(Code::Fields, "sequence must not be negative"));
+    }
+    match app.reports.write(&agent.plane, body.sequence, report).await? {
+        ReportOutcome::NoSuchPlane => Err(no_such_agent(&agent.plane)),
+        ReportOutcome::Stored | ReportOutcome::Old => Ok(StatusCode::NO_CONTENT),
+    }
+}
+
+/// The Kafkas that this data plane is to have. One that is missing here is none of the agent's business.
+#[utoipa::path(get, path = "/api/kafkas_mgmt/v1/agent-clusters/{id}/kafkas", tag = "agent",
+    params(("id" = String, Path)),
+    responses((status = 200, body = ManagedKafkaList), (status = 400, body = Error),
+        (status = 401, body = Error), (status = 404, body = Error), (status = 429, body = Error)))]
+pub(super) async fn get_kafkas(
+    State(app): State<App>,
+    agent: Agent,
+) -> Result<Json<ManagedKafkaList>, Refusal> {
+    if app.store.plane(&agent.plane).await?.is_none() {
+        return Err(no_such_agent(&agent.plane));
+    }
+    let kafkas = app.store.kafkas_of_plane(&agent.plane).await?;
+    let listed = kafkas.iter().filter(|kafka| match kafka.status {
+        KafkaStatus::Provisioning | KafkaStatus::Ready | KafkaStatus::Deprovision => true,
+        // It may be there all the same, and its data with it.
+        KafkaStatus::Failed => true,
+        KafkaStatus::Accepted | KafkaStatus::Deleting => false,
+    });
+    let items = listed.filter_map(|kafka| managed(&app, kafka)).collect();
+    Ok(Json(ManagedKafkaList { kind: "ManagedKafkaList".to_owned(), items }))
+}
+
+fn managed(app: &App, kafka: &Kafka) -> Option<ManagedKafka> {
+    let size = app.config.size(&kafka.instance_type, &kafka.size_id).cloned();
+    let Some(size) = size else {
+        tracing::error!(id = kafka.id, "the size of a Kafka is no longer configured");
+        return None;
+    };
+    let annotations = [("bf2.org/id", &kafka.id), ("bf2.org/placementId", &kafka.placement_id)];
+    let labels = [("bf2.org/kafkaInstanceProfileType", &kafka.instance_type)];
+    let map = |pairs: &[(&str, &String)]| {
+        pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).clone())).collect()
+    };
+    Some(ManagedKafka {
+        id: kafka.id.clone(),
+        kind: "ManagedKafka".to_owned(),
+        metadata: Metadata {
+            name: kafka.name.clone(),
+            namespace: format!("kafka-{}", kafka.id),
+            annotations: map(&annotations),
+            labels: map(&labels),
+        },
+        spec: KafkaSpec {
+            capacity: kafka.need.into(),
+            ..spec(&size, kafka.status == KafkaStatus::Deprovision, vec![kafka.owner.clone()])
+        },
+    })
+}
+
+/// How the Kafkas of this data plane are. One that is on another data plane by now is passed over.
+#[utoipa::path(put, path = "/api/kafkas_mgmt/v1/agent-clusters/{id}/kafkas/status", tag = "agent",
+    params(("id" = String, Path)), request_body = BTreeMap<String, DataPlaneKafkaStatus>,
+    responses((status = 200), (status = 400, body = Error), (status = 401, body = Error),
+        (status = 404, body = Error), (status = 413, body = Error), (status = 429, body = Error)))]
+pub(super) async fn put_kafkas_status(
+    State(app): State<App>,
+    agent: Agent,
+    Body(statuses): Body<BTreeMap<String, DataPlaneKafkaStatus>>,
+) -> Result<StatusCode, Refusal> {
+    if app.store.plane(&agent.plane).await?.is_none() {
+        return Err(no_such_agent(&agent.plane));
+    }
+    let mut tx = app.store.begin().await?;
+    for (id, status) in statuses.iter().filter(|(id, _)| is_id(id)) {
+        match tx.kafka(id).await? {
+            Some(kafka) if kafka.plane_id.as_deref() == Some(&agent.plane) => {
+                take_status(&mut tx, kafka, status).await?;
+            }
+            Some(_) => tracing::warn!(id, plane = agent.plane, "a Kafka of another data plane"),
+            None => {}
+        }
+    }
+    tx.commit().await?;
+    app.wake.notify_waiters();
+    Ok(StatusCode::OK)
+}
+
+/// What the condition `Ready` says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Word {
+    Ready,
+    Unknown,
+    Installing,
+    Deleted,
+    Error,
+    Rejected,
+    RejectedForRoom,
+}
+
+fn word(status: &DataPlaneKafkaStatus) -> (Word, String) {
+    let conditions = status.conditions.as_deref().unwrap_or_default();
+    let is_ready = |one: &&Condition| {
+        one.kind.as_deref().is_some_and(|kind| kind.eq_ignore_ascii_case("ready"))
+    };
+    let Some(ready) = conditions.iter().find(is_ready) else {
+        return (Word::Installing, String::new());
+    };
+    let message = ready.message.clone().unwrap_or_default();
+    let word = match (ready.status.as_deref(), ready.reason.as_deref()) {
+        (Some("True"), _) => Word::Ready,
+        (Some("Unknown"), _) => Word::Unknown,
+        (_, Some("Deleted")) => Word::Deleted,
+        (_, Some("Error")) => Word::Error,
+        (_, Some("Rejected")) if message == INSUFFICIENT => Word::RejectedForRoom,
+        (_, Some("Rejected")) => Word::Rejected,
+        _ => Word::Installing,
+    };
+    (word, clean(&message))
+}
+
+/// PostgreSQL has no text with a zero in it, and nobody reads more than a few lines.
+fn clean(text: &str) -> String {
+    text.chars().filter(|c| *c != '\0').take(1000).collect()
+}
+
+async fn take_status(
+    tx: &mut Tx,
+    mut kafka: Kafka,
+    status: &DataPlaneKafkaStatus,
+) -> Result<(), Refusal> {
+    let before = kafka.clone();
+    let (word, message) = word(status);
+    kafka.reported_at = kafka.reported_at.or(Some(now_ms()));
+    if let Some(host) = &status.bootstrap_server_host {
+        kafka.bootstrap = clean(host);
+    }
+    if let Some(version) = status.versions.as_ref().and_then(|versions| versions.kafka.as_ref()) {
+        kafka.version = clean(version);
+    }
+    let provisioning = kafka.status == KafkaStatus::Provisioning;
+    match word {
+        Word::Ready if !kafka.status.is_going() => {
+            (kafka.status, kafka.reason) = (KafkaStatus::Ready, String::new());
+        }
+        // Only what was to be deleted can have been deleted.
+        Word::Deleted if kafka.status == KafkaStatus::Deprovision => {
+            kafka.status = KafkaStatus::Deleting;
+        }
+        Word::Error if !kafka.status.is_going() => {
+            (kafka.status, kafka.reason) = (KafkaStatus::Failed, message);
+        }
+        Word::Rejected if provisioning => {
+            (kafka.placement_id, kafka.reason) = (new_id(), message);
+        }
+        Word::RejectedForRoom if provisioning => {
+            kafka.status = KafkaStatus::Accepted;
+            (kafka.plane_id, kafka.reported_at) = (None, None);
+            (kafka.bootstrap, kafka.reason) = (String::new(), message);
+        }
+        Word::Ready
+        | Word::Unknown
+        | Word::Installing
+        | Word::Deleted
+        | Word::Error
+        | Word::Rejected
+        | Word::RejectedForRoom => {}
+    }
+    if kafka != before {
+        tx.save_kafka(&kafka).await?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_condition_ready_counts() {
+        let status = |kind: &str, status: &str, reason: &str, message: &str| {
+            let some = |text: &str| Some(text.to_owned());
+            let condition = Condition {
+                kind: some(kind),
+                status: some(status),
+                reason: some(reason),
+                message: some(message),
+            };
+            DataPlaneKafkaStatus { conditions: Some(vec![condition]), ..Default::default() }
+        };
+        let rows = [
+            (status("Ready", "True", "", ""), Word::Ready),
+            (status("READY", "True", "", ""), Word::Ready),
+            (status("Ready", "Unknown", "Error", ""), Word::Unknown),
+            (status("Ready", "False", "Installing", ""), Word::Installing),
+            (status("Ready", "False", "Deleted", ""), Word::Deleted),
+            (status("Ready", "False", "Error", "no"), Word::Error),
+            (status("Ready", "False", "Rejected", INSUFFICIENT), Word::RejectedForRoom),
+            (status("Ready", "False", "Rejected", "else"), Word::Rejected),
+            (status("Other", "True", "", ""), Word::Installing),
+            (DataPlaneKafkaStatus::default(), Word::Installing),
+        ];
+        for (status, expected) in rows {
+            assert_eq!(word(&status).0, expected, "{status:?}");
+        }
+    }
+}

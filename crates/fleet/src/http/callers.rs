@@ -1,0 +1,183 @@
+//! Who asks, as arguments of handlers: a handler that names one is not reached by anybody else.
+
+use std::time::Instant;
+
+use axum::body::Bytes;
+use axum::extract::{FromRequest, FromRequestParts, Query, RawPathParams, Request};
+use axum::http::request::Parts;
+use axum::http::{Method, StatusCode, header};
+use axum::response::{IntoResponse as _, Response};
+use serde::de::DeserializeOwned;
+
+use super::App;
+use super::error::{Code, Refusal};
+use crate::auth::{AuthError, Claims};
+
+/// The role of agents.
+const AGENT_ROLE: &str = "kas_fleetshard_operator";
+
+/// The roles of administrators.
+const ADMIN_ROLES: [&str; 3] = [
+    "kas-fleet-manager-admin-read",
+    "kas-fleet-manager-admin-write",
+    "kas-fleet-manager-admin-full",
+];
+
+/// The agent of a data plane, which may speak for that one only.
+#[derive(Debug)]
+pub(super) struct Agent {
+    /// The id of its data plane.
+    pub(super) plane: String,
+}
+
+/// A person.
+#[derive(Debug)]
+pub(super) struct User {
+    pub(super) name: String,
+    pub(super) organisation: String,
+    pub(super) is_org_admin: bool,
+}
+
+/// An administrator.
+#[derive(Debug)]
+pub(super) struct Admin;
+
+async fn claims(parts: &Parts, app: &App) -> Result<Claims, Refusal> {
+    let stranger = || Refusal::new(Code::Unauthenticated, Code::Unauthenticated.meaning());
+    let value = parts.headers.get(header::AUTHORIZATION).ok_or_else(stranger)?;
+    let token = value.to_str().ok().and_then(|text| text.strip_prefix("Bearer "));
+    match app.auth.check(token.ok_or_else(stranger)?.trim()).await {
+        Ok(claims) => Ok(claims),
+        Err(AuthError::Token(_) | AuthError::UnknownKey) => Err(stranger()),
+        Err(error @ AuthError::Keys(_)) => {
+            tracing::error!(error = %crate::chain(&error), "tokens cannot be checked");
+            Err(stranger())
+        }
+    }
+}
+
+fn limit(app: &App, caller: &str) -> Result<(), Refusal> {
+    if app.limiter.admits(caller, Instant::now()) {
+        return Ok(());
+    }
+    Err(Refusal::new(Code::TooMany, Code::TooMany.meaning()))
+}
+
+impl FromRequestParts<App> for Agent {
+    type Rejection = Refusal;
+
+    /// A token that is not for this data plane is answered as if there were nothing here.
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
+        let claims = claims(parts, app).await?;
+        let Id(plane) = Id::from_request_parts(parts, app).await?;
+        let own = claims.cluster.as_deref() == Some(plane.as_str());
+        if !claims.is_of(&app.config.auth.agent) || !claims.has_role(AGENT_ROLE) || !own {
+            return Err(Refusal::not_found());
+        }
+        limit(app, &format!("agent {plane}"))?;
+        Ok(Self { plane })
+    }
+}
+
+impl FromRequestParts<App> for User {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
+        let claims = claims(parts, app).await?;
+        if !claims.is_of(&app.config.auth.public) {
+            return Err(Refusal::new(Code::Unauthenticated, Code::Unauthenticated.meaning()));
+        }
+        let forbidden = |what| Refusal::new(Code::Forbidden, format!("the token has no {what}"));
+        let name = claims.username.ok_or_else(|| forbidden("username"))?;
+        let organisation = claims.org_id.ok_or_else(|| forbidden("org_id"))?;
+        limit(app, &format!("user {name}"))?;
+        Ok(Self { name, organisation, is_org_admin: claims.is_org_admin })
+    }
+}
+
+impl FromRequestParts<App> for Admin {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
+        let claims = claims(parts, app).await?;
+        let roles: &[&str] = match parts.method {
+            Method::GET => &ADMIN_ROLES,
+            Method::PATCH | Method::PUT => &ADMIN_ROLES[1..],
+            _ => &ADMIN_ROLES[2..],
+        };
+        let allowed = roles.iter().any(|role| claims.has_role(role));
+        if !claims.is_of(&app.config.auth.admin) || !allowed {
+            return Err(Refusal::not_found());
+        }
+        limit(app, &format!("admin {}", claims.sub))?;
+        Ok(Self)
+    }
+}
+
+/// Who asks, for the audit log; whether they may is decided elsewhere.
+pub(super) async fn subject(parts: &Parts, app: &App) -> String {
+    match claims(parts, app).await {
+        Ok(claims) => claims.username.unwrap_or(claims.sub),
+        Err(_) => "nobody".to_owned(),
+    }
+}
+
+/// The id in the path. What cannot be an id is not found.
+#[derive(Debug)]
+pub(super) struct Id(pub(super) String);
+
+impl FromRequestParts<App> for Id {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
+        let params = RawPathParams::from_request_parts(parts, app).await;
+        let params = params.map_err(|_| Refusal::not_found())?;
+        let id = params.iter().find(|(name, _)| *name == "id").map(|(_, value)| value.to_owned());
+        id.filter(|id| is_id(id)).map(Self).ok_or_else(Refusal::not_found)
+    }
+}
+
+/// Whether a text can be an id of ours.
+pub(super) fn is_id(text: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+    (1..=64).contains(&text.len()) && text.chars().all(fits)
+}
+
+/// A JSON body.
+#[derive(Debug)]
+pub(super) struct Body<T>(pub(super) T);
+
+impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
+    type Rejection = Response;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Response> {
+        let malformed = |reason: String| {
+            Refusal::new(Code::Malformed, format!("invalid request format: {reason}"))
+                .into_response()
+        };
+        let bytes = Bytes::from_request(request, app).await.map_err(|rejection| {
+            let too_large = rejection.status() == StatusCode::PAYLOAD_TOO_LARGE;
+            let mut response = malformed(rejection.body_text());
+            if too_large {
+                *response.status_mut() = StatusCode::PAYLOAD_TOO_LARGE;
+            }
+            response
+        })?;
+        serde_json::from_slice(&bytes).map(Self).map_err(|error| malformed(error.to_string()))
+    }
+}
+
+/// What stands behind the question mark.
+#[derive(Debug)]
+pub(super) struct Params<T>(pub(super) T);
+
+impl<T: DeserializeOwned> FromRequestParts<App> for Params<T> {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
+        let query = Query::from_request_parts(parts, app).await;
+        query
+            .map(|Query(value)| Self(value))
+            .map_err(|rejection| Refusal::new(Code::Malformed, rejection.body_text()))
+    }
+}

@@ -1,0 +1,198 @@
+//! How a request is refused: a code, a reason, and a number to ask about it by.
+
+use axum::Json;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde::Serialize;
+use utoipa::ToSchema;
+
+use super::BASE;
+use crate::store::{StoreError, new_id};
+
+/// The body of every refusal.
+#[derive(Debug, Clone, Serialize, ToSchema)]
+pub(crate) struct Error {
+    /// The number of the error.
+    pub id: String,
+    /// Always `Error`.
+    pub kind: String,
+    /// Where the error is described.
+    pub href: String,
+    /// The number with a prefix.
+    pub code: String,
+    /// What is wrong.
+    pub reason: String,
+    /// Names this one refusal in the log.
+    pub operation_id: String,
+}
+
+/// Why a request is refused.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    code: Code,
+    reason: String,
+}
+
+/// The errors there are. The numbers are part of the API.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Code {
+    /// This caller may not do that.
+    Forbidden = 4,
+    /// What is there does not allow it.
+    Conflict = 6,
+    /// There is no such thing, or not for this caller.
+    NotFound = 7,
+    /// Our own fault.
+    General = 9,
+    /// There is no such method here.
+    NotImplemented = 10,
+    /// Nobody we know.
+    Unauthenticated = 15,
+    /// It cannot be read.
+    Malformed = 17,
+    /// It can be read, but makes no sense.
+    BadRequest = 21,
+    /// The search cannot be read.
+    Search = 23,
+    /// There is no such provider.
+    Provider = 30,
+    /// There is no such region.
+    Region = 31,
+    /// Not a name for a Kafka.
+    KafkaName = 32,
+    /// Too short.
+    MinimumLength = 33,
+    /// Too long.
+    MaximumLength = 34,
+    /// The name is taken.
+    DuplicateName = 36,
+    /// Fields are missing or make no sense.
+    Fields = 37,
+    /// There is no such type.
+    InstanceType = 41,
+    /// There is no such size.
+    Plan = 42,
+    /// What takes long is only done asynchronously.
+    Synchronous = 103,
+    /// Too many requests.
+    TooMany = 429,
+}
+
+/// All of them.
+pub(crate) const CODES: [Code; 20] = [
+    Code::Forbidden,
+    Code::Conflict,
+    Code::NotFound,
+    Code::General,
+    Code::NotImplemented,
+    Code::Unauthenticated,
+    Code::Malformed,
+    Code::BadRequest,
+    Code::Search,
+    Code::Provider,
+    Code::Region,
+    Code::KafkaName,
+    Code::MinimumLength,
+    Code::MaximumLength,
+    Code::DuplicateName,
+    Code::Fields,
+    Code::InstanceType,
+    Code::Plan,
+    Code::Synchronous,
+    Code::TooMany,
+];
+
+impl Code {
+    /// The status that it is answered with.
+    #[must_use]
+    pub(super) fn status(self) -> StatusCode {
+        match self {
+            Code::Forbidden => StatusCode::FORBIDDEN,
+            Code::Conflict | Code::DuplicateName => StatusCode::CONFLICT,
+            Code::NotFound => StatusCode::NOT_FOUND,
+            Code::General => StatusCode::INTERNAL_SERVER_ERROR,
+            Code::NotImplemented => StatusCode::METHOD_NOT_ALLOWED,
+            Code::Unauthenticated => StatusCode::UNAUTHORIZED,
+            Code::TooMany => StatusCode::TOO_MANY_REQUESTS,
+            Code::Malformed
+            | Code::BadRequest
+            | Code::Search
+            | Code::Provider
+            | Code::Region
+            | Code::KafkaName
+            | Code::MinimumLength
+            | Code::MaximumLength
+            | Code::Fields
+            | Code::InstanceType
+            | Code::Plan
+            | Code::Synchronous => StatusCode::BAD_REQUEST,
+        }
+    }
+
+    /// What it means.
+    #[must_use]
+    pub(super) fn meaning(self) -> &'static str {
+        match self {
+            Code::Forbidden => "Forbidden to perform this action",
+            Code::Conflict => "An entity with the specified unique values already exists",
+            Code::NotFound => "Resource not found",
+            Code::General => "Unspecified error",
+            Code::NotImplemented => "HTTP Method not implemented for this endpoint",
+            Code::Unauthenticated => "Account authentication could not be verified",
+            Code::Malformed => "Unable to read request body",
+            Code::BadRequest => "Bad request",
+            Code::Search => "Failed to parse search query",
+            Code::Provider => "Provider not supported",
+            Code::Region => "Region not supported",
+            Code::KafkaName => "Kafka cluster name is invalid",
+            Code::MinimumLength => "Minimum field length not reached",
+            Code::MaximumLength => "Maximum field length has been depassed",
+            Code::DuplicateName => "Kafka cluster name is already used",
+            Code::Fields => "Field validation failed",
+            Code::InstanceType => "Instance Type not supported",
+            Code::Plan => "Instance plan not supported",
+            Code::Synchronous => "Synchronous action is not supported, use async=true parameter",
+            Code::TooMany => "Too Many requests",
+        }
+    }
+
+    /// As it is served.
+    #[must_use]
+    pub(super) fn body(self, reason: &str) -> Error {
+        let number = self as u16;
+        Error {
+            id: number.to_string(),
+            kind: "Error".to_owned(),
+            href: format!("{BASE}/errors/{number}"),
+            code: format!("KAFKAS-MGMT-{number}"),
+            reason: reason.to_owned(),
+            operation_id: new_id(),
+        }
+    }
+}
+
+impl Refusal {
+    /// With that code and reason.
+    pub(super) fn new(code: Code, reason: impl Into<String>) -> Self {
+        Self { code, reason: reason.into() }
+    }
+
+    /// There is no such thing, or not for this caller; the two look alike.
+    #[must_use]
+    pub(super) fn not_found() -> Self {
+        Self::new(Code::NotFound, Code::NotFound.meaning())
+    }
+}
+
+impl From<StoreError> for Refusal {
+    fn from(error: StoreError) -> Self {
+        tracing::error!(error = %crate::chain(&error), "a request failed");
+        Self::new(Code::General, Code::General.meaning())
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        (self.code.status(), Json(self.code.body(&self.reason))).into_response()
+    }
+}

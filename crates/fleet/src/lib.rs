@@ -1,0 +1,30 @@
+//! The fleet manager: data planes that grow and shrink with demand.
+//!
+//! - `http`: what agents, users and administrators ask, and who they are.
+//! - `store`: what is remembered, in SQLite or PostgreSQL.
+//! - `workers`: what is done about it, by one replica at a time.
+//! - `provider`: who makes data planes and nodes.
+//!
+//! Every decision is made in `control::fleet`. What this crate must not do: decide, ask a provider while
+//! a request waits, or delete a Kafka that nobody asked to be deleted.
+
+pub mod auth;
+pub mod client;
+pub mod config;
+pub mod http;
+pub mod identity;
+pub mod limits;
+pub mod provider;
+pub mod store;
+pub mod workers;
+
+/// An error with all its causes, in one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(error) = next {
+        text = format!("{text}: {error}");
+        next = error.source();
+    }
+    text
+}

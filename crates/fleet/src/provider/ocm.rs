@@ -1,0 +1,211 @@
+//! Data planes from OpenShift Cluster Manager, over its REST API.
+
+use std::path::PathBuf;
+
+use futures::future::BoxFuture;
+use hyper::Method;
+use serde_json::{Value, json};
+
+use super::{Cause, NodeCounts, PlaneRef, Progress, Provider, ProviderError};
+use crate::client::{Client, ClientError};
+
+/// Where clusters are.
+const CLUSTERS: &str = "/api/clusters_mgmt/v1/clusters";
+
+/// The addon that is the agent.
+const AGENT_ADDON: &str = "kas-fleetshard-operator";
+
+/// How OpenShift Cluster Manager is reached, and what it makes.
+#[derive(Debug, Clone)]
+pub struct OcmOptions {
+    /// Where it is.
+    pub url: String,
+    /// A file with the token; it is read for every request, so that it can be renewed.
+    pub token_file: Option<PathBuf>,
+    /// The type of the machines.
+    pub machine_type: String,
+    /// Where agents find this fleet manager.
+    pub control_plane_url: String,
+}
+
+/// OpenShift Cluster Manager.
+#[derive(Debug, Clone)]
+pub struct Ocm {
+    options: OcmOptions,
+    client: Client,
+}
+
+/// What an answer lacks.
+#[derive(Debug, thiserror::Error)]
+enum OcmError {
+    #[error("the answer has no {0}")]
+    Missing(&'static str),
+    #[error("cannot read the token in {0:?}")]
+    Token(PathBuf, #[source] std::io::Error),
+}
+
+impl Ocm {
+    /// With these options.
+    #[must_use]
+    pub fn new(options: OcmOptions, client: Client) -> Self {
+        Self { options, client }
+    }
+
+    async fn ask(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, Cause> {
+        let token = match &self.options.token_file {
+            Some(file) => {
+                let text = tokio::fs::read_to_string(file).await;
+                let text = text.map_err(|error| OcmError::Token(file.clone(), error))?;
+                Some(text.trim().to_owned())
+            }
+            None => None,
+        };
+        let url = format!("{}{path}", self.options.url.trim_end_matches('/'));
+        Ok(self.client.json(method, &url, token.as_deref(), body).await?)
+    }
+
+    /// The cluster that was made for a data plane, if any: it has the name of the data plane's id. A request
+    /// that was cut off may have made it.
+    async fn find(&self, plane: &PlaneRef) -> Result<Option<String>, Cause> {
+        let search: String =
+            form_urlencoded::byte_serialize(format!("name = '{}'", name(plane)).as_bytes())
+                .collect();
+        let found = self.ask(Method::GET, &format!("{CLUSTERS}?search={search}"), None).await?;
+        let items = found["items"].as_array().ok_or(OcmError::Missing("items"))?;
+        Ok(items.iter().find_map(|one| one["id"].as_str()).map(str::to_owned))
+    }
+
+    async fn make(&self, plane: &PlaneRef) -> Result<String, Cause> {
+        if let Some(id) = self.find(plane).await? {
+            return Ok(id);
+        }
+        let body = json!({
+            "name": name(plane),
+            "cloud_provider": { "id": plane.cloud_provider },
+            "region": { "id": plane.region },
+            "multi_az": plane.multi_az,
+            "managed": true,
+            "ccs": { "enabled": true },
+            "nodes": {
+                "compute": plane.nodes,
+                "compute_machine_type": { "id": self.options.machine_type },
+            },
+        });
+        let made = self.ask(Method::POST, CLUSTERS, Some(&body)).await?;
+        Ok(made["id"].as_str().ok_or(OcmError::Missing("id"))?.to_owned())
+    }
+
+    async fn state(&self, plane: &PlaneRef) -> Result<Progress, Cause> {
+        let path = format!("{CLUSTERS}/{}/status", plane.known_as());
+        let status = self.ask(Method::GET, &path, None).await?;
+        Ok(match status["state"].as_str().ok_or(OcmError::Missing("state"))? {
+            "ready" => Progress::There,
+            "error" => {
+                let why = status["provision_error_message"].as_str().unwrap_or("no reason given");
+                Progress::Failed(why.to_owned())
+            }
+            _ => Progress::Coming,
+        })
+    }
+
+    async fn add_agent(&self, plane: &PlaneRef) -> Result<(), Cause> {
+        let parameter = |id: &str, value: &str| json!({ "id": id, "value": value });
+        let body = json!({
+            "addon": { "id": AGENT_ADDON },
+            "parameters": { "items": [
+                parameter("control-plane-url", &self.options.control_plane_url),
+                parameter("cluster-id", &plane.id),
+            ] },
+        });
+        let path = format!("{CLUSTERS}/{}/addons", plane.known_as());
+        match self.ask(Method::POST, &path, Some(&body)).await {
+            Err(error) if is_status(&error, 409) => Ok(()),
+            other => other.map(drop),
+        }
+    }
+
+    /// Desired is what was asked for; actual is what the cluster tells. Either missing is unknown, not 0.
+    async fn count(&self, plane: &PlaneRef) -> Result<NodeCounts, Cause> {
+        let cluster =
+            self.ask(Method::GET, &format!("{CLUSTERS}/{}", plane.known_as()), None).await?;
+        let number = |value: &Value| value.as_u64().and_then(|value| u32::try_from(value).ok());
+        let desired = number(&cluster["nodes"]["compute"]);
+        let actual = number(&cluster["status"]["current_compute"]);
+        Ok(NodeCounts {
+            desired: desired.ok_or(OcmError::Missing("nodes.compute"))?,
+            actual: actual.ok_or(OcmError::Missing("status.current_compute"))?,
+        })
+    }
+
+    async fn remove(&self, plane: &PlaneRef) -> Result<bool, Cause> {
+        let id = match &plane.provider_id {
+            Some(id) => id.clone(),
+            // Whether it was ever made is not recorded.
+            None => match self.find(plane).await? {
+                Some(id) => id,
+                None => return Ok(true),
+            },
+        };
+        match self.ask(Method::DELETE, &format!("{CLUSTERS}/{id}"), None).await {
+            Ok(_) => Ok(false),
+            Err(error) if is_status(&error, 404) => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+fn is_status(error: &Cause, number: u16) -> bool {
+    let error = error.downcast_ref::<ClientError>();
+    matches!(error, Some(ClientError::Status { status, .. }) if status.as_u16() == number)
+}
+
+/// The name of a cluster: a prefix that says whose it is, and the end of the id, where its chance is.
+fn name(plane: &PlaneRef) -> String {
+    let id: String = plane.id.chars().filter(char::is_ascii_alphanumeric).collect();
+    let from = id.len().saturating_sub(12);
+    format!("mk-{}", id[from..].to_ascii_lowercase())
+}
+
+impl Provider for Ocm {
+    fn create<'a>(&'a self, plane: &'a PlaneRef) -> BoxFuture<'a, Result<String, ProviderError>> {
+        Box::pin(async { self.make(plane).await.map_err(ProviderError::Create) })
+    }
+
+    fn progress<'a>(
+        &'a self,
+        plane: &'a PlaneRef,
+    ) -> BoxFuture<'a, Result<Progress, ProviderError>> {
+        Box::pin(async { self.state(plane).await.map_err(ProviderError::Progress) })
+    }
+
+    fn install_agent<'a>(
+        &'a self,
+        plane: &'a PlaneRef,
+    ) -> BoxFuture<'a, Result<(), ProviderError>> {
+        Box::pin(async { self.add_agent(plane).await.map_err(ProviderError::InstallAgent) })
+    }
+
+    fn nodes<'a>(
+        &'a self,
+        plane: &'a PlaneRef,
+    ) -> BoxFuture<'a, Result<NodeCounts, ProviderError>> {
+        Box::pin(async { self.count(plane).await.map_err(ProviderError::Nodes) })
+    }
+
+    fn set_nodes<'a>(
+        &'a self,
+        plane: &'a PlaneRef,
+        nodes: u32,
+    ) -> BoxFuture<'a, Result<(), ProviderError>> {
+        Box::pin(async move {
+            let path = format!("{CLUSTERS}/{}", plane.known_as());
+            let body = json!({ "nodes": { "compute": nodes } });
+            let done = self.ask(Method::PATCH, &path, Some(&body)).await;
+            done.map(drop).map_err(ProviderError::SetNodes)
+        })
+    }
+
+    fn delete<'a>(&'a self, plane: &'a PlaneRef) -> BoxFuture<'a, Result<bool, ProviderError>> {
+        Box::pin(async { self.remove(plane).await.map_err(ProviderError::Delete) })
+    }
+}

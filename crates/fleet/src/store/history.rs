@@ -1,0 +1,205 @@
+//! What was decided and why, and who asked for what.
+
+use sqlx::AnyConnection;
+
+use super::{Store, StoreError, Tx, flag, new_id, now_ms, number, read, text, text_or_none, write};
+
+/// What a decision is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DecisionKind {
+    /// The state of a data plane.
+    State,
+    /// Its nodes.
+    Nodes,
+    /// A data plane is created.
+    Create,
+    /// A data plane is removed, or taken back.
+    Remove,
+    /// A Kafka gets its place.
+    Place,
+}
+
+impl DecisionKind {
+    /// The word that is stored and served.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            DecisionKind::State => "state",
+            DecisionKind::Nodes => "nodes",
+            DecisionKind::Create => "create",
+            DecisionKind::Remove => "remove",
+            DecisionKind::Place => "place",
+        }
+    }
+}
+
+/// A decision that is to be remembered.
+#[derive(Debug, Clone)]
+pub struct NewDecision<'a> {
+    /// The data plane it is about.
+    pub plane: Option<&'a str>,
+    /// The provider and region it is about.
+    pub region: Option<String>,
+    /// What it is about.
+    pub kind: DecisionKind,
+    /// What was.
+    pub was: String,
+    /// What is to be.
+    pub becomes: String,
+    /// Why.
+    pub reason: String,
+    /// Whether it was only decided and not done.
+    pub dry_run: bool,
+}
+
+/// A decision that was made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Decision {
+    /// Its id; later ones sort after earlier ones.
+    pub id: String,
+    /// When, in milliseconds since 1970.
+    pub at: i64,
+    /// The data plane it is about.
+    pub plane: Option<String>,
+    /// The provider and region it is about.
+    pub region: Option<String>,
+    /// What it is about.
+    pub kind: String,
+    /// What was.
+    pub was: String,
+    /// What is to be.
+    pub becomes: String,
+    /// Why.
+    pub reason: String,
+    /// Whether it was only decided and not done.
+    pub dry_run: bool,
+}
+
+impl Store {
+    /// The newest decisions, of one data plane or of all.
+    ///
+    /// # Errors
+    /// If the database does not answer.
+    pub async fn decisions(
+        &self,
+        plane: Option<&str>,
+        limit: i64,
+    ) -> Result<Vec<Decision>, StoreError> {
+        let rows = match plane {
+            Some(plane) => {
+                sqlx::query("SELECT * FROM decisions WHERE plane_id = $1 ORDER BY id DESC LIMIT $2")
+                    .bind(plane)
+                    .bind(limit)
+                    .fetch_all(&self.pool)
+                    .await
+            }
+            None => {
+                sqlx::query("SELECT * FROM decisions ORDER BY id DESC LIMIT $1")
+                    .bind(limit)
+                    .fetch_all(&self.pool)
+                    .await
+            }
+        };
+        let decode = |row| {
+            Ok(Decision {
+                id: text(row, "id")?,
+                at: number(row, "at")?,
+                plane: text_or_none(row, "plane_id")?,
+                region: text_or_none(row, "region")?,
+                kind: text(row, "kind")?,
+                was: text(row, "was")?,
+                becomes: text(row, "becomes")?,
+                reason: text(row, "reason")?,
+                dry_run: flag(row, "dry_run")?,
+            })
+        };
+        rows.map_err(read("decisions"))?.iter().map(decode).collect()
+    }
+
+    /// Remembers who asked for what, and how it was answered.
+    ///
+    /// # Errors
+    /// If the database does not answer.
+    pub async fn audit(
+        &self,
+        subject: &str,
+        method: &str,
+        path: &str,
+        status: u16,
+    ) -> Result<(), StoreError> {
+        sqlx::query(
+            "INSERT INTO audit (id, at, subject, method, path, status)
+             VALUES ($1, $2, $3, $4, $5, $6)",
+        )
+        .bind(new_id())
+        .bind(now_ms())
+        .bind(subject)
+        .bind(method)
+        .bind(path)
+        .bind(i64::from(status))
+        .execute(&self.pool)
+        .await
+        .map_err(write("the audit log"))?;
+        Ok(())
+    }
+
+    /// The newest entries of the audit log: when, who, method, path, status.
+    ///
+    /// # Errors
+    /// If the database does not answer.
+    pub async fn audit_log(
+        &self,
+        limit: i64,
+    ) -> Result<Vec<(i64, String, String, String, i64)>, StoreError> {
+        let rows = sqlx::query("SELECT * FROM audit ORDER BY id DESC LIMIT $1")
+            .bind(limit)
+            .fetch_all(&self.pool)
+            .await
+            .map_err(read("the audit log"))?;
+        rows.iter()
+            .map(|row| {
+                let (subject, method) = (text(row, "subject")?, text(row, "method")?);
+                Ok((
+                    number(row, "at")?,
+                    subject,
+                    method,
+                    text(row, "path")?,
+                    number(row, "status")?,
+                ))
+            })
+            .collect()
+    }
+}
+
+impl Tx {
+    /// Remembers a decision.
+    ///
+    /// # Errors
+    /// If the database does not answer.
+    pub async fn decide(&mut self, decision: NewDecision<'_>) -> Result<(), StoreError> {
+        insert(&mut self.inner, decision).await
+    }
+}
+
+pub(super) async fn insert(
+    connection: &mut AnyConnection,
+    decision: NewDecision<'_>,
+) -> Result<(), StoreError> {
+    sqlx::query(
+        "INSERT INTO decisions (id, at, plane_id, region, kind, was, becomes, reason, dry_run)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)",
+    )
+    .bind(new_id())
+    .bind(now_ms())
+    .bind(decision.plane)
+    .bind(decision.region)
+    .bind(decision.kind.name())
+    .bind(decision.was)
+    .bind(decision.becomes)
+    .bind(decision.reason)
+    .bind(i64::from(decision.dry_run))
+    .execute(connection)
+    .await
+    .map_err(write("a decision"))?;
+    Ok(())
+}

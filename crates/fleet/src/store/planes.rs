@@ -1,0 +1,331 @@
+//! Data planes.
+
+use control::fleet::{Capacity, PlaneState};
+use sqlx::any::AnyRow;
+use sqlx::{AnyConnection, Row as _};
+
+use super::reports::StoredReport;
+use super::{
+    Backend, Store, StoreError, Tx, count, flag, now_ms, number, number_or_none, read, text,
+    text_or_none, write,
+};
+
+/// A data plane, as it is stored.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plane {
+    /// Its id, for ever.
+    pub id: String,
+    /// Its cloud provider.
+    pub cloud_provider: String,
+    /// Its region.
+    pub region: String,
+    /// Whether it is in several zones.
+    pub multi_az: bool,
+    /// Which provider makes it: `local`, `ocm`, `capi`, `standalone`.
+    pub provider_type: String,
+    /// What that provider calls it; nothing until it was asked to make it.
+    pub provider_id: Option<String>,
+    /// Where it is in its life.
+    pub state: PlaneState,
+    /// Whether it is kept free by hand.
+    pub draining: bool,
+    /// Whether a person removes it.
+    pub removed_by_hand: bool,
+    /// How far the way out has come.
+    pub removal: Option<String>,
+    /// How many nodes are wanted.
+    pub nodes_wanted: Option<i64>,
+    /// How many the provider is to make, as it says.
+    pub nodes_desired: Option<i64>,
+    /// How many the provider has made, as it says.
+    pub nodes_actual: Option<i64>,
+    /// When it said so.
+    pub nodes_asked_at: Option<i64>,
+    /// When the last step up was decided.
+    pub last_step_up: Option<i64>,
+    /// When the agent was last heard of.
+    pub last_seen: Option<i64>,
+    /// The number of its last report.
+    pub sequence: Option<i64>,
+    /// Its last report.
+    pub report: Option<StoredReport>,
+    /// What that report contradicts itself in.
+    pub broken: String,
+    /// Why it is in its state.
+    pub state_reason: String,
+    /// Why its nodes come, go or stay.
+    pub step_reason: String,
+    /// When it was first stored.
+    pub created_at: i64,
+    /// When it last changed.
+    pub updated_at: i64,
+}
+
+/// A data plane that is to be made.
+#[derive(Debug, Clone)]
+pub struct NewPlane {
+    /// Its id.
+    pub id: String,
+    /// Its cloud provider.
+    pub cloud_provider: String,
+    /// Its region.
+    pub region: String,
+    /// Whether it is in several zones.
+    pub multi_az: bool,
+    /// Which provider makes it.
+    pub provider_type: String,
+    /// How many nodes it begins with.
+    pub nodes: u32,
+}
+
+/// Which data planes are meant.
+#[derive(Debug, Clone, Default)]
+pub struct PlaneFilter {
+    /// Only those of this provider and region.
+    pub region: Option<(String, String)>,
+    /// How many are skipped.
+    pub offset: i64,
+    /// How many are wanted; nothing means all.
+    pub limit: Option<i64>,
+}
+
+impl Plane {
+    /// Whether the provider has nodes to make or to remove; nothing if that is not known.
+    #[must_use]
+    pub fn in_progress(&self) -> Option<bool> {
+        let (desired, actual) = (self.nodes_desired?, self.nodes_actual?);
+        let wanted = self.nodes_wanted.unwrap_or(desired);
+        Some(desired != actual || wanted != desired)
+    }
+
+    /// What its last report says is left; nothing if there was none.
+    #[must_use]
+    pub fn remaining(&self) -> Capacity {
+        self.report.as_ref().map(|report| report.remaining.capacity()).unwrap_or_default()
+    }
+}
+
+impl Store {
+    /// One data plane; nothing if there is none, or none any more.
+    ///
+    /// # Errors
+    /// If the database does not answer.
+    pub async fn plane(&self, id: &str) -> Result<Option<Plane>, StoreError> {
+        let row = sqlx::query("SELECT * FROM planes WHERE id = $1 AND deleted_at IS NULL")
+            .bind(id)
+            .fetch_optional(&self.pool)
+            .await
+            .map_err(read("a data plane"))?;
+        row.as_ref().map(decode).transpose()
+    }
+
+    /// The data planes that are meant, oldest first.
+    ///
+    /// # Errors
+    /// If the database does not answer.
+    pub async fn planes(&self, filter: &PlaneFilter) -> Result<Vec<Plane>, StoreError> {
+        let (provider, region) = filter.region.clone().unwrap_or_default();
+        let rows = sqlx::query(
+            "SELECT * FROM planes WHERE deleted_at IS NULL
+             AND ($1 = '' OR (cloud_provider = $1 AND region = $2))
+             ORDER BY created_at, id LIMIT $3 OFFSET $4",
+        )
+        .bind(provider)
+        .bind(region)
+        .bind(filter.limit.unwrap_or(i64::MAX))
+        .bind(filter.offset)
+        .fetch_all(&self.pool)
+        .await
+        .map_err(read("data planes"))?;
+        rows.iter().map(decode).collect()
+    }
+
+    /// How many data planes there are.
+    ///
+    /// # Errors
+    /// If the database does not answer.
+    pub async fn count_planes(&self) -> Result<i64, StoreError> {
+        let row = sqlx::query("SELECT COUNT(*) AS n FROM planes WHERE deleted_at IS NULL")
+            .fetch_one(&self.pool)
+            .await
+            .map_err(read("data planes"))?;
+        number(&row, "n")
+    }
+
+    /// How many Kafkas each data plane has, in whatever state.
+    ///
+    /// # Errors
+    /// If the database does not answer.
+    pub async fn kafkas_by_plane(&self) -> Result<Vec<(String, u64)>, StoreError> {
+        let rows = sqlx::query(
+            "SELECT plane_id, COUNT(*) AS n FROM kafkas
+             WHERE deleted_at IS NULL AND plane_id IS NOT NULL GROUP BY plane_id",
+        )
+        .fetch_all(&self.pool)
+        .await
+        .map_err(read("Kafkas"))?;
+        rows.iter().map(|row| Ok((text(row, "plane_id")?, count(number(row, "n")?)))).collect()
+    }
+}
+
+impl Tx {
+    /// One data plane, held until the transaction ends: nobody else decides by it meanwhile.
+    ///
+    /// # Errors
+    /// If the database does not answer.
+    pub async fn plane(&mut self, id: &str) -> Result<Option<Plane>, StoreError> {
+        let statement = match self.backend {
+            // The whole database is held already.
+            Backend::Sqlite => "SELECT * FROM planes WHERE id = $1 AND deleted_at IS NULL",
+            Backend::Postgres => {
+                "SELECT * FROM planes WHERE id = $1 AND deleted_at IS NULL FOR UPDATE"
+            }
+        };
+        let row = sqlx::query(statement)
+            .bind(id)
+            .fetch_optional(&mut *self.inner)
+            .await
+            .map_err(read("a data plane"))?;
+        row.as_ref().map(decode).transpose()
+    }
+
+    /// How many Kafkas a data plane has, in whatever state.
+    ///
+    /// # Errors
+    /// If the database does not answer.
+    pub async fn kafkas_on(&mut self, plane: &str) -> Result<u64, StoreError> {
+        let row = sqlx::query(
+            "SELECT COUNT(*) AS n FROM kafkas WHERE deleted_at IS NULL AND plane_id = $1",
+        )
+        .bind(plane)
+        .fetch_one(&mut *self.inner)
+        .await
+        .map_err(read("Kafkas"))?;
+        Ok(count(number(&row, "n")?))
+    }
+
+    /// Whether an id is or was that of a data plane. Ids are never given twice.
+    ///
+    /// # Errors
+    /// If the database does not answer.
+    pub async fn plane_ever(&mut self, id: &str) -> Result<bool, StoreError> {
+        let row = sqlx::query("SELECT id FROM planes WHERE id = $1")
+            .bind(id)
+            .fetch_optional(&mut *self.inner)
+            .await
+            .map_err(read("a data plane"))?;
+        Ok(row.is_some())
+    }
+
+    /// Stores a new data plane.
+    ///
+    /// # Errors
+    /// If the database does not answer, or has that id already.
+    pub async fn add_plane(&mut self, plane: &NewPlane) -> Result<(), StoreError> {
+        let now = now_ms();
+        sqlx::query(
+            "INSERT INTO planes (id, cloud_provider, region, multi_az, provider_type, state,
+                nodes_wanted, created_at, updated_at)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8)",
+        )
+        .bind(&plane.id)
+        .bind(&plane.cloud_provider)
+        .bind(&plane.region)
+        .bind(i64::from(plane.multi_az))
+        .bind(&plane.provider_type)
+        .bind(PlaneState::Accepted.name())
+        .bind(i64::from(plane.nodes))
+        .bind(now)
+        .execute(&mut *self.inner)
+        .await
+        .map_err(write("a data plane"))?;
+        Ok(())
+    }
+
+    /// Stores what has changed of a data plane that is held.
+    ///
+    /// # Errors
+    /// If the database does not answer.
+    pub async fn save_plane(&mut self, plane: &Plane) -> Result<(), StoreError> {
+        save(&mut self.inner, plane).await
+    }
+
+    /// Says that a data plane is gone.
+    ///
+    /// # Errors
+    /// If the database does not answer.
+    pub async fn delete_plane(&mut self, id: &str) -> Result<(), StoreError> {
+        sqlx::query("UPDATE planes SET deleted_at = $2 WHERE id = $1 AND deleted_at IS NULL")
+            .bind(id)
+            .bind(now_ms())
+            .execute(&mut *self.inner)
+            .await
+            .map_err(write("a data plane"))?;
+        Ok(())
+    }
+}
+
+pub(super) async fn save(connection: &mut AnyConnection, plane: &Plane) -> Result<(), StoreError> {
+    let report = plane.report.as_ref().map(StoredReport::to_json);
+    sqlx::query(
+        "UPDATE planes SET provider_id = $2, state = $3, draining = $4, removed_by_hand = $5,
+            removal = $6, nodes_wanted = $7, nodes_desired = $8, nodes_actual = $9,
+            nodes_asked_at = $10, last_step_up = $11, last_seen = $12, sequence = $13,
+            report = $14, broken = $15, state_reason = $16, step_reason = $17, updated_at = $18
+         WHERE id = $1",
+    )
+    .bind(&plane.id)
+    .bind(&plane.provider_id)
+    .bind(plane.state.name())
+    .bind(i64::from(plane.draining))
+    .bind(i64::from(plane.removed_by_hand))
+    .bind(&plane.removal)
+    .bind(plane.nodes_wanted)
+    .bind(plane.nodes_desired)
+    .bind(plane.nodes_actual)
+    .bind(plane.nodes_asked_at)
+    .bind(plane.last_step_up)
+    .bind(plane.last_seen)
+    .bind(plane.sequence)
+    .bind(report)
+    .bind(&plane.broken)
+    .bind(&plane.state_reason)
+    .bind(&plane.step_reason)
+    .bind(now_ms())
+    .execute(connection)
+    .await
+    .map_err(write("a data plane"))?;
+    Ok(())
+}
+
+fn decode(row: &AnyRow) -> Result<Plane, StoreError> {
+    let state = text(row, "state")?;
+    let report: Option<String> = row.try_get("report").map_err(read("report"))?;
+    Ok(Plane {
+        id: text(row, "id")?,
+        cloud_provider: text(row, "cloud_provider")?,
+        region: text(row, "region")?,
+        multi_az: flag(row, "multi_az")?,
+        provider_type: text(row, "provider_type")?,
+        provider_id: text_or_none(row, "provider_id")?,
+        state: state
+            .parse()
+            .map_err(|_| StoreError::Corrupt { what: "the state of a data plane", value: state })?,
+        draining: flag(row, "draining")?,
+        removed_by_hand: flag(row, "removed_by_hand")?,
+        removal: text_or_none(row, "removal")?,
+        nodes_wanted: number_or_none(row, "nodes_wanted")?,
+        nodes_desired: number_or_none(row, "nodes_desired")?,
+        nodes_actual: number_or_none(row, "nodes_actual")?,
+        nodes_asked_at: number_or_none(row, "nodes_asked_at")?,
+        last_step_up: number_or_none(row, "last_step_up")?,
+        last_seen: number_or_none(row, "last_seen")?,
+        sequence: number_or_none(row, "sequence")?,
+        report: report.map(|text| StoredReport::from_json(&text)).transpose()?,
+        broken: text(row, "broken")?,
+        state_reason: text(row, "state_reason")?,
+        step_reason: text(row, "step_reason")?,
+        created_at: number(row, "created_at")?,
+        updated_at: number(row, "updated_at")?,
+    })
+}

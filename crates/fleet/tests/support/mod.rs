@@ -1,0 +1,370 @@
+//! A fleet manager on a real socket, with tokens, a provider that counts, and a real PostgreSQL.
+
+#![allow(dead_code, reason = "each test program uses a part of it")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
+
+pub(crate) mod ocm;
+pub(crate) mod postgres;
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use fleet::auth::Authenticator;
+use fleet::client::Client;
+use fleet::config::{
+    Auth, CloudProvider, Config, InstanceType, Limits, Realm, Region, Size, Times,
+};
+use fleet::http::{App, BASE, serve};
+use fleet::identity::{Identity, IdentityError};
+use fleet::provider::Providers;
+use fleet::provider::ocm::{Ocm, OcmOptions};
+use fleet::store::Store;
+use fleet::workers::Workers;
+use futures::future::BoxFuture;
+use hyper::Method;
+use jsonwebtoken::jwk::Jwk;
+use jsonwebtoken::{Algorithm, EncodingKey, Header};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio::sync::{Notify, watch};
+
+use ocm::FakeOcm;
+
+pub(crate) const ISSUER: &str = "https://issuer.test";
+pub(crate) const AUDIENCE: &str = "gregor-fleet";
+
+/// Signs tokens with a key that the manager knows.
+pub(crate) struct Signer {
+    key: EncodingKey,
+    algorithm: Algorithm,
+    kid: &'static str,
+}
+
+impl Signer {
+    pub(crate) fn ec(kid: &'static str) -> Self {
+        use aws_lc_rs::rand::SystemRandom;
+        use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair};
+        let key =
+            EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new());
+        let key = EncodingKey::from_ec_der(key.unwrap().as_ref());
+        Self { key, algorithm: Algorithm::ES256, kid }
+    }
+
+    pub(crate) fn rsa(kid: &'static str) -> Self {
+        use aws_lc_rs::encoding::AsDer as _;
+        use aws_lc_rs::rsa::{KeyPair, KeySize};
+        let key = KeyPair::generate(KeySize::Rsa2048).unwrap();
+        let der: aws_lc_rs::encoding::Pkcs8V1Der<'_> = key.as_der().unwrap();
+        // PKCS#1, as the token library reads it, is at the end of PKCS#8.
+        let key = EncodingKey::from_rsa_der(&der.as_ref()[26..]);
+        Self { key, algorithm: Algorithm::RS256, kid }
+    }
+
+    pub(crate) fn jwk(&self) -> Value {
+        let mut jwk = Jwk::from_encoding_key(&self.key, self.algorithm).unwrap();
+        jwk.common.key_id = Some(self.kid.to_owned());
+        serde_json::to_value(jwk).unwrap()
+    }
+
+    pub(crate) fn sign(&self, claims: &Value) -> String {
+        let header = Header { kid: Some(self.kid.to_owned()), ..Header::new(self.algorithm) };
+        jsonwebtoken::encode(&header, claims, &self.key).unwrap()
+    }
+
+    pub(crate) fn agent(&self, plane: &str) -> String {
+        self.sign(&agent_claims(plane))
+    }
+
+    pub(crate) fn user(&self, name: &str, organisation: &str) -> String {
+        self.sign(&claims(json!({ "username": name, "org_id": organisation })))
+    }
+
+    pub(crate) fn admin(&self, role: &str) -> String {
+        let role = format!("kas-fleet-manager-admin-{role}");
+        self.sign(&claims(json!({ "sub": "root", "realm_access": { "roles": [role] } })))
+    }
+}
+
+pub(crate) fn claims(more: Value) -> Value {
+    let exp = jsonwebtoken::get_current_timestamp() + 3600;
+    let mut all = json!({ "iss": ISSUER, "aud": AUDIENCE, "exp": exp, "sub": "somebody" });
+    all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    all
+}
+
+pub(crate) fn agent_claims(plane: &str) -> Value {
+    claims(json!({
+        "realm_access": { "roles": ["kas_fleetshard_operator"] },
+        "kas-fleetshard-operator-cluster-id": plane,
+    }))
+}
+
+/// An identity provider that remembers the order in which it was asked.
+#[derive(Debug, Default)]
+pub(crate) struct Remembering(pub(crate) Mutex<Vec<String>>);
+
+impl Identity for Remembering {
+    fn remove_client<'a>(&'a self, plane: &'a str) -> BoxFuture<'a, Result<(), IdentityError>> {
+        self.0.lock().unwrap().push(format!("client {plane}"));
+        Box::pin(async { Ok(()) })
+    }
+
+    fn remove_account<'a>(&'a self, plane: &'a str) -> BoxFuture<'a, Result<(), IdentityError>> {
+        self.0.lock().unwrap().push(format!("account {plane}"));
+        Box::pin(async { Ok(()) })
+    }
+}
+
+/// A small fleet: one region of OpenShift Cluster Manager and one of data planes made by hand.
+pub(crate) fn config(dir: &TempDir, signer: &Signer) -> Config {
+    let file: PathBuf = dir.path().join("jwks.json");
+    std::fs::write(&file, json!({ "keys": [signer.jwk()] }).to_string()).unwrap();
+    let realm = || Realm { issuer: ISSUER.to_owned(), audience: AUDIENCE.to_owned() };
+    let region = |id: &str, provider: &str| Region {
+        id: id.to_owned(),
+        display_name: String::new(),
+        provider: provider.to_owned(),
+        multi_az: true,
+        nodes: 3,
+        planes_max: Some(5),
+    };
+    let size = Size {
+        id: "x1".to_owned(),
+        multi_az: true,
+        brokers: 3,
+        connections: 100,
+        partitions: 100,
+        throughput: "1Mi".to_owned(),
+        retention: "1Gi".to_owned(),
+        memory: "1Gi".to_owned(),
+        cpu_milli: 100,
+    };
+    Config {
+        cloud_providers: vec![
+            CloudProvider {
+                id: "hand".to_owned(),
+                display_name: "By hand".to_owned(),
+                regions: vec![region("here", "standalone")],
+            },
+            CloudProvider {
+                id: "aws".to_owned(),
+                display_name: String::new(),
+                regions: vec![region("us-east-1", "ocm")],
+            },
+        ],
+        instance_types: vec![InstanceType {
+            id: "standard".to_owned(),
+            display_name: String::new(),
+            sizes: vec![
+                size.clone(),
+                Size { id: "x5".to_owned(), connections: 500, ..size.clone() },
+            ],
+        }],
+        model_t: size,
+        auth: Auth {
+            jwks_file: Some(file),
+            jwks_url: None,
+            agent: realm(),
+            public: realm(),
+            admin: realm(),
+        },
+        limits: Limits { requests_per_second: 100_000, burst: 100_000, body_bytes: 1 << 20 },
+        times: Times {
+            round_ms: 50,
+            lease_ms: 3_000,
+            silence_ms: 600_000,
+            patience_ms: 600_000,
+            provider_ms: 1_000,
+        },
+        ..Config::default()
+    }
+}
+
+/// A fleet manager, in this process, on a real socket.
+pub(crate) struct Manager {
+    pub(crate) url: String,
+    pub(crate) signer: Signer,
+    pub(crate) store: Store,
+    pub(crate) ocm: FakeOcm,
+    pub(crate) identity: Arc<Remembering>,
+    client: Client,
+    stop: watch::Sender<bool>,
+    _dir: TempDir,
+}
+
+/// An answer.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) body: Value,
+}
+
+impl Answer {
+    #[track_caller]
+    pub(crate) fn expect(self, status: u16) -> Value {
+        assert_eq!(self.status, status, "{}", self.body);
+        self.body
+    }
+
+    /// The number of the error.
+    #[track_caller]
+    pub(crate) fn code(self, status: u16) -> String {
+        self.expect(status)["id"].as_str().unwrap().to_owned()
+    }
+}
+
+impl Manager {
+    pub(crate) async fn start(database: &str) -> Self {
+        Self::with(database, |_| {}).await
+    }
+
+    pub(crate) async fn with(database: &str, change: impl FnOnce(&mut Config)) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let database = match database {
+            "sqlite" => format!("sqlite:{}", dir.path().join("fleet.db").display()),
+            url => url.to_owned(),
+        };
+        let signer = Signer::ec("test");
+        let mut config = config(&dir, &signer);
+        change(&mut config);
+        config.check().unwrap();
+        let config = Arc::new(config);
+        let store = Store::open(&database).await.unwrap();
+        let client = Client::new(Duration::from_secs(10)).unwrap();
+        let auth = Authenticator::new(&config.auth, client.clone()).await.unwrap();
+        let wake = Arc::new(Notify::new());
+        let app = App::new(store.clone(), auth, Arc::clone(&config), Arc::clone(&wake));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let (stop, stopped) = watch::channel(false);
+        let mut wait = stopped.clone();
+        let ended = async move {
+            let _ = wait.wait_for(|stop| *stop).await;
+        };
+        tokio::spawn(serve(listener, app, ended));
+        let ocm = FakeOcm::start().await;
+        let identity = Arc::new(Remembering::default());
+        let options = OcmOptions {
+            url: ocm.url.clone(),
+            token_file: None,
+            machine_type: "m5.xlarge".to_owned(),
+            control_plane_url: url.clone(),
+        };
+        let provider: Arc<dyn fleet::provider::Provider> =
+            Arc::new(Ocm::new(options, client.clone()));
+        let providers: Providers = [("ocm".to_owned(), provider)].into_iter().collect();
+        let workers =
+            Workers::new(store.clone(), config, providers, Arc::clone(&identity) as _, wake);
+        tokio::spawn(workers.run(stopped));
+        Self { url, signer, store, ocm, identity, client, stop, _dir: dir }
+    }
+
+    pub(crate) async fn ask(
+        &self,
+        method: &str,
+        path: &str,
+        token: &str,
+        body: Option<Value>,
+    ) -> Answer {
+        let url = format!("{}{BASE}{path}", self.url);
+        let method: Method = method.parse().unwrap();
+        let token = (!token.is_empty()).then_some(token);
+        let answer = self.client.exchange(method, &url, token, body.as_ref()).await.unwrap();
+        let body = serde_json::from_slice(&answer.1).unwrap_or(Value::Null);
+        Answer { status: answer.0.as_u16(), body }
+    }
+
+    pub(crate) async fn admin(&self, method: &str, path: &str, body: Option<Value>) -> Answer {
+        self.ask(method, &format!("/admin{path}"), &self.signer.admin("full"), body).await
+    }
+
+    /// A data plane that was made by hand, waiting for its agent.
+    pub(crate) async fn plane(&self, id: &str) {
+        let body = json!({ "cloud_provider": "hand", "region": "here", "id": id });
+        self.admin("POST", "/data_planes", Some(body)).await.expect(202);
+        self.state(id, "waiting_for_kas_fleetshard_operator").await;
+    }
+
+    pub(crate) async fn get_plane(&self, id: &str) -> Value {
+        self.admin("GET", &format!("/data_planes/{id}"), None).await.expect(200)
+    }
+
+    /// Waits until a data plane is in that state.
+    #[track_caller]
+    pub(crate) fn state<'a>(
+        &'a self,
+        id: &'a str,
+        state: &'a str,
+    ) -> impl Future<Output = ()> + 'a {
+        let at = std::panic::Location::caller();
+        async move {
+            let begun = Instant::now();
+            loop {
+                let plane = self.get_plane(id).await;
+                if plane["status"] == state {
+                    return;
+                }
+                assert!(begun.elapsed() < Duration::from_secs(20), "{at}: not {state}: {plane}");
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        }
+    }
+
+    pub(crate) async fn report(&self, plane: &str, body: Value) -> Answer {
+        let token = self.signer.agent(plane);
+        self.ask("PUT", &format!("/agent-clusters/{plane}/status"), &token, Some(body)).await
+    }
+
+    /// The reasons of all that was decided about a data plane, oldest first.
+    pub(crate) async fn decisions(&self, plane: &str) -> Vec<String> {
+        let found = self.admin("GET", &format!("/data_planes/{plane}/decisions"), None).await;
+        let items = found.expect(200)["items"].as_array().unwrap().clone();
+        let line = |one: &Value| {
+            let word = |name: &str| one[name].as_str().unwrap().to_owned();
+            format!("{} {}->{}: {}", word("kind"), word("was"), word("becomes"), word("reason"))
+        };
+        items.iter().rev().map(line).collect()
+    }
+
+    /// Ends the workers and the server.
+    pub(crate) fn stop(&self) {
+        let _ = self.stop.send(true);
+    }
+}
+
+impl Drop for Manager {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// A report of a ready agent: room left, nodes (current, ceiling, floor, minimum), step of three.
+pub(crate) fn report(left: (u64, u64), nodes: (u32, u32, u32, u32)) -> Value {
+    let room = |connections: u64, partitions: u64| {
+        json!({
+            "ingressEgressThroughputPerSec": "40Gi", "connections": connections,
+            "dataRetentionSize": "40Ti", "partitions": partitions,
+        })
+    };
+    json!({
+        "conditions": [{ "type": "Ready", "status": "True" }],
+        "total": room(10_000, 10_000),
+        "remaining": room(left.0, left.1),
+        "nodeInfo": {
+            "current": nodes.0, "ceiling": nodes.1, "floor": nodes.2,
+            "currentWorkLoadMinimum": nodes.3,
+        },
+        "resizeInfo": { "nodeDelta": 3, "delta": room(1000, 1000) },
+    })
+}
+
+/// Waits until something holds.
+pub(crate) async fn eventually<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
+    let begun = Instant::now();
+    while !holds().await {
+        assert!(begun.elapsed() < Duration::from_secs(20), "{what}: not in time");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}

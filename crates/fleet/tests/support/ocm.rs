@@ -1,0 +1,126 @@
+//! OpenShift Cluster Manager, as far as the provider asks it: it makes clusters and counts how often.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+
+use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+
+#[derive(Debug, Default)]
+pub(crate) struct Clusters {
+    /// By id.
+    pub(crate) there: BTreeMap<String, Value>,
+    /// How often each name was asked for.
+    pub(crate) created: BTreeMap<String, u32>,
+    /// How often each id was asked to go.
+    pub(crate) deleted: BTreeMap<String, u32>,
+    /// Every number of nodes that was asked for.
+    pub(crate) scaled: Vec<(String, u64)>,
+    /// New nodes do not come.
+    pub(crate) frozen: bool,
+}
+
+#[derive(Clone)]
+pub(crate) struct FakeOcm {
+    pub(crate) url: String,
+    pub(crate) clusters: Arc<Mutex<Clusters>>,
+}
+
+type Shared = State<Arc<Mutex<Clusters>>>;
+
+impl FakeOcm {
+    pub(crate) async fn start() -> Self {
+        let clusters = Arc::<Mutex<Clusters>>::default();
+        let base = "/api/clusters_mgmt/v1/clusters";
+        let router = Router::new()
+            .route(base, get(search).post(create))
+            .route(&format!("{base}/{{id}}"), get(find).patch(scale).delete(delete))
+            .route(&format!("{base}/{{id}}/status"), get(status))
+            .route(&format!("{base}/{{id}}/addons"), post(addon))
+            .with_state(Arc::clone(&clusters));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        Self { url, clusters }
+    }
+
+    /// The cluster of a data plane.
+    pub(crate) fn cluster(&self, plane: &str) -> Option<Value> {
+        let name = format!("mk-{}", &plane[plane.len() - 12..]);
+        let clusters = self.clusters.lock().unwrap();
+        clusters.there.values().find(|one| one["name"] == name.as_str()).cloned()
+    }
+}
+
+async fn search(
+    State(clusters): Shared,
+    Query(query): Query<BTreeMap<String, String>>,
+) -> Json<Value> {
+    let clusters = clusters.lock().unwrap();
+    let search = query.get("search").cloned().unwrap_or_default();
+    let matches = |one: &&Value| search == format!("name = '{}'", one["name"].as_str().unwrap());
+    let items: Vec<_> = clusters.there.values().filter(matches).cloned().collect();
+    Json(json!({ "items": items }))
+}
+
+async fn create(State(clusters): Shared, Json(mut body): Json<Value>) -> (StatusCode, Json<Value>) {
+    let mut clusters = clusters.lock().unwrap();
+    let name = body["name"].as_str().unwrap().to_owned();
+    *clusters.created.entry(name).or_default() += 1;
+    let id = format!("ocm-{}", clusters.there.len() + clusters.deleted.len());
+    body["id"] = json!(id);
+    body["status"] = json!({ "state": "ready", "current_compute": body["nodes"]["compute"] });
+    clusters.there.insert(id, body.clone());
+    (StatusCode::CREATED, Json(body))
+}
+
+fn found(value: Option<&Value>) -> Result<Json<Value>, StatusCode> {
+    value.cloned().map(Json).ok_or(StatusCode::NOT_FOUND)
+}
+
+async fn find(State(clusters): Shared, Path(id): Path<String>) -> Result<Json<Value>, StatusCode> {
+    found(clusters.lock().unwrap().there.get(&id))
+}
+
+async fn status(
+    State(clusters): Shared,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, StatusCode> {
+    found(clusters.lock().unwrap().there.get(&id).map(|one| &one["status"]))
+}
+
+async fn addon(State(clusters): Shared, Path(id): Path<String>) -> StatusCode {
+    let there = clusters.lock().unwrap().there.contains_key(&id);
+    if there { StatusCode::CREATED } else { StatusCode::NOT_FOUND }
+}
+
+async fn scale(
+    State(clusters): Shared,
+    Path(id): Path<String>,
+    Json(body): Json<Value>,
+) -> Result<Json<Value>, StatusCode> {
+    let mut clusters = clusters.lock().unwrap();
+    let nodes = body["nodes"]["compute"].as_u64().unwrap();
+    let frozen = clusters.frozen;
+    let cluster = clusters.there.get_mut(&id).ok_or(StatusCode::NOT_FOUND)?;
+    cluster["nodes"]["compute"] = json!(nodes);
+    if !frozen {
+        cluster["status"]["current_compute"] = json!(nodes);
+    }
+    let answer = Json(cluster.clone());
+    clusters.scaled.push((id, nodes));
+    Ok(answer)
+}
+
+async fn delete(State(clusters): Shared, Path(id): Path<String>) -> StatusCode {
+    let mut clusters = clusters.lock().unwrap();
+    *clusters.deleted.entry(id.clone()).or_default() += 1;
+    match clusters.there.remove(&id) {
+        Some(_) => StatusCode::NO_CONTENT,
+        None => StatusCode::NOT_FOUND,
+    }
+}
