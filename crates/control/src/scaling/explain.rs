@@ -430,6 +430,9 @@ impl fmt::Display for Line {
             }
             Self::Stop(node) => write!(f, "stop node {node}"),
             Self::Unregister(node) => write!(f, "unregister broker {node}"),
+            Self::Fill(brokers) if brokers.len() == 1 => {
+                write!(f, "move partitions to the new broker {}", list(brokers))
+            }
             Self::Fill(brokers) => {
                 write!(f, "move partitions to the new brokers {}", list(brokers))
             }
