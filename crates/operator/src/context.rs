@@ -8,6 +8,7 @@ use kube::Client;
 use kube::runtime::events::{Recorder, Reporter};
 
 use crate::cluster::admins::Admins;
+use crate::cluster::marks::Marks;
 use crate::write::Writer;
 
 /// How the operator was set up.
@@ -36,6 +37,8 @@ pub struct Context {
     pub recorder: Recorder,
     /// The clients of the clusters' Kafkas, kept between passes.
     pub(crate) admins: Admins,
+    /// Where the quorums were when they were last looked at.
+    pub(crate) marks: Marks,
 }
 
 impl Context {
@@ -51,6 +54,7 @@ impl Context {
             writer,
             settings: Arc::new(settings),
             admins: Admins::default(),
+            marks: Marks::default(),
         }
     }
 }

@@ -1,11 +1,14 @@
 //! What Kafka itself says of a cluster. What could not be read is `None`, which is not "no".
 
 use kafka_admin::{Cluster, Features, Quorum};
+use model::ClusterId;
 
 use super::admins::Access;
+use super::nodes::NodeClient;
+use super::record::Record;
 
 /// What Kafka says in this pass.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct KafkaFacts {
     /// The clients, if there are nodes and keys to talk to them with.
     pub(crate) access: Option<Access>,
@@ -15,11 +18,18 @@ pub(crate) struct KafkaFacts {
     pub(crate) brokers: Option<Cluster>,
     /// What the cluster has agreed on.
     pub(crate) features: Option<Features>,
+    /// Asks the nodes themselves.
+    pub(crate) nodes: Option<NodeClient>,
     /// Why something is missing, for people.
     pub(crate) unreachable: Option<String>,
 }
 
 impl KafkaFacts {
+    /// The id with which changes of the quorum guard against another cluster.
+    pub(crate) fn cluster_id(&self, record: &Record) -> Option<ClusterId> {
+        ClusterId::new(record.cluster_id.as_deref()?).ok()
+    }
+
     /// The finalized `kraft.version`; a feature that is not named is at 0, but only where the node that
     /// answered knows the agreement at all.
     pub(crate) fn kraft_version(&self) -> Option<i16> {

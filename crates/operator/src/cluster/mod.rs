@@ -9,6 +9,8 @@ mod error;
 mod facts;
 mod found;
 mod gone;
+pub(crate) mod marks;
+mod nodes;
 mod partitions;
 mod pass;
 mod record;

@@ -50,7 +50,8 @@ const STEPS: &[(&str, StepFn)] = &[
     ("configuration", |work| Box::pin(steps::configuration::run(work))), // services: the addresses are in it
     ("workload",      |work| Box::pin(steps::workload::run(work))),      // all above: what a pod is started with is there
     ("kafka",         |work| Box::pin(steps::kafka::run(work))),         // workload: nodes exist before they are asked
-    ("roll",          |work| Box::pin(steps::roll::run(work))),          // kafka: nothing is restarted unseen
+    ("quorum",        |work| Box::pin(steps::quorum::run(work))),        // kafka: the voters are known
+    ("roll",          |work| Box::pin(steps::roll::run(work))),          // quorum: nobody is restarted while the voters change
     ("registration",  |work| Box::pin(steps::registration::run(work))),  // roll: all nodes run what they shall run
     ("leftovers",     |work| Box::pin(steps::leftovers::run(work))),     // roll: what is in use is not taken away
 ];
@@ -68,13 +69,15 @@ pub(crate) struct Work {
 }
 
 /// What steps tell each other.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(crate) struct Known {
     pub(crate) authorities: Option<steps::authorities::Authorities>,
     pub(crate) addresses: Option<steps::services::Addresses>,
     pub(crate) certificates: steps::certificates::Certificates,
     pub(crate) configuration: steps::configuration::Configuration,
     pub(crate) kafka: KafkaFacts,
+    /// Whether every controller votes with the disk that it has.
+    pub(crate) quorum_settled: Option<bool>,
     /// The metadata version that Kafka is on.
     pub(crate) metadata_version: Option<String>,
     /// Where clients of a listener with node ports begin, by its name.

@@ -7,6 +7,7 @@ use kafka_admin::Quorum;
 use super::workload::is_ready;
 use crate::cluster::admins::Keys;
 use crate::cluster::error::PassError;
+use crate::cluster::nodes::NodeClient;
 use crate::cluster::pass::{Step, Work};
 use crate::words::chain;
 
@@ -78,7 +79,9 @@ async fn ask(work: &mut Work) -> Result<(), PassError> {
         key: &authorities.operator_key,
     };
     let access = work.ctx.admins.get(names, (&brokers, &controllers), &keys)?;
+    let nodes = NodeClient::new(&keys).map_err(|error| PassError::Certificates(Box::new(error)))?;
     let facts = &mut work.known.kafka;
+    facts.nodes = Some(nodes);
     let mut why = None;
     match access.controllers.describe_quorum().await {
         Ok(quorum) => facts.quorum = Some(quorum),

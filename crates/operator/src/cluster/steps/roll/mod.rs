@@ -12,6 +12,8 @@ use control::rolling::memory::Memory;
 use control::rolling::pass::{self, Standing};
 use time::OffsetDateTime;
 
+pub(crate) use observe::roles_of;
+
 use crate::cluster::error::PassError;
 use crate::cluster::partitions;
 use crate::cluster::pass::{Step, Work};
@@ -27,7 +29,7 @@ pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
     let mut facts = Facts {
         nodes: observe::nodes(work).await?,
         quorum: observe::quorum(work),
-        quorum_settled: Some(true),
+        quorum_settled: work.known.quorum_settled,
         partitions: None,
         memory,
     };

@@ -25,6 +25,8 @@ use crate::hash;
 use crate::pki::names;
 use crate::words::chain;
 
+/// Kafka's number for a broker that recovers its logs.
+const RECOVERY: i64 = 2;
 /// Under which name the record keeps the settings that nodes were found to run with.
 const CONFIRMED: &str = "confirmedSettings";
 
@@ -53,7 +55,7 @@ pub(super) async fn nodes(work: &mut Work) -> Result<Vec<NodeFacts>, PassError> 
             pod: found.map_or(Pod::Absent, |pod| Pod::There(pod_facts(pod))),
             reasons: found.map(|pod| reasons(work, &node, pod)).unwrap_or_default(),
             set_annotated,
-            recovery: Recovery::Unknown,
+            recovery: recovery(work, &node, is_up).await,
             contact: contact(work, &node, is_up),
             config,
             leads_preferred: None,
@@ -63,7 +65,7 @@ pub(super) async fn nodes(work: &mut Work) -> Result<Vec<NodeFacts>, PassError> 
 }
 
 /// What a pod is for, by its labels.
-fn roles_of(pod: &core::Pod) -> Option<Roles> {
+pub(crate) fn roles_of(pod: &core::Pod) -> Option<Roles> {
     let is = |label: &str| pod.labels().get(label).map(|value| value == "true");
     match (is(api::names::BROKER_LABEL)?, is(api::names::CONTROLLER_LABEL)?) {
         (true, true) => Some(Roles::Combined),
@@ -96,6 +98,26 @@ fn pod_facts(pod: &core::Pod) -> PodFacts {
         created_ms: created.and_then(|ms| u64::try_from(ms).ok()).unwrap_or_default(),
         waiting,
         unschedulable,
+    }
+}
+
+/// Whether a node recovers its logs. One that is ready does not, and controllers have none.
+async fn recovery(work: &Work, node: &Node, is_up: bool) -> Recovery {
+    if is_up || !node.roles.is_broker() {
+        return Recovery::No;
+    }
+    let pod = work.blueprint.pod(node);
+    let Some(client) = work.known.kafka.nodes.as_ref() else { return Recovery::Unknown };
+    match client.broker_state(&work.blueprint.names.host(&pod)).await {
+        Ok(state) if state.number == RECOVERY => Recovery::Yes {
+            logs: state.remaining_logs_to_recover.unwrap_or_default(),
+            segments: state.remaining_segments_to_recover.unwrap_or_default(),
+        },
+        Ok(_) => Recovery::No,
+        Err(error) => {
+            tracing::debug!("the state of {pod} is not known: {}", chain(&error));
+            Recovery::Unknown
+        }
     }
 }
 

@@ -1,0 +1,134 @@
+//! Asks a node how it is, over the port where `gregor node` tells those who have a certificate.
+//!
+//! What a node does not answer is not known, and no question waits for long: a pass asks several.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::names::AGENT_PORT;
+use http_body_util::{BodyExt as _, Empty, Limited};
+use hyper::body::Bytes;
+use hyper::client::conn::http1;
+use hyper::{Request, StatusCode};
+use hyper_util::rt::TokioIo;
+use model::DirectoryId;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use serde::Deserialize;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+
+use super::admins::Keys;
+
+/// A node that lives answers within milliseconds.
+const DEADLINE: Duration = Duration::from_secs(2);
+/// More than any answer we ask for has.
+const ANSWER_BYTES_MAX: usize = 64 * 1024;
+
+/// Asks nodes of one cluster.
+#[derive(Clone)]
+pub(crate) struct NodeClient {
+    tls: TlsConnector,
+}
+
+/// Why a node did not answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AskError {
+    #[error("no answer in time")]
+    Late,
+    #[error("cannot connect")]
+    Connect(#[source] std::io::Error),
+    #[error("the name of the node cannot be used")]
+    Name,
+    #[error("the answer breaks off")]
+    Broken(#[source] Box<dyn std::error::Error + Send + Sync>),
+    #[error("it answers with {0}")]
+    Status(StatusCode),
+    #[error("its answer makes no sense: {0}")]
+    Nonsense(String),
+}
+
+/// Why nodes cannot be asked at all.
+#[derive(Debug, thiserror::Error)]
+#[error("the keys for asking nodes cannot be used: {0}")]
+pub(crate) struct InvalidKeys(String);
+
+/// The state of a broker.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct BrokerState {
+    /// Kafka's number for it; 2 while logs are recovered.
+    pub(crate) number: i64,
+    pub(crate) remaining_logs_to_recover: Option<u64>,
+    pub(crate) remaining_segments_to_recover: Option<u64>,
+}
+
+impl NodeClient {
+    /// A client with these keys.
+    pub(crate) fn new(keys: &Keys<'_>) -> Result<Self, InvalidKeys> {
+        let invalid = |error: &dyn std::fmt::Display| InvalidKeys(error.to_string());
+        let mut roots = RootCertStore::empty();
+        for certificate in CertificateDer::pem_slice_iter(keys.authorities) {
+            let certificate = certificate.map_err(|error| invalid(&error))?;
+            roots.add(certificate).map_err(|error| invalid(&error))?;
+        }
+        let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(keys.certificate).collect();
+        let chain = chain.map_err(|error| invalid(&error))?;
+        let key = PrivateKeyDer::from_pem_slice(keys.key).map_err(|error| invalid(&error))?;
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let config = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|error| invalid(&error))?
+            .with_root_certificates(roots)
+            .with_client_auth_cert(chain, key)
+            .map_err(|error| invalid(&error))?;
+        Ok(Self { tls: TlsConnector::from(Arc::new(config)) })
+    }
+
+    /// The id of the disk that the node's metadata is on.
+    pub(crate) async fn directory(&self, host: &str) -> Result<DirectoryId, AskError> {
+        let text = self.get(host, "/directory-id").await?;
+        let text = String::from_utf8_lossy(&text);
+        text.trim().parse().map_err(|_| AskError::Nonsense(text.chars().take(80).collect()))
+    }
+
+    /// The state of the node's broker.
+    pub(crate) async fn broker_state(&self, host: &str) -> Result<BrokerState, AskError> {
+        let text = self.get(host, "/broker-state").await?;
+        serde_json::from_slice(&text).map_err(|error| AskError::Nonsense(error.to_string()))
+    }
+
+    async fn get(&self, host: &str, path: &str) -> Result<Bytes, AskError> {
+        tokio::time::timeout(DEADLINE, self.ask(host, path)).await.map_err(|_| AskError::Late)?
+    }
+
+    async fn ask(&self, host: &str, path: &str) -> Result<Bytes, AskError> {
+        let broken = |error: hyper::Error| AskError::Broken(Box::new(error));
+        let stream = TcpStream::connect((host, AGENT_PORT)).await.map_err(AskError::Connect)?;
+        let name = ServerName::try_from(host.to_owned()).map_err(|_| AskError::Name)?;
+        let stream = self.tls.connect(name, stream).await.map_err(AskError::Connect)?;
+        let (mut sender, connection) =
+            http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
+        let request = Request::get(path)
+            .header(hyper::header::HOST, host)
+            .body(Empty::<Bytes>::new())
+            .map_err(|error| AskError::Nonsense(error.to_string()))?;
+        let answer = async {
+            let answer = sender.send_request(request).await.map_err(broken)?;
+            if answer.status() != StatusCode::OK {
+                return Err(AskError::Status(answer.status()));
+            }
+            let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
+            Ok(body.map_err(AskError::Broken)?.to_bytes())
+        };
+        tokio::pin!(answer);
+        tokio::select! {
+            answer = &mut answer => answer,
+            ended = connection => {
+                ended.map_err(broken)?;
+                answer.await
+            }
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Who votes: at most one change in a pass, after which the quorum is described anew.
+
+use std::collections::BTreeMap;
+
+use control::conditions::Note;
+use control::node::Roles;
+use control::quorum::plan::{self, Controller, Decision, Listener};
+use control::quorum::{QuorumView, plan::Step as Plan};
+use kafka_admin::{Outcome, VoterListener};
+use model::{DirectoryId, NodeId};
+
+use super::kafka::view;
+use super::workload::is_ready;
+use crate::cluster::error::PassError;
+use crate::cluster::pass::{Step, Work};
+use crate::cluster::steps::roll::roles_of;
+use crate::words::chain;
+
+/// The name of the listener of controllers.
+const CONTROLLER_LISTENER: &str = "CONTROLPLANE-9090";
+/// Under which names the record keeps what the next pass must know.
+const VOTERS: &str = "voters";
+const FAILED_ADDS: &str = "failedAdditions";
+
+pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
+    if work.known.kafka.access.is_none() {
+        return Ok(Step::Done);
+    }
+    let facts = facts(work).await?;
+    work.known.quorum_settled = plan::unsettled(&facts).map(|unsettled| unsettled.is_empty());
+    let Decision { step, warnings } = plan::decide(&facts);
+    work.warnings.extend(warnings.iter().map(plan::Warning::note));
+    if let Some(view) = &facts.quorum {
+        work.ctx.marks.set(&work.blueprint.names, view.mark());
+        let voters = view.voters.iter().filter_map(|voter| Some((voter.id, voter.directory?)));
+        let voters: BTreeMap<NodeId, DirectoryId> = voters.collect();
+        work.record.set_part(VOTERS, &voters)?;
+        work.save().await?;
+    }
+    let Some(note) = step.note() else {
+        work.record.parts.remove(FAILED_ADDS);
+        work.save().await?;
+        return Ok(Step::Done);
+    };
+    match step {
+        Plan::Settled => Ok(Step::Done),
+        Plan::Wait(_) => Ok(Step::Waiting(note)),
+        Plan::Add { id, directory, listeners } => {
+            add(work, (id, directory), &listeners, note).await
+        }
+        Plan::Remove { id, directory, .. } => remove(work, (id, directory), note).await,
+        // The controllers stay as they are, and everything else goes on.
+        Plan::Refuse(_) | Plan::StaticRefused { .. } => {
+            work.warnings.push(note);
+            Ok(Step::Done)
+        }
+        Plan::QuorumLost(_) => Ok(Step::Hold(note)),
+    }
+}
+
+async fn facts(work: &Work) -> Result<plan::Facts, PassError> {
+    let quorum = work.known.kafka.quorum.as_ref().map(|quorum| view(work, quorum));
+    let names = &work.blueprint.names;
+    let wished = work.blueprint.controllers();
+    let wished = wished.filter(|node| !work.blueprint.leaving.contains(&node.id)).map(|node| {
+        let pod = work.blueprint.pod(node);
+        let found = work.found.pods.get(&pod);
+        let runs = found
+            .is_some_and(|pod| is_ready(pod) && roles_of(pod).is_some_and(Roles::is_controller));
+        let listener = Listener {
+            name: CONTROLLER_LISTENER.to_owned(),
+            host: names.host(&pod),
+            port: api::names::CONTROLLER_PORT,
+        };
+        (node.id, Controller { runs: Some(runs), listeners: vec![listener] })
+    });
+    Ok(plan::Facts {
+        mode: work.record.quorum.mode,
+        wished: wished.collect(),
+        disks: disks(work, quorum.as_ref()).await,
+        earlier: work.ctx.marks.get(names),
+        recorded_voters: work.record.part(VOTERS)?,
+        failed_adds: work.record.part(FAILED_ADDS)?,
+        quorum,
+    })
+}
+
+/// The disk that each controller has now. One that votes and keeps up fetches with it; the others are
+/// asked.
+async fn disks(work: &Work, quorum: Option<&QuorumView>) -> BTreeMap<NodeId, DirectoryId> {
+    let mut disks = BTreeMap::new();
+    for node in work.blueprint.controllers() {
+        let voter = quorum.and_then(|view| Some((view, view.voter(node.id)?)));
+        let fetches = voter.filter(|(view, voter)| view.has_caught_up(voter));
+        if let Some(directory) = fetches.and_then(|(_, voter)| voter.directory) {
+            disks.insert(node.id, directory);
+            continue;
+        }
+        let pod = work.blueprint.pod(node);
+        let Some(client) = work.known.kafka.nodes.as_ref() else { continue };
+        if !work.found.pods.contains_key(&pod) {
+            continue;
+        }
+        match client.directory(&work.blueprint.names.host(&pod)).await {
+            Ok(directory) => {
+                disks.insert(node.id, directory);
+            }
+            Err(error) => tracing::debug!("the disk of {pod} is not known: {}", chain(&error)),
+        }
+    }
+    disks
+}
+
+async fn add(
+    work: &mut Work,
+    (id, directory): (NodeId, DirectoryId),
+    listeners: &[Listener],
+    note: Note,
+) -> Result<Step, PassError> {
+    let Some(access) = work.known.kafka.access.clone() else { return Ok(Step::Done) };
+    let cluster = work.known.kafka.cluster_id(&work.record);
+    let listeners: Vec<_> = listeners
+        .iter()
+        .map(|one| VoterListener { name: one.name.clone(), host: one.host.clone(), port: one.port })
+        .collect();
+    let what = format!("add controller {id} with disk {directory} to the voters");
+    let call = access.controllers.add_voter(cluster.as_ref(), id, directory, &listeners);
+    let done = work.ctx.writer.kafka("add voter", &what, call, |error| error.outcome()).await;
+    let mut failed: BTreeMap<NodeId, u32> = work.record.part(FAILED_ADDS)?;
+    match done {
+        Ok(()) => {
+            failed.remove(&id);
+        }
+        Err(error) => {
+            // It may be done all the same; the next description tells. Nothing rests on it.
+            tracing::info!("{}", chain(&error));
+            *failed.entry(id).or_default() += 1;
+        }
+    }
+    work.record.set_part(FAILED_ADDS, &failed)?;
+    work.save().await?;
+    Ok(Step::Waiting(note))
+}
+
+async fn remove(
+    work: &mut Work,
+    (id, directory): (NodeId, DirectoryId),
+    note: Note,
+) -> Result<Step, PassError> {
+    let Some(access) = work.known.kafka.access.clone() else { return Ok(Step::Done) };
+    work.record.quorum = work.record.quorum.before_removal(id);
+    work.save().await?;
+    let cluster = work.known.kafka.cluster_id(&work.record);
+    let what = format!("remove controller {id} with disk {directory} from the voters");
+    let call = access.controllers.remove_voter(cluster.as_ref(), id, directory);
+    let done = work.ctx.writer.kafka("remove voter", &what, call, |error| error.outcome()).await;
+    Ok(match done {
+        Ok(()) => Step::Waiting(note),
+        Err(error) => {
+            let is_known = matches!(
+                &error,
+                crate::write::KafkaWriteError::Kafka { source, .. }
+                    if source.outcome() == Outcome::NotDone
+            );
+            tracing::info!("{}", chain(&error));
+            // Nobody is stopped, and nothing else begun, who may still vote.
+            match is_known {
+                true => Step::Hold(Note::new("QuorumChangeFailed", chain(&error))),
+                false => Step::Stop(note),
+            }
+        }
+    })
+}
