@@ -1,11 +1,14 @@
 //! Moving replicas on request and when nodes come and go.
 //!
 //! - [`request`]: one `KafkaRebalance`, from a request to a plan, to moves and to an end;
-//! - [`auto`]: which `KafkaRebalance` a cluster makes for itself when it is scaled.
+//! - [`auto`]: which `KafkaRebalance` a cluster makes for itself when it is scaled;
+//! - [`execution`]: how a plan is carried out, in waves.
 //!
-//! What it must not do: know which engine moves the replicas, or how.
+//! [`request`] and [`auto`] do not know which engine moves the replicas; [`execution`] is that of the
+//! native one. What none of them must do: choose where replicas go.
 
 pub mod auto;
+pub mod execution;
 pub mod request;
 
 /// Whether a `KafkaRebalance` with these annotations is a template: it is read by others and is no

@@ -161,8 +161,11 @@ pub enum Act {
 pub struct Decision {
     /// What happened, if anything.
     pub event: Option<Event>,
-    /// What to record before anything is done; `None` if there is nothing to remember.
+    /// What to record before anything is done; `None` if it is not known yet which brokers there are.
+    /// It is kept also while all is switched off, so that brokers that come with the switch are new.
     pub recorded: Option<Recorded>,
+    /// Whether the status has anything to say of it.
+    pub shown: bool,
     /// What to do, in this order.
     pub acts: Vec<Act>,
     /// What to tell the user.
@@ -183,7 +186,8 @@ pub fn decide(recorded: Option<&Recorded>, facts: &Facts) -> Decision {
     let Some(mut new) = recorded.cloned().or_else(|| begin(facts)) else {
         let (acts, notices) = (Vec::new(), Vec::new());
         let held = held(&Recorded::default(), facts);
-        return Decision { event: None, recorded: None, acts, notices, held, modes: Vec::new() };
+        let (event, recorded, shown, modes) = (None, None, false, Vec::new());
+        return Decision { event, recorded, shown, acts, notices, held, modes };
     };
     merge(&mut new, facts);
     let event = read(&new, facts);
@@ -195,8 +199,8 @@ pub fn decide(recorded: Option<&Recorded>, facts: &Facts) -> Decision {
     let held = held(&new, facts);
     forget_free(&mut new, facts, held.as_ref());
     let modes = words::modes(&new, fill_list(&new, facts));
-    let forget = off && new.phase == Idle && all_gone;
-    Decision { event, recorded: (!forget).then_some(new), acts, notices, held, modes }
+    let shown = !(off && new.phase == Idle && all_gone);
+    Decision { event, recorded: Some(new), shown, acts, notices, held, modes }
 }
 
 /// The first record, also if an older one was lost: brokers that are there are not new, unless a

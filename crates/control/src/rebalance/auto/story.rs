@@ -110,7 +110,14 @@ impl Story {
     pub(super) fn pass(&mut self) -> String {
         let decision = decide(self.recorded.as_ref(), &self.facts);
         let mut words = Vec::new();
-        words.push(decision.recorded.as_ref().map_or("none", |new| new.phase.name()).to_owned());
+        words.push(
+            decision
+                .recorded
+                .as_ref()
+                .filter(|_| decision.shown)
+                .map_or("none", |new| new.phase.name())
+                .to_owned(),
+        );
         for (mode, list) in &decision.modes {
             words.push(format!("{}[{}]", short(*mode), show_brokers(list)));
         }

@@ -89,6 +89,11 @@ fn what_is_no_scaling() {
     tell(&[("brokers 0-9", "Idle"), ("", "Idle")]);
     // 8, 9. Without rebalancing, or without its modes.
     tell(&[("remove set off; add set off", "none"), ("brokers 0-6", "none"), ("leaving 3", "none")]);
+    // Switched on together with a scale-up.
+    tell(&[
+        ("remove set off; add set off",    "none"),
+        ("add set plain; brokers 0-5",     "RebalanceOnScaleUp add[5] +create-add[5]"),
+    ]);
     // 10. Switched off later.
     tell(&[("", "Idle"), ("remove set off; add set off", "none")]);
     // 11. The template is missing: the scale-up itself goes on.

@@ -1,0 +1,166 @@
+//! What is to be carried out, within which limits, and what Kafka says of it now.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use model::{NodeId, PartitionId, TopicPartition};
+use serde::{Deserialize, Serialize};
+
+use super::throttle::{Subject, Values};
+
+/// Bytes in a MB, as the optimizer counts them.
+const MB: f64 = 1_048_576.0;
+
+/// A partition that gets other replicas, or another leader.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Task {
+    /// The partition.
+    pub partition: TopicPartition,
+    /// Its brokers when it is done, leader first.
+    pub target: Vec<NodeId>,
+    /// What this copies from broker to broker.
+    pub bytes: u64,
+}
+
+/// A replica on a broker with several disks.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Disk {
+    /// The partition.
+    pub partition: TopicPartition,
+    /// The broker.
+    pub broker: NodeId,
+}
+
+/// A replica that gets another disk.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DiskTask {
+    /// Which one.
+    pub replica: Disk,
+    /// The log directory that it goes to.
+    pub path: String,
+    /// What this copies from disk to disk.
+    pub bytes: u64,
+}
+
+/// How much is done at once. Cruise Control's numbers, where it has some.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Moves that a broker takes part in.
+    pub moves_per_broker_max: usize,
+    /// Moves in the cluster.
+    pub moves_max: usize,
+    /// Leaders that change.
+    pub leaders_max: usize,
+    /// Moves between the disks of a broker.
+    pub shifts_per_broker_max: usize,
+    /// What a broker may move in a second, if a user has set that.
+    pub rate_bytes_max: Option<u64>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            moves_per_broker_max: 5,
+            moves_max: 1_250,
+            leaders_max: 1_000,
+            shifts_per_broker_max: 2,
+            rate_bytes_max: None,
+        }
+    }
+}
+
+/// What is to be carried out. Stored once; it does not change.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Job {
+    /// Within which limits.
+    pub limits: Limits,
+    /// The partitions, in the order in which they are begun.
+    pub tasks: Vec<Task>,
+    /// The replicas that change their disk.
+    pub disks: Vec<DiskTask>,
+}
+
+impl Job {
+    /// The job of carrying out a plan.
+    #[must_use]
+    pub fn of(plan: &placement::Plan, limits: Limits) -> Self {
+        let task = |change: &placement::Change| Task {
+            partition: TopicPartition {
+                topic: change.topic.clone(),
+                partition: PartitionId(i32::try_from(change.partition).unwrap_or(i32::MAX)),
+            },
+            target: change.after.clone(),
+            bytes: (change.mb * MB).round() as u64,
+        };
+        let tasks = plan.changes.iter().map(task).collect();
+        Self { limits, tasks, disks: Vec::new() }
+    }
+}
+
+/// A partition as Kafka describes it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct PartitionNow {
+    /// Its replicas, preferred leader first; with those of a move that are being added.
+    pub replicas: Vec<NodeId>,
+    /// Of these, those that are being added.
+    pub adding: Vec<NodeId>,
+    /// Of these, those that go when the move is done.
+    pub removing: Vec<NodeId>,
+    /// Those in sync.
+    pub isr: Vec<NodeId>,
+    /// Who leads.
+    pub leader: Option<NodeId>,
+    /// What has arrived at brokers that are being added, where that is known.
+    pub arrived_bytes: u64,
+}
+
+impl PartitionNow {
+    /// Whether it is being moved.
+    #[must_use]
+    pub fn is_moving(&self) -> bool {
+        !self.adding.is_empty() || !self.removing.is_empty()
+    }
+
+    /// The brokers that it will have, or has.
+    #[must_use]
+    pub fn target(&self) -> BTreeSet<NodeId> {
+        self.replicas.iter().copied().filter(|broker| !self.removing.contains(broker)).collect()
+    }
+}
+
+/// Where a replica is on its broker.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DiskNow {
+    /// The log directory that it is in.
+    pub path: String,
+    /// The log directory that it is being copied to.
+    pub future: Option<String>,
+}
+
+/// What the decision rests on.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Facts {
+    /// The partitions of the job: all, or nothing is known. One that is missing was deleted.
+    pub partitions: Option<BTreeMap<TopicPartition, PartitionNow>>,
+    /// The replicas of the job's disk tasks, likewise; one that is missing is not there.
+    pub disks: Option<BTreeMap<Disk, DiskNow>>,
+    /// For each broker, moves that are in flight and not the job's.
+    pub others: BTreeMap<NodeId, usize>,
+    /// The brokers of the cluster.
+    pub brokers: BTreeSet<NodeId>,
+    /// Those that run.
+    pub live: Option<BTreeSet<NodeId>>,
+    /// Those that are to get nothing, because they leave.
+    pub closed: BTreeSet<NodeId>,
+    /// What is set for throttles now, as far as it was read.
+    pub settings: BTreeMap<Subject, Values>,
+    /// Whether partitions that we do not touch fall behind.
+    pub distress: Option<bool>,
+    /// Whether there is still a request for it.
+    pub claimed: Option<bool>,
+    /// Whether it is to stop.
+    pub stop: bool,
+    /// Whether it is to begin nothing new.
+    pub hold: bool,
+    /// The time.
+    pub now_ms: u64,
+}
