@@ -253,3 +253,47 @@ async fn metrics_with_the_users_rules_leave_the_node_alone() {
         assert_eq!(one.wait_end().await, 0);
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_class_archive_is_made_once_and_never_trusted_blindly() {
+    let ground = Ground::new(None).await;
+    let dir = tempfile::tempdir().unwrap();
+    // Two at once: one makes it, the other waits for it.
+    std::thread::scope(|scope| {
+        let ground = &ground;
+        let both = [(); 2].map(|()| scope.spawn(|| ground.make_class_archive(dir.path())));
+        both.into_iter().for_each(|one| one.join().unwrap());
+    });
+    let files = |kind: &str| -> Vec<std::path::PathBuf> {
+        let all = std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path());
+        all.filter(|path| path.extension().unwrap() == kind).collect()
+    };
+    let archives = files("jsa");
+    assert_eq!((archives.len(), files("new").len()), (1, 0));
+    let archive = archives[0].to_str().unwrap();
+    let made = std::fs::metadata(archive).unwrap().modified().unwrap();
+    ground.make_class_archive(dir.path());
+    assert_eq!(std::fs::metadata(archive).unwrap().modified().unwrap(), made);
+
+    let plan = Plan::new(0, "broker,controller", Mode::Dynamic).voters(&CONTROLLERS[..1]);
+    let plan = plan.class_archive(dir.path());
+    let uses = async |end: fn(&NodeProcess)| {
+        let mut one = ground.start(&plan);
+        one.wait_ready().await;
+        let uses = one.mapped().contains(archive);
+        end(&one);
+        (uses, one.wait_end().await)
+    };
+    assert_eq!(uses(NodeProcess::ask_to_stop).await, (true, 0));
+    // The JVM itself sees that these are no classes of its own.
+    let bytes = std::fs::read(archive).unwrap();
+    std::fs::write(archive, vec![7; bytes.len()]).unwrap();
+    assert_eq!(uses(NodeProcess::ask_to_stop).await, (false, 0));
+    // It would crash on one that is cut short.
+    std::fs::write(archive, &bytes[..bytes.len() / 2]).unwrap();
+    assert_eq!(uses(NodeProcess::ask_to_stop).await, (false, 0));
+    // One on which a JVM crashed is not used again.
+    std::fs::write(archive, &bytes).unwrap();
+    assert_eq!(uses(NodeProcess::crash_jvm).await, (true, 134));
+    assert_eq!(uses(NodeProcess::ask_to_stop).await, (false, 0));
+}

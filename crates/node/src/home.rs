@@ -5,6 +5,8 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::archive::{self, Place};
+
 /// The beginning of the name of the agent that shows MBeans over HTTP.
 const AGENT_JAR: &str = "jmx_prometheus_javaagent-";
 /// Where it can be: in a home that we assembled, or beside the other jars of a distribution.
@@ -16,8 +18,11 @@ const KAFKA_JAR: &str = "kafka_2.13-";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KafkaHome {
     libs: PathBuf,
+    /// The names of the jars in `libs`, in order.
+    jars: Vec<String>,
     agent: PathBuf,
     java: PathBuf,
+    archive: Option<PathBuf>,
 }
 
 /// What is wrong with a Kafka home.
@@ -65,7 +70,23 @@ impl KafkaHome {
             agent: agent.ok_or_else(|| HomeError::NoAgent(root.to_owned()))?,
             java: java_home.map_or_else(|| PathBuf::from("java"), |home| home.join("bin/java")),
             libs,
+            jars: names,
+            archive: None,
         })
+    }
+
+    /// The place for the class archive of this Kafka and this Java; `None` if the Java does not say
+    /// which it is.
+    pub(crate) fn archive_place(&self, dir: &Path) -> Option<Place> {
+        let version =
+            |name: &String| Some(name.strip_prefix(KAFKA_JAR)?.strip_suffix(".jar")?.to_owned());
+        let version = self.jars.iter().find_map(version)?;
+        Some(Place::new(dir, &version, &archive::java_build(&self.java)?))
+    }
+
+    /// The same home, started from an archive.
+    pub(crate) fn with_archive(self, archive: PathBuf) -> Self {
+        Self { archive: Some(archive), ..self }
     }
 
     /// The jar of the agent.
@@ -85,15 +106,30 @@ impl KafkaHome {
         class: &str,
         arguments: Vec<OsString>,
     ) -> Vec<OsString> {
-        // The JVM itself resolves the `*`.
-        let class_path = self.libs.join("*").into_os_string();
         let start = [self.java.clone().into_os_string()];
+        let archive = self.archive.as_deref().map(archive::read_options).unwrap_or_default();
+        let class_path = self.class_path();
         start
             .into_iter()
-            .chain(options.into_iter().map(OsString::from))
+            .chain(archive.into_iter().chain(options).map(OsString::from))
             .chain(["-cp".into(), class_path, class.into()])
             .chain(arguments)
             .collect()
+    }
+}
+
+impl KafkaHome {
+    /// Every jar, by name and in order: an archive fits one list of jars, and the order in which the JVM
+    /// itself would find them differs from disk to disk.
+    fn class_path(&self) -> OsString {
+        let mut all = OsString::new();
+        for jar in &self.jars {
+            if !all.is_empty() {
+                all.push(":");
+            }
+            all.push(self.libs.join(jar));
+        }
+        all
     }
 }
 
@@ -135,10 +171,16 @@ mod tests {
     fn a_command_has_the_options_before_the_class() {
         let home = KafkaHome {
             libs: "/k/libs".into(),
+            jars: vec!["a.jar".to_owned(), "b.jar".to_owned()],
             agent: "/k/agents/a.jar".into(),
             java: "/j/bin/java".into(),
+            archive: None,
         };
+        let jars = "/k/libs/a.jar:/k/libs/b.jar";
         let command = home.command(vec!["-Xmx1g".to_owned()], "kafka.Kafka", vec!["f".into()]);
-        assert_eq!(command, ["/j/bin/java", "-Xmx1g", "-cp", "/k/libs/*", "kafka.Kafka", "f"]);
+        assert_eq!(command, ["/j/bin/java", "-Xmx1g", "-cp", jars, "kafka.Kafka", "f"]);
+        let command = home.with_archive("/a".into()).command(Vec::new(), "C", Vec::new());
+        assert_eq!(command[1], "-XX:SharedArchiveFile=/a");
+        assert_eq!(command[command.len() - 2..], [jars, "C"]);
     }
 }

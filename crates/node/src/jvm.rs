@@ -19,10 +19,11 @@ use tokio::sync::oneshot;
 use crate::config::Config;
 use crate::home::KafkaHome;
 
-const SERVER: &str = "kafka.Kafka";
+/// The class that is a server.
+pub(crate) const SERVER: &str = "kafka.Kafka";
 
 /// What Kafka's own scripts choose for a server.
-const COLLECTOR: [&str; 4] = [
+pub(crate) const COLLECTOR: [&str; 4] = [
     "-XX:+UseG1GC",
     "-XX:MaxGCPauseMillis=20",
     "-XX:InitiatingHeapOccupancyPercent=35",

@@ -33,6 +33,7 @@
 //! `quorum-state`), or write a value of `server.config` to a log.
 
 mod agent;
+mod archive;
 mod config;
 mod disks;
 pub mod exit;
@@ -47,6 +48,7 @@ mod relocate;
 mod storage;
 mod tls;
 
+pub use archive::{ArchiveError, ArchiveOptions, make_class_archive};
 pub use config::{Config, ConfigError};
 pub use health::Addresses;
 pub use home::{HomeError, KafkaHome};

@@ -21,7 +21,7 @@ use crate::jvm::{self, Jvm, JvmError};
 use crate::metrics::{Exporter, FOLLOW_INTERVAL};
 use crate::storage::{self, StorageError};
 use crate::tls::{TlsError, TlsListener};
-use crate::{disks, exit};
+use crate::{archive, disks, exit};
 
 /// Everything to standard output, from a level on.
 const LOG4J: &str = include_str!("log4j2.properties");
@@ -42,6 +42,8 @@ pub struct Options {
     pub java_home: Option<PathBuf>,
     /// How much memory the node may use, if that is known.
     pub memory_bytes: Option<u64>,
+    /// Where class archives are, if they are to be used.
+    pub class_archive: Option<PathBuf>,
     /// Where to listen.
     pub addresses: Addresses,
 }
@@ -124,6 +126,7 @@ pub async fn run(options: Options) -> Result<u8, NodeError> {
     let mut stop = Stop::new().map_err(NodeError::Signals)?;
     let config = Config::read(&options.config_dir)?;
     let home = KafkaHome::open(&options.kafka_home, options.java_home.as_deref())?;
+    let (home, archive) = with_archive(home, options.class_archive.as_deref(), &config);
     let health = Arc::new(Health {
         roles: config.roles,
         beat_ms: config.beat_ms,
@@ -158,7 +161,25 @@ pub async fn run(options: Options) -> Result<u8, NodeError> {
     let jvm = Jvm::start(&command)?;
     exporter.map(|exporter| tokio::spawn(exporter.follow(FOLLOW_INTERVAL)));
     tracing::info!("started Kafka as node {}, {}", config.node, config.roles);
-    Ok(watch(jvm, &mut stop, &health).await)
+    let code = watch(jvm, &mut stop, &health).await;
+    if let Some(place) = archive {
+        place.judge(code);
+    }
+    Ok(code)
+}
+
+/// The home with its class archive, if there is one that is to be used.
+fn with_archive(
+    home: KafkaHome,
+    dir: Option<&Path>,
+    config: &Config,
+) -> (KafkaHome, Option<archive::Place>) {
+    let wanted = dir.filter(|_| !archive::has_other_plans(&config.jvm_options));
+    let place = wanted.and_then(|dir| home.archive_place(dir));
+    match place.as_ref().and_then(archive::Place::find) {
+        Some(file) => (home.with_archive(file), place),
+        None => (home, None),
+    }
 }
 
 /// Passes on what the node is asked to stop with, until Kafka has ended.
@@ -270,15 +291,15 @@ impl Stop {
 }
 
 /// What Java reads and the configuration directory does not have.
-struct Files {
+pub(crate) struct Files {
     agent: PathBuf,
-    log4j: PathBuf,
-    tool_log4j: PathBuf,
-    dir: TempDir,
+    pub(crate) log4j: PathBuf,
+    pub(crate) tool_log4j: PathBuf,
+    pub(crate) dir: TempDir,
 }
 
 impl Files {
-    fn write() -> io::Result<Self> {
+    pub(crate) fn write() -> io::Result<Self> {
         let dir = TempDir::with_prefix("gregor-node-")?;
         let write = |name: &str, text: &str| -> io::Result<PathBuf> {
             let path: &Path = dir.path();

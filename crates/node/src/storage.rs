@@ -10,7 +10,8 @@ use control::quorum::format::{Format, Voters};
 use crate::config::Config;
 use crate::home::KafkaHome;
 
-const TOOL: &str = "kafka.tools.StorageTool";
+/// The class that is the tool.
+pub(crate) const TOOL: &str = "kafka.tools.StorageTool";
 
 /// The tool runs for a second: it needs little memory, and no compiler that warms up.
 const JVM_OPTIONS: [&str; 3] = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"];

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
-use node::{Addresses, MachineOptions, Options, TlsFiles};
+use node::{Addresses, ArchiveOptions, MachineOptions, Options, TlsFiles};
 
 /// Where the agent in Kafka's JVM listens.
 const AGENT_PORT: u16 = 9405;
@@ -60,6 +60,12 @@ pub(crate) struct Node {
     /// Where to serve the metrics that metrics-config.json asks for
     #[arg(long, value_name = "ADDRESS", env = "GREGOR_NODE_METRICS")]
     metrics: Option<SocketAddr>,
+    /// The directory with class archives, from which Java starts quicker
+    #[arg(long, value_name = "DIR", env = "GREGOR_NODE_CLASS_ARCHIVE")]
+    class_archive: Option<PathBuf>,
+    /// Only make a class archive for this Kafka and this Java, unless there is one
+    #[arg(long, requires = "class_archive", conflicts_with = "describe_machine")]
+    make_class_archive: bool,
     /// Only write down what is known of the machine, for the node that is started afterwards
     #[arg(long, requires = "node_name")]
     describe_machine: bool,
@@ -89,8 +95,7 @@ impl Node {
             .with_target(false)
             .try_init();
         let termination_log = self.termination_log.clone();
-        let machine = self.machine();
-        let options = self.options();
+        let task = self.task();
         let runtime = tokio::runtime::Builder::new_multi_thread()
             // Probes and scrapes need no more, and the machine is Kafka's.
             .worker_threads(1)
@@ -98,16 +103,7 @@ impl Node {
             .build()
             .context("cannot start")?;
         let code = runtime.block_on(async {
-            let end = match machine {
-                Some(machine) => match node::describe_machine(&machine).await {
-                    Ok(()) => Ok(node::exit::STOPPED),
-                    Err(error) => Err((error.exit_code(), anyhow::Error::from(error))),
-                },
-                None => node::run(options)
-                    .await
-                    .map_err(|error| (error.exit_code(), anyhow::Error::from(error))),
-            };
-            end.unwrap_or_else(|(code, error)| {
+            task.run().await.unwrap_or_else(|(code, error)| {
                 let sentence = format!("{error:#}");
                 crate::output::note(&sentence);
                 tell(&termination_log, &sentence);
@@ -118,6 +114,20 @@ impl Node {
         match code {
             node::exit::STOPPED => Ok(()),
             code => std::process::exit(i32::from(code)),
+        }
+    }
+
+    fn task(self) -> Task {
+        if let Some(machine) = self.machine() {
+            return Task::DescribeMachine(machine);
+        }
+        match (&self.class_archive, self.make_class_archive) {
+            (Some(dir), true) => Task::MakeClassArchive(ArchiveOptions {
+                kafka_home: self.kafka_home.clone(),
+                java_home: self.java_home.clone().filter(|home| !home.as_os_str().is_empty()),
+                dir: dir.clone(),
+            }),
+            _ => Task::Run(Box::new(self.options())),
         }
     }
 
@@ -145,7 +155,34 @@ impl Node {
             kafka_home: self.kafka_home,
             java_home: self.java_home.filter(|home| !home.as_os_str().is_empty()),
             memory_bytes: self.memory,
+            class_archive: self.class_archive.filter(|dir| !dir.as_os_str().is_empty()),
             addresses: Addresses { http: self.http, https, agent, metrics: self.metrics },
+        }
+    }
+}
+
+/// What is asked for.
+enum Task {
+    Run(Box<Options>),
+    DescribeMachine(MachineOptions),
+    MakeClassArchive(ArchiveOptions),
+}
+
+impl Task {
+    /// The exit code, or one with the reason.
+    async fn run(self) -> Result<u8, (u8, anyhow::Error)> {
+        match self {
+            Self::Run(options) => node::run(*options)
+                .await
+                .map_err(|error| (error.exit_code(), anyhow::Error::from(error))),
+            Self::DescribeMachine(options) => node::describe_machine(&options)
+                .await
+                .map(|()| node::exit::STOPPED)
+                .map_err(|error| (error.exit_code(), anyhow::Error::from(error))),
+            Self::MakeClassArchive(options) => node::make_class_archive(&options)
+                .await
+                .map(|_| node::exit::STOPPED)
+                .map_err(|error| (error.exit_code(), anyhow::Error::from(error))),
         }
     }
 }

@@ -44,6 +44,7 @@ pub(crate) struct Plan {
     metadata_version: Option<&'static str>,
     properties: Vec<(&'static str, &'static str)>,
     metrics: Option<&'static str>,
+    class_archive: Option<PathBuf>,
 }
 
 impl Plan {
@@ -60,6 +61,7 @@ impl Plan {
             metadata_version: None,
             properties: Vec::new(),
             metrics: None,
+            class_archive: None,
         }
     }
 
@@ -90,6 +92,12 @@ impl Plan {
 
     pub(crate) fn property(mut self, key: &'static str, value: &'static str) -> Self {
         self.properties.push((key, value));
+        self
+    }
+
+    /// Where class archives are.
+    pub(crate) fn class_archive(mut self, dir: &Path) -> Self {
+        self.class_archive = Some(dir.to_owned());
         self
     }
 
@@ -127,6 +135,18 @@ impl Ground {
         self.network.host(u8::try_from(id + 1).unwrap())
     }
 
+    /// Makes a class archive.
+    pub(crate) fn make_class_archive(&self, dir: &Path) {
+        let output = Command::new(GREGOR)
+            .args(["node", "--make-class-archive", "--class-archive"])
+            .arg(dir)
+            .arg("--kafka-home")
+            .arg(&self.kafka.root)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    }
+
     /// A client of these controllers.
     pub(crate) fn admin(&self, ids: &[i32]) -> Admin {
         let endpoints = ids.iter().map(|id| Endpoint::new(self.host(*id), 9093)).collect();
@@ -160,8 +180,9 @@ impl Ground {
         let home = self.kafka.root.display().to_string();
         let metrics = format!("{}:{METRICS_PORT}", self.host(plan.id));
         let words = [GREGOR, "node", "--config", &config, "--kafka-home", &home, "--http", &http];
-        let words = words.into_iter().chain(["--metrics", &metrics]);
-        words.map(str::to_owned).collect()
+        let words = words.into_iter().chain(["--metrics", &metrics]).map(str::to_owned);
+        let archive = plan.class_archive.as_ref();
+        words.chain(archive.map(|dir| format!("--class-archive={}", dir.display()))).collect()
     }
 
     fn write_config(&self, plan: &Plan) {
@@ -179,7 +200,8 @@ impl Ground {
         write("metadata.version", plan.metadata_version.unwrap_or(self.release()));
         write("initial.controllers", &voters.join(","));
         // Small and quick to start: several JVMs share the machine.
-        write("jvm.options", "-Xmx256m\n-XX:+UseSerialGC\n-XX:TieredStopAtLevel=1\n");
+        let options = "-Xmx256m\n-XX:+UseSerialGC\n-XX:TieredStopAtLevel=1\n-XX:ErrorFile=";
+        write("jvm.options", &format!("{options}{}\n", dir.join("crash").display()));
         if let Some(rules) = plan.metrics {
             write("metrics-config.json", rules);
         }
@@ -337,12 +359,27 @@ impl NodeProcess {
 
     /// Kills Kafka, but not the first process.
     pub(crate) fn kill_jvm(&self) {
+        kill("-KILL", self.jvm());
+    }
+
+    /// Lets Kafka's JVM crash, but not the first process.
+    pub(crate) fn crash_jvm(&self) {
+        kill("-SEGV", self.jvm());
+    }
+
+    /// The files that Kafka's JVM has mapped.
+    pub(crate) fn mapped(&self) -> String {
+        fs::read_to_string(format!("/proc/{}/maps", self.jvm())).unwrap()
+    }
+
+    /// The process of Kafka's JVM.
+    fn jvm(&self) -> u32 {
         let parent = self.process.id();
         let children = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children"));
         let children = children.unwrap();
         let jvm: Vec<u32> = children.split_whitespace().map(|id| id.parse().unwrap()).collect();
         assert_eq!(jvm.len(), 1, "{children}");
-        kill("-KILL", jvm[0]);
+        jvm[0]
     }
 
     /// Waits for its end and gives its exit code.
