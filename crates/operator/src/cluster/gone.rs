@@ -24,6 +24,7 @@ use crate::words::chain;
 pub(crate) async fn release(ctx: &Context, names: &Names) -> Result<(), PassError> {
     let get = |error| PassError::Get(Box::new(error));
     ctx.admins.forget(names);
+    ctx.marks.forget(names);
     let api: Api<ClusterRoleBinding> = Api::all(ctx.client.clone());
     if let Some(binding) = api.get_opt(&names.init_binding()).await.map_err(get)?
         && let Some(uid) = binding.uid()

@@ -22,7 +22,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use api::names::CLUSTER_LABEL;
+use api::names::{CLUSTER_LABEL, Names};
 use api::{Kafka, KafkaNodePool, StrimziPodSet};
 use futures::{FutureExt as _, StreamExt as _};
 use k8s_openapi::NamespaceResourceScope;
@@ -141,6 +141,11 @@ fn of_cluster<K: Resource>(
     move |object: K| {
         let cluster = object.meta().labels.as_ref()?.get(CLUSTER_LABEL)?;
         let namespace = object.meta().namespace.as_deref()?;
+        let names = Names::new(namespace, cluster);
+        // What a pass remembers is no reason for another one.
+        if object.meta().name == Some(names.record()) {
+            return None;
+        }
         Some(ObjectRef::new_with(cluster, resource.clone()).within(namespace))
     }
 }

@@ -18,9 +18,8 @@ use crate::words::chain;
 
 /// The name of the listener of controllers.
 const CONTROLLER_LISTENER: &str = "CONTROLPLANE-9090";
-/// Under which names the record keeps what the next pass must know.
+/// Under which name the record keeps who voted.
 const VOTERS: &str = "voters";
-const FAILED_ADDS: &str = "failedAdditions";
 
 pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
     if work.known.kafka.access.is_none() {
@@ -31,15 +30,14 @@ pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
     let Decision { step, warnings } = plan::decide(&facts);
     work.warnings.extend(warnings.iter().map(plan::Warning::note));
     if let Some(view) = &facts.quorum {
-        work.ctx.marks.set(&work.blueprint.names, view.mark());
+        let mark = view.mark();
+        work.ctx.marks.change(&work.blueprint.names, |kept| kept.mark = mark);
         let voters = view.voters.iter().filter_map(|voter| Some((voter.id, voter.directory?)));
         let voters: BTreeMap<NodeId, DirectoryId> = voters.collect();
         work.record.set_part(VOTERS, &voters)?;
         work.save().await?;
     }
     let Some(note) = step.note() else {
-        work.record.parts.remove(FAILED_ADDS);
-        work.save().await?;
         return Ok(Step::Done);
     };
     match step {
@@ -74,13 +72,14 @@ async fn facts(work: &Work) -> Result<plan::Facts, PassError> {
         };
         (node.id, Controller { runs: Some(runs), listeners: vec![listener] })
     });
+    let kept = work.ctx.marks.get(names);
     Ok(plan::Facts {
         mode: work.record.quorum.mode,
         wished: wished.collect(),
         disks: disks(work, quorum.as_ref()).await,
-        earlier: work.ctx.marks.get(names),
+        earlier: kept.mark,
         recorded_voters: work.record.part(VOTERS)?,
-        failed_adds: work.record.part(FAILED_ADDS)?,
+        failed_adds: kept.failed_adds,
         quorum,
     })
 }
@@ -118,6 +117,10 @@ async fn add(
     note: Note,
 ) -> Result<Step, PassError> {
     let Some(access) = work.known.kafka.access.clone() else { return Ok(Step::Done) };
+    let names = work.blueprint.names.clone();
+    if !work.ctx.marks.get(&names).may_add() {
+        return Ok(Step::Waiting(note));
+    }
     let cluster = work.known.kafka.cluster_id(&work.record);
     let listeners: Vec<_> = listeners
         .iter()
@@ -126,19 +129,11 @@ async fn add(
     let what = format!("add controller {id} with disk {directory} to the voters");
     let call = access.controllers.add_voter(cluster.as_ref(), id, directory, &listeners);
     let done = work.ctx.writer.kafka("add voter", &what, call, |error| error.outcome()).await;
-    let mut failed: BTreeMap<NodeId, u32> = work.record.part(FAILED_ADDS)?;
-    match done {
-        Ok(()) => {
-            failed.remove(&id);
-        }
-        Err(error) => {
-            // It may be done all the same; the next description tells. Nothing rests on it.
-            tracing::info!("{}", chain(&error));
-            *failed.entry(id).or_default() += 1;
-        }
+    if let Err(error) = &done {
+        // It may be done all the same; the next description tells. Nothing rests on it.
+        tracing::info!("{}", chain(error));
     }
-    work.record.set_part(FAILED_ADDS, &failed)?;
-    work.save().await?;
+    work.ctx.marks.change(&names, |kept| kept.added(id, done.is_ok()));
     Ok(Step::Waiting(note))
 }
 
