@@ -133,6 +133,19 @@ impl Decision {
         self.unregister.iter().chain(self.kept.keys()).copied().collect()
     }
 
+    /// The stale registrations that will be gone soon by themselves: what a metadata version waits for
+    /// ([`super::metadata_version::Facts::unregistering`]). Those that stay for a reason are not waited
+    /// for; Kafka says whether they are in the way.
+    #[must_use]
+    pub fn pending(&self) -> BTreeSet<NodeId> {
+        let soon = |kept: &Kept| match kept {
+            Kept::LookAgain | Kept::NotFenced => true,
+            Kept::HasPartitions(_) | Kept::PartitionsUnknown => false,
+        };
+        let kept = self.kept.iter().filter(|(_, kept)| soon(kept)).map(|(id, _)| *id);
+        self.unregister.iter().copied().chain(kept).collect()
+    }
+
     /// What people should know.
     #[must_use]
     pub fn warnings(&self) -> Vec<Note> {
@@ -317,6 +330,9 @@ mod tests {
         );
         assert!(notes[1].message.contains("controllers 8 and 9, which are gone"));
         assert_eq!(decide(&facts).stale(), ids(&[6, 7]));
+        assert_eq!(decide(&facts).pending(), ids(&[6]));
+        facts.suspects = ids(&[]);
+        assert_eq!(decide(&facts).pending(), ids(&[6]), "it is looked at again, and then it goes");
     }
 
     /// P12: controllers that are gone block upgrades until they can be forgotten.

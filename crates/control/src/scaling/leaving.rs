@@ -149,26 +149,22 @@ pub fn to_drain(leaving: &BTreeMap<NodeId, Leaving>) -> BTreeSet<NodeId> {
     leaving.iter().filter(|(_, one)| one.phase == Phase::Draining).map(|(id, _)| *id).collect()
 }
 
-/// The roles that a node has now, in the light of what is leaving: what its pod, its configuration and its
-/// registration follow. `None` if it has no pod.
+/// The brokers that Kafka must not forget yet, although they are not wished for: to be counted among the
+/// wished ones in [`crate::registration::unregister::Facts`].
 #[must_use]
-pub fn roles_now(
-    id: NodeId,
-    leaving: &BTreeMap<NodeId, Leaving>,
-    wished: Option<Roles>,
-    recorded: Option<Roles>,
-) -> Option<Roles> {
-    let Some(one) = leaving.get(&id) else { return wished };
-    match (guard::duty(one.phase).runs, one.kind) {
-        // It stays a broker; whether it is a controller is as wished, if it is.
-        (true, Kind::Node | Kind::Role) => match (wished, recorded) {
-            (Some(Roles::Controller | Roles::Combined), _) => Some(Roles::Combined),
-            (Some(Roles::Broker), _) => Some(Roles::Broker),
-            (None, recorded) => recorded,
-        },
-        (false, Kind::Role) => wished,
-        (false, Kind::Node) => None,
-    }
+pub fn stay_registered(leaving: &BTreeMap<NodeId, Leaving>) -> BTreeSet<NodeId> {
+    let stays = |phase: Phase| match phase {
+        Phase::Requested
+        | Phase::Draining
+        | Phase::Cordoning
+        | Phase::Cordoned
+        | Phase::Stopping
+        | Phase::Stopped
+        | Phase::Returning
+        | Phase::Kept => true,
+        Phase::Unregistering | Phase::Cleaning | Phase::Done => false,
+    };
+    leaving.iter().filter(|(_, one)| stays(one.phase)).map(|(id, _)| *id).collect()
 }
 
 #[cfg(test)]
@@ -293,23 +289,19 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_follows_the_phase() {
-        use Roles::{Broker, Combined, Controller};
-        // phase, kind, wished, recorded, what it is now
-        let rows = [
-            (Phase::Draining, Kind::Node, None, Some(Broker), Some(Broker)),
-            (Phase::Draining, Kind::Node, None, Some(Combined), Some(Combined)),
-            (Phase::Draining, Kind::Role, Some(Controller), Some(Combined), Some(Combined)),
-            (Phase::Returning, Kind::Node, Some(Broker), Some(Broker), Some(Broker)),
-            (Phase::Stopping, Kind::Node, None, Some(Broker), None),
-            (Phase::Stopping, Kind::Role, Some(Controller), Some(Combined), Some(Controller)),
-            (Phase::Unregistering, Kind::Node, Some(Broker), Some(Broker), None),
-        ];
-        for (phase, kind, wished, recorded, expected) in rows {
-            let all = leaving(&[(7, phase, kind)]);
-            assert_eq!(roles_now(id(7), &all, wished, recorded), expected, "{phase:?} {kind:?}");
+    fn only_what_is_being_unregistered_may_be_forgotten() {
+        let all = leaving(&[
+            (0, Phase::Requested, Kind::Node),
+            (1, Phase::Stopped, Kind::Node),
+            (2, Phase::Unregistering, Kind::Node),
+            (3, Phase::Cleaning, Kind::Node),
+            (4, Phase::Returning, Kind::Node),
+        ]);
+        assert_eq!(stay_registered(&all), [id(0), id(1), id(4)].into());
+        for (node, one) in &all {
+            let forgets = guard::duty(one.phase).unregister || guard::duty(one.phase).delete_claims;
+            assert_eq!(stay_registered(&all).contains(node), !forgets);
         }
-        assert_eq!(roles_now(id(7), &BTreeMap::new(), Some(Broker), None), Some(Broker));
     }
 
     #[test]
