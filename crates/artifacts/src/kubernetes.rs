@@ -305,7 +305,7 @@ fn linker_flags(program: Program) -> String {
 }
 
 /// What the module asks for: `go 1.26.0`.
-fn minimum_go() -> &'static str {
+pub(crate) fn minimum_go() -> &'static str {
     let (_, text) = KUBE.files[0];
     text.lines().find_map(|line| line.strip_prefix("go ")).unwrap_or("1.26.0")
 }
@@ -323,7 +323,7 @@ fn program_names(root: &Path) -> Result<Vec<String>, FetchError> {
 }
 
 /// Every executable of the systems that Go builds for begins with one of these.
-fn is_executable_file(file: &mut File) -> std::io::Result<bool> {
+pub(crate) fn is_executable_file(file: &mut File) -> std::io::Result<bool> {
     const ELF: &[u8; 4] = b"\x7fELF";
     const MACH_O: &[u8; 4] = b"\xcf\xfa\xed\xfe";
     let mut begin = [0; 4];

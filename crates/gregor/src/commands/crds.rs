@@ -58,8 +58,10 @@ pub(super) fn yaml(definitions: &[Value]) -> anyhow::Result<String> {
     let mut text = String::new();
     for definition in definitions {
         text += "---\n";
-        text += &serde_saphyr::to_string(definition).context("cannot write YAML")?;
-        if !text.ends_with('\n') {
+        let document = serde_saphyr::to_string(definition).context("cannot write YAML")?;
+        for line in document.lines() {
+            // The empty lines of a text are written with its indentation, which nobody wants in a file.
+            text += if line.trim().is_empty() { "" } else { line };
             text.push('\n');
         }
     }
