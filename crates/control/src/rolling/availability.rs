@@ -114,34 +114,59 @@ pub fn holds(partitions: &[PartitionFacts], down: &BTreeSet<NodeId>) -> Vec<Hold
     partitions.iter().filter(|facts| !facts.bears(down)).map(|facts| facts.hold(down)).collect()
 }
 
-/// The partitions of each broker, to ask about single brokers of a large cluster.
+/// The partitions of each broker, to ask about brokers of a large cluster.
 #[derive(Debug)]
 pub struct ByBroker<'a> {
-    partitions: &'a [PartitionFacts],
-    touched: BTreeMap<NodeId, Vec<usize>>,
+    pub(super) partitions: &'a [PartitionFacts],
+    /// What each partition allows; none if a move is in flight, where it depends on who is down.
+    pub(super) rooms: Vec<Option<Room>>,
+    touched: BTreeMap<NodeId, Vec<Touch>>,
+}
+
+/// That a broker has a partition.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Touch {
+    /// Which, by its place in the list.
+    pub(super) partition: usize,
+    /// Whether it is in sync.
+    pub(super) in_sync: bool,
 }
 
 impl<'a> ByBroker<'a> {
     /// Sorts the partitions by broker.
     #[must_use]
     pub fn new(partitions: &'a [PartitionFacts]) -> Self {
-        let mut touched: BTreeMap<NodeId, Vec<usize>> = BTreeMap::new();
-        for (at, facts) in partitions.iter().enumerate() {
+        let mut touched: BTreeMap<NodeId, Vec<Touch>> = BTreeMap::new();
+        for (partition, facts) in partitions.iter().enumerate() {
             for broker in facts.replicas.iter().chain(&facts.adding) {
                 let list = touched.entry(*broker).or_default();
                 // One that is being added is among the replicas too.
-                if list.last() != Some(&at) {
-                    list.push(at);
+                if list.last().is_none_or(|last| last.partition != partition) {
+                    list.push(Touch { partition, in_sync: facts.isr.contains(broker) });
                 }
             }
         }
-        Self { partitions, touched }
+        let room = |facts: &PartitionFacts| {
+            let moving = !facts.adding.is_empty() || !facts.removing.is_empty();
+            (!moving).then(|| facts.room())
+        };
+        Self { partitions, rooms: partitions.iter().map(room).collect(), touched }
+    }
+
+    /// Where a broker is.
+    pub(super) fn touches(&self, broker: NodeId) -> &[Touch] {
+        self.touched.get(&broker).map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// Whether a partition goes offline whatever one does.
+    pub(super) fn is_hopeless(&self, partition: usize) -> bool {
+        let room = self.rooms[partition].unwrap_or_else(|| self.partitions[partition].room());
+        room == Room::Hopeless
     }
 
     /// The partitions of a broker.
     pub fn of(&self, broker: NodeId) -> impl Iterator<Item = &'a PartitionFacts> {
-        let list = self.touched.get(&broker).map(Vec::as_slice).unwrap_or_default();
-        list.iter().map(|at| &self.partitions[*at])
+        self.touches(broker).iter().map(|touch| &self.partitions[touch.partition])
     }
 
     /// The partitions that would suffer if these brokers were down; each once.
@@ -151,11 +176,27 @@ impl<'a> ByBroker<'a> {
         suffering.map(|facts| facts.hold(down)).collect()
     }
 
+    /// The partitions that would suffer if this broker alone were down.
+    #[must_use]
+    pub fn holds_alone(&self, broker: NodeId) -> Vec<Hold> {
+        let down = BTreeSet::from([broker]);
+        let suffers = |touch: &&Touch| match self.rooms[touch.partition] {
+            Some(Room::Hopeless) => false,
+            Some(Room::None) => true,
+            Some(Room::Some(room)) => room == 0 && touch.in_sync,
+            None => !self.partitions[touch.partition].bears(&down),
+        };
+        let suffering = self.touches(broker).iter().filter(suffers);
+        suffering.map(|touch| self.partitions[touch.partition].hold(&down)).collect()
+    }
+
     /// The partitions that these brokers touch; each once.
     pub(super) fn touched_by(&self, brokers: &BTreeSet<NodeId>) -> Vec<&'a PartitionFacts> {
-        let lists = brokers.iter().filter_map(|broker| self.touched.get(broker));
-        let touched: BTreeSet<usize> = lists.flatten().copied().collect();
-        touched.into_iter().map(|at| &self.partitions[at]).collect()
+        let mut touched = vec![false; self.partitions.len()];
+        for touch in brokers.iter().flat_map(|broker| self.touches(*broker)) {
+            touched[touch.partition] = true;
+        }
+        self.partitions.iter().zip(touched).filter(|(_, is)| *is).map(|(facts, _)| facts).collect()
     }
 
     /// Whether a broker is in sync wherever it should be. What a move in flight adds to it or takes away
@@ -165,7 +206,8 @@ impl<'a> ByBroker<'a> {
         let moving = |facts: &PartitionFacts| {
             facts.adding.contains(&broker) || facts.removing.contains(&broker)
         };
-        self.of(broker).all(|facts| moving(facts) || facts.isr.contains(&broker))
+        let lacks = |touch: &&Touch| !touch.in_sync && !moving(&self.partitions[touch.partition]);
+        self.touches(broker).iter().find(lacks).is_none()
     }
 }
 

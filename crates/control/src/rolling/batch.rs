@@ -6,16 +6,17 @@
 //!    was opted into.
 //! 3. A batch is never larger than was allowed, and never empty if one broker can be restarted alone.
 //!
-//! The largest set is hard to find in general, so some orders are tried and the best is taken: by rack
-//! (where racks are used for what they are for, a whole one fits), and by how few partitions a broker
-//! has little room in. A [`Certificate`] lists the partitions with the least left, and can be checked
-//! again by anyone.
+//! The largest set is hard to find in general, so some orders are tried and the best is taken: one that
+//! leaves the brokers that are left as free as possible (see `conflicts.rs`), by rack (where racks are
+//! used for what they are for, a whole one fits), and by how few partitions a broker has little room in.
+//! A [`Certificate`] lists the partitions with the least left, and can be checked again by anyone.
 
 use std::collections::BTreeSet;
 
 use model::{NodeId, TopicPartition};
 
-use super::availability::{ByBroker, PartitionFacts, Room, holds};
+use super::availability::{ByBroker, PartitionFacts, Room, Touch, holds};
+use super::conflicts::Conflicts;
 
 /// A broker that waits to be restarted.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,16 +63,25 @@ pub fn choose(candidates: &[Candidate], partitions: &[PartitionFacts], limits: L
 /// The same, where the partitions are sorted by broker already.
 #[must_use]
 pub fn choose_of(candidates: &[Candidate], partitions: &ByBroker<'_>, limits: Limits) -> Batch {
-    let index = Index { partitions };
+    let brokers = choose_brokers(candidates, partitions, limits);
+    let certificate = partitions.certify(&brokers);
+    Batch { brokers, certificate }
+}
+
+/// The brokers alone: a certificate of many partitions takes longer than finding them.
+pub(super) fn choose_brokers(
+    candidates: &[Candidate],
+    partitions: &ByBroker<'_>,
+    limits: Limits,
+) -> BTreeSet<NodeId> {
     let mut best = BTreeSet::new();
-    for order in index.orders(candidates) {
-        let batch = index.grow(&order, limits);
+    for order in orders(partitions, candidates) {
+        let batch = grow(partitions, &order, limits);
         if batch.len() > best.len() {
             best = batch;
         }
     }
-    let certificate = partitions.certify(&best);
-    Batch { brokers: best, certificate }
+    best
 }
 
 /// What these brokers leave of the partitions that they touch.
@@ -87,6 +97,30 @@ impl ByBroker<'_> {
     pub fn certify(&self, down: &BTreeSet<NodeId>) -> Certificate {
         certificate(self.touched_by(down).into_iter(), down)
     }
+
+    /// The same, with the tightest partitions only: enough to show.
+    #[must_use]
+    pub fn certify_tightest(&self, down: &BTreeSet<NodeId>, count: usize) -> Certificate {
+        let mut touched: Vec<_> =
+            self.touched_by(down).into_iter().map(|f| (spare(f, down), f)).collect();
+        // Those that go offline have nothing to spare, and are all named.
+        let offline = touched.iter().filter(|(spare, _)| spare.is_none()).count();
+        let kept = count.saturating_add(offline);
+        if touched.len() > kept && kept > 0 {
+            let key = |(spare, facts): &(Option<usize>, &PartitionFacts)| {
+                (*spare, facts.partition.partition)
+            };
+            touched.select_nth_unstable_by_key(kept - 1, key);
+        }
+        touched.truncate(kept);
+        certificate(touched.into_iter().map(|(_, facts)| facts), down)
+    }
+}
+
+/// How many more of a partition could be down; none if it goes offline whatever one does.
+fn spare(facts: &PartitionFacts, down: &BTreeSet<NodeId>) -> Option<usize> {
+    let min = facts.min_isr.filter(|_| facts.room() != Room::Hopeless)?;
+    Some(facts.left_without(down).saturating_sub(min))
 }
 
 fn certificate<'a>(
@@ -105,58 +139,66 @@ fn certificate<'a>(
     }
     let spare = |(_, left, min): &(TopicPartition, usize, usize)| left.saturating_sub(*min);
     certificate.left.sort_by(|a, b| spare(a).cmp(&spare(b)).then_with(|| a.0.cmp(&b.0)));
+    certificate.offline.sort();
     certificate
 }
 
-/// Tries orders of brokers.
-struct Index<'a> {
-    partitions: &'a ByBroker<'a>,
+/// The orders in which brokers are tried. Each rack comes first once; within a rack, those that are tight
+/// in the fewest partitions.
+fn orders(partitions: &ByBroker<'_>, candidates: &[Candidate]) -> Vec<Vec<NodeId>> {
+    let tightness = |candidate: &Candidate| {
+        let tight = |touch: &&Touch| {
+            matches!(partitions.rooms[touch.partition], None | Some(Room::Some(0 | 1)))
+        };
+        partitions.touches(candidate.broker).iter().filter(tight).count()
+    };
+    let mut ranked: Vec<(usize, &Candidate)> =
+        candidates.iter().map(|candidate| (tightness(candidate), candidate)).collect();
+    ranked.sort_by_key(|(tight, candidate)| (*tight, candidate.broker));
+    let racks: BTreeSet<&Option<String>> = candidates.iter().map(|c| &c.rack).collect();
+    let by_tightness: Vec<NodeId> = ranked.iter().map(|(_, c)| c.broker).collect();
+    let mut orders = vec![Conflicts::new(partitions, &by_tightness).order(), by_tightness];
+    for rack in racks.iter().filter(|_| racks.len() > 1) {
+        let (first, rest): (Vec<_>, Vec<_>) = ranked.iter().partition(|(_, c)| c.rack == **rack);
+        orders.push(first.into_iter().chain(rest).map(|(_, c)| c.broker).collect());
+    }
+    orders
 }
 
-impl Index<'_> {
-    /// The orders in which brokers are tried. Each rack comes first once; within a rack, those that are
-    /// tight in the fewest partitions.
-    fn orders(&self, candidates: &[Candidate]) -> Vec<Vec<NodeId>> {
-        let tightness = |candidate: &Candidate| {
-            let tight = |facts: &&PartitionFacts| matches!(facts.room(), Room::Some(0 | 1));
-            self.partitions.of(candidate.broker).filter(tight).count()
+/// Adds brokers in this order as long as every partition bears it.
+fn grow(partitions: &ByBroker<'_>, order: &[NodeId], limits: Limits) -> BTreeSet<NodeId> {
+    let mut batch = BTreeSet::new();
+    let mut alone = None;
+    // How many that are in sync each partition loses.
+    let mut lost = vec![0_usize; partitions.partitions.len()];
+    for &broker in order {
+        if batch.len() >= limits.parallel_max {
+            break;
+        }
+        let touches = partitions.touches(broker);
+        batch.insert(broker);
+        let bears = |touch: &Touch| match partitions.rooms[touch.partition] {
+            Some(Room::Hopeless) => true,
+            Some(Room::None) => false,
+            Some(Room::Some(room)) => !touch.in_sync || lost[touch.partition] < room,
+            None => partitions.partitions[touch.partition].bears(&batch),
         };
-        let mut ranked: Vec<(usize, &Candidate)> =
-            candidates.iter().map(|candidate| (tightness(candidate), candidate)).collect();
-        ranked.sort_by_key(|(tight, candidate)| (*tight, candidate.broker));
-        let racks: BTreeSet<&Option<String>> = candidates.iter().map(|c| &c.rack).collect();
-        let mut orders = vec![ranked.iter().map(|(_, c)| c.broker).collect::<Vec<_>>()];
-        for rack in racks.iter().filter(|_| racks.len() > 1) {
-            let (first, rest): (Vec<_>, Vec<_>) =
-                ranked.iter().partition(|(_, c)| c.rack == **rack);
-            orders.push(first.into_iter().chain(rest).map(|(_, c)| c.broker).collect());
+        let borne = touches.iter().all(bears);
+        let takes_offline = touches.iter().any(|touch| partitions.is_hopeless(touch.partition));
+        if borne && takes_offline && !limits.join_offline {
+            alone = alone.or(Some(broker));
         }
-        orders
+        if !borne || (takes_offline && !limits.join_offline) {
+            batch.remove(&broker);
+            continue;
+        }
+        for touch in touches.iter().filter(|touch| touch.in_sync) {
+            lost[touch.partition] += 1;
+        }
     }
-
-    /// Adds brokers in this order as long as every partition bears it.
-    fn grow(&self, order: &[NodeId], limits: Limits) -> BTreeSet<NodeId> {
-        let mut batch = BTreeSet::new();
-        let mut alone = None;
-        for &broker in order {
-            if batch.len() >= limits.parallel_max {
-                break;
-            }
-            let hopeless = |facts: &PartitionFacts| facts.room() == Room::Hopeless;
-            let takes_offline = self.partitions.of(broker).any(hopeless);
-            batch.insert(broker);
-            let borne = self.partitions.of(broker).all(|facts| facts.bears(&batch));
-            if borne && takes_offline && !limits.join_offline {
-                alone = alone.or(Some(broker));
-            }
-            if !borne || (takes_offline && !limits.join_offline) {
-                batch.remove(&broker);
-            }
-        }
-        match (batch.is_empty(), alone) {
-            (true, Some(broker)) if limits.parallel_max > 0 => BTreeSet::from([broker]),
-            _ => batch,
-        }
+    match (batch.is_empty(), alone) {
+        (true, Some(broker)) if limits.parallel_max > 0 => BTreeSet::from([broker]),
+        _ => batch,
     }
 }
 

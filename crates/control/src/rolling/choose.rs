@@ -16,6 +16,9 @@ use super::reasons::Reason;
 use super::stuck;
 use super::why::Hold;
 
+/// How many partitions of a certificate are shown. The rest have no less to spare.
+const TIGHTEST_SHOWN: usize = 10;
+
 /// The nodes that are restarted now.
 #[derive(Debug, Default)]
 pub(super) struct Chosen {
@@ -30,7 +33,8 @@ pub(super) struct Chosen {
 impl Chosen {
     fn one(node: NodeId, forced: bool, index: Option<&ByBroker<'_>>) -> Self {
         let nodes = vec![node];
-        let certificate = index.map(|index| index.certify(&BTreeSet::from([node])));
+        let down = BTreeSet::from([node]);
+        let certificate = index.map(|index| index.certify_tightest(&down, TIGHTEST_SHOWN));
         Self { nodes, forced, certificate: certificate.unwrap_or_default() }
     }
 }
@@ -284,9 +288,9 @@ impl Pass<'_> {
             |node: &&NodeFacts| Candidate { broker: node.node, rack: node.rack.clone() };
         let candidates: Vec<Candidate> = nodes.iter().map(candidate).collect();
         let limits = Limits { parallel_max, join_offline: self.settings.join_offline };
-        let batch = batch::choose_of(&candidates, index, limits);
-        let nodes = batch.brokers.into_iter().collect();
-        Chosen { nodes, forced: false, certificate: batch.certificate }
+        let brokers = batch::choose_brokers(&candidates, index, limits);
+        let certificate = index.certify_tightest(&brokers, TIGHTEST_SHOWN);
+        Chosen { nodes: brokers.into_iter().collect(), forced: false, certificate }
     }
 
     /// What a node waits for by itself, whatever the others do.
@@ -340,7 +344,7 @@ impl Pass<'_> {
         }
         if node.roles.is_broker() {
             let index = index.ok_or(Hold::PartitionsUnknown)?;
-            let holds = index.holds(&BTreeSet::from([node.node]));
+            let holds = index.holds_alone(node.node);
             let count = holds.len();
             if let Some(partition) = holds.into_iter().next() {
                 return Err(Hold::MinIsr { partition, count });

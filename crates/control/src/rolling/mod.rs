@@ -13,6 +13,7 @@ pub mod availability;
 pub mod batch;
 mod choose;
 pub mod config;
+mod conflicts;
 pub mod estimate;
 pub mod facts;
 pub mod memory;

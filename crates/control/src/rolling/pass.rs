@@ -114,7 +114,8 @@ pub struct Progress {
     pub given_up: Vec<NodeId>,
     /// The nodes that stop everything else.
     pub stopping: Vec<NodeId>,
-    /// What the batch that begins now leaves of the partitions it touches.
+    /// What the batch that begins now leaves of the partitions it touches: the tightest ten, and all
+    /// that go offline whatever one does.
     pub certificate: Certificate,
     /// When the roll will have ended.
     pub estimate: Option<Estimate>,
@@ -225,7 +226,9 @@ impl<'a> Pass<'a> {
 
     /// Every node's machine goes at most one step.
     fn advance(&mut self) {
-        let index = self.facts.partitions.as_deref().map(ByBroker::new);
+        let any_heals = self.memory.nodes.values().any(|memory| memory.phase == Phase::Healing);
+        let partitions = self.facts.partitions.as_deref().filter(|_| any_heals);
+        let index = partitions.map(ByBroker::new);
         for node in &self.facts.nodes {
             let memory = self.of(node.node);
             let healing = memory.phase == Phase::Healing;
