@@ -342,6 +342,19 @@ mod tests {
             prop_assert!(batch.brokers.len() <= parallel_max);
             prop_assert!(partitions.iter().all(|facts| survives(facts, &batch.brokers)));
             prop_assert!(verify(&batch, &partitions));
+            // What is known of single brokers is what is known of sets of one.
+            let index = ByBroker::new(&partitions);
+            for broker in (0..9).map(id) {
+                let single = BTreeSet::from([broker]);
+                prop_assert_eq!(index.holds_alone(broker), holds(&partitions, &single));
+                prop_assert_eq!(index.holds(&single), holds(&partitions, &single));
+            }
+            // What is shown is the beginning of the whole.
+            let shown = index.certify_tightest(&batch.brokers, 3);
+            let spare = |(_, left, min): &(TopicPartition, usize, usize)| left - min;
+            let whole = batch.certificate.left.iter().map(spare).take(3).collect::<Vec<_>>();
+            prop_assert_eq!(shown.left.iter().map(spare).collect::<Vec<_>>(), whole);
+            prop_assert_eq!(&shown.offline, &batch.certificate.offline);
             // Never nobody if somebody may.
             let alone = |candidate: &Candidate| {
                 holds(&partitions, &BTreeSet::from([candidate.broker])).is_empty()

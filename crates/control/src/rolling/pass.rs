@@ -369,3 +369,7 @@ impl<'a> Pass<'a> {
         Decision { memory: self.memory, actions, standing, progress, why, wait_ms }
     }
 }
+
+#[cfg(test)]
+#[path = "pass_tests.rs"]
+mod tests;

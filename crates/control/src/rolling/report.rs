@@ -2,7 +2,7 @@
 
 use model::NodeId;
 
-use super::facts::{NodeFacts, Settings};
+use super::facts::{NodeFacts, Pod, Settings};
 use super::memory::NodeMemory;
 use super::node::Phase;
 use super::pass::{Pass, Standing};
@@ -30,6 +30,7 @@ impl Pass<'_> {
         let phase = memory.phase;
         let hold = match phase {
             Phase::Stuck if stops => self.stuck(node).map(|state| Hold::Stuck { state }),
+            Phase::Late if stops && node.pod == Pod::Absent => Some(Hold::NoPod),
             Phase::Late if stops => Some(Hold::DidNotHelp),
             Phase::Recovering => Hold::recovery(node.recovery).or(Some(Hold::StateUnknown)),
             phase if memory.ours => Some(Hold::UnderWay { phase }),

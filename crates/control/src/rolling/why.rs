@@ -49,6 +49,8 @@ pub enum Hold {
         /// How it is stuck.
         state: Stuck,
     },
+    /// It has no pod, and none has been made in time.
+    NoPod,
     /// It was restarted and did not become well; there is no reason to try that again.
     DidNotHelp,
     /// It is not ready, and nobody knows whether it recovers its logs.
@@ -125,6 +127,7 @@ impl Hold {
             Self::UnderWay { .. }
             | Self::NotReady
             | Self::Stuck { .. }
+            | Self::NoPod
             | Self::DidNotHelp
             | Self::ActiveControllerLast { .. }
             | Self::Others { .. }
@@ -173,6 +176,7 @@ impl fmt::Display for Hold {
                 "its pod cannot start ({state}) and is not out of date, so a restart would not help: \
                  correct what keeps it from starting"
             ),
+            Self::NoPod => f.write_str("it has no pod, and none has been made in time"),
             Self::DidNotHelp => f.write_str(
                 "it was restarted and has not become well since: look at its log, and change what is \
                  wrong or delete its pod",

@@ -88,6 +88,10 @@ impl Pass<'_> {
         if memory.phase == Phase::Restarting {
             return memory.reasons.clone();
         }
+        // Where there is no pod there is nothing to delete.
+        if node.pod == Pod::Absent {
+            return Vec::new();
+        }
         let mut reasons = node.reasons.clone();
         let asked = self.memory.asked.get(&node.pool).and_then(|pods| pods.get(&node.node));
         if asked.is_some() && asked.map(String::as_str) == node.pod.uid() {
@@ -228,6 +232,7 @@ const fn patience_ms(hold: &Hold, settings: &super::facts::Settings) -> u64 {
         Hold::UnderWay { .. }
         | Hold::NotReady
         | Hold::Stuck { .. }
+        | Hold::NoPod
         | Hold::DidNotHelp
         | Hold::StateUnknown
         | Hold::Unreachable
