@@ -56,7 +56,9 @@ pub struct Facts {
 /// A controller that is wished for.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Controller {
-    /// Whether its pod runs, and was started as a controller. What the pod is, not what it should be.
+    /// Whether its pod runs, was started as a controller, and stays one: a node that is being stopped and is
+    /// wished for again comes back as another one ([`crate::scaling::leaving::Leaving::is_stopped`]). What
+    /// the pod is, not what it should be.
     pub runs: Option<bool>,
     /// Where it listens for controllers.
     pub listeners: Vec<Listener>,

@@ -125,7 +125,8 @@ pub const FINAL: &[Phase] = &[Done, Kept];
 pub struct Duty {
     /// Whether the node runs as a broker. If not, it has no pod, or is restarted without that role.
     pub runs: bool,
-    /// Whether it is closed for new replicas, where Kafka can do that.
+    /// Whether it is closed for new replicas, where Kafka can do that. A broker that is not leaving is open:
+    /// what is left of a former one with its id is cleared.
     pub cordoned: bool,
     /// Whether Kafka should forget it ([`crate::registration::unregister`] looks once more).
     pub unregister: bool,

@@ -3,6 +3,7 @@
 //! 1. What leaves is what was a broker and is not wished for as one: nodes, roles and whole pools alike.
 //! 2. The phases are recorded before a duty is done. At most one transition a pass.
 //! 3. A node that has been stopped as a broker finishes as it began, even if the wish changes its kind.
+//! 4. A node that only loses its broker role keeps its claims.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -34,6 +35,38 @@ pub enum Kind {
     Node,
     /// The broker role; the node stays as a controller.
     Role,
+}
+
+impl Kind {
+    /// The facts as this kind sees them: the claims of a node that stays are not left over.
+    const fn judged(self, facts: Facts) -> Facts {
+        match self {
+            Self::Node => facts,
+            Self::Role => Facts { claims_left: Some(false), ..facts },
+        }
+    }
+}
+
+impl Leaving {
+    /// Whether the whole node is stopped, or about to be: it has no role until its last trace is gone or
+    /// the guard brings it back, and it is not to be made a voter even if its pod still runs.
+    #[must_use]
+    pub const fn is_stopped(&self) -> bool {
+        match self.kind {
+            Kind::Node => !guard::duty(self.phase).runs,
+            Kind::Role => false,
+        }
+    }
+
+    /// What to keep doing for it.
+    #[must_use]
+    pub const fn duty(&self) -> Duty {
+        let duty = guard::duty(self.phase);
+        match self.kind {
+            Kind::Node => duty,
+            Kind::Role => Duty { delete_claims: false, ..duty },
+        }
+    }
 }
 
 /// A node as it is recorded.
@@ -78,7 +111,8 @@ pub struct Pass {
     pub duties: BTreeMap<NodeId, Duty>,
     /// What each waits for.
     pub holds: BTreeMap<NodeId, Hold>,
-    /// Those of which there is no trace: take them out of the record of nodes.
+    /// The nodes of which there is no trace: take them out of the record of nodes. One that only lost its
+    /// broker role is not among them.
     pub done: BTreeSet<NodeId>,
 }
 
@@ -90,14 +124,15 @@ pub fn pass(leaving: &BTreeMap<NodeId, Leaving>, facts: &BTreeMap<NodeId, Facts>
     for (id, one) in ongoing {
         let mut one = one.clone();
         if let Some(facts) = facts.get(id) {
-            let event = guard::read(one.phase, facts);
-            if let Some(hold) = guard::hold(one.phase, facts) {
+            let facts = one.kind.judged(*facts);
+            let event = guard::read(one.phase, &facts);
+            if let Some(hold) = guard::hold(one.phase, &facts) {
                 pass.holds.insert(*id, hold);
             }
             one.phase = event.and_then(|event| guard::next(one.phase, event)).unwrap_or(one.phase);
         }
-        pass.duties.insert(*id, guard::duty(one.phase));
-        if one.phase == Phase::Done {
+        pass.duties.insert(*id, one.duty());
+        if one.phase == Phase::Done && one.kind == Kind::Node {
             pass.done.insert(*id);
         }
         pass.leaving.insert(*id, one);
@@ -286,6 +321,25 @@ mod tests {
              it still has partitions could not be read"
         );
         assert_eq!(pass.progress(), None);
+    }
+
+    #[test]
+    fn a_node_that_stays_keeps_its_claims() {
+        for (kind, deletes) in [(Kind::Node, true), (Kind::Role, false)] {
+            let all = leaving(&[(2, Phase::Unregistering, kind)]);
+            let gone = Facts {
+                registration: Some(Registration::Gone),
+                runs: Some(false),
+                claims_left: Some(true),
+                ..facts(Some(0))
+            };
+            let first = pass(&all, &[(id(2), gone)].into());
+            assert_eq!(first.leaving[&id(2)].phase, Phase::Cleaning);
+            assert_eq!(first.duties[&id(2)].delete_claims, deletes, "{kind:?}");
+            let second = pass(&first.leaving, &[(id(2), gone)].into());
+            assert_eq!(second.leaving[&id(2)].phase == Phase::Done, !deletes, "{kind:?}");
+            assert!(second.done.is_empty(), "a node that stays is not taken out of the record");
+        }
     }
 
     #[test]

@@ -2,8 +2,9 @@
 //!
 //! 1. A role that is wished for is there at once; a node that has none is not there.
 //! 2. The broker role goes when the guard says so, the controller role when the quorum has released it.
-//! 3. A broker that has gone stays gone until its last trace is, even if it is wished for again: it comes
-//!    back as a new node. (Before its claims go, the guard brings it back itself.)
+//! 3. A node that was stopped as a whole stays so until its last trace is gone, whatever is wished for
+//!    meanwhile: its disk may be gone at any moment, and with it a vote that it got in between. It comes back
+//!    as a new node, or because the guard brings the broker back.
 
 use super::guard;
 use super::leaving::Leaving;
@@ -32,15 +33,12 @@ pub fn now(facts: &Facts) -> Option<Roles> {
         // A broker is never dropped before the guard has taken it up.
         None => is_broker(facts.wished) || is_broker(facts.recorded),
     };
-    let gone = facts.leaving.is_some_and(|leaving| {
-        matches!(leaving.phase, guard::Phase::Cleaning | guard::Phase::Done)
-            && leaving.kind == super::leaving::Kind::Node
-    });
+    let stopped = facts.leaving.is_some_and(Leaving::is_stopped);
     // One that goes as a whole is not restarted on the way only to give up its vote.
     let stays = !facts.released || (broker && facts.wished.is_none());
     let controller = is_controller(facts.wished) || (is_controller(facts.recorded) && stays);
     match (broker, controller) {
-        _ if gone => None,
+        _ if stopped => None,
         (true, true) => Some(Roles::Combined),
         (true, false) => Some(Roles::Broker),
         (false, true) => Some(Roles::Controller),
@@ -82,7 +80,7 @@ mod tests {
             ("both go, data last",          None,             Some(Combined),   Some((Phase::Draining, node)),  true,  Some(Combined)),
             ("both go, the vote last",      None,             Some(Combined),   Some((Phase::Draining, node)),  false, Some(Combined)),
             ("both are gone",               None,             Some(Combined),   Some((Phase::Stopping, node)),  true,  None),
-            ("it votes again after all",    None,             Some(Combined),   Some((Phase::Stopped, node)),   false, Some(Controller)),
+            ("wished for as a controller",  Some(Controller), Some(Combined),   Some((Phase::Stopped, node)),   false, None),
         ];
         for (name, wished, recorded, leaving, released, expected) in rows {
             let leaving = leaving.map(|(phase, kind)| Leaving { phase, kind, pool: String::new() });
