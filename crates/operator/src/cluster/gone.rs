@@ -4,6 +4,7 @@
 //! namespace, and the finalizers that hold pools back.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use api::KafkaNodePool;
 use api::names::{CLUSTER_LABEL, MANAGED_BY, MANAGER, Names};
@@ -19,6 +20,9 @@ use super::resources::access;
 use super::steps::wishes::POOL_FINALIZER;
 use crate::context::Context;
 use crate::words::chain;
+
+/// How long after a failure it is tried again.
+const TRY_AGAIN: Duration = Duration::from_secs(1);
 
 /// Lets go of everything of a cluster that is being deleted or is gone.
 pub(crate) async fn release(ctx: &Context, names: &Names) -> Result<(), PassError> {
@@ -56,33 +60,58 @@ async fn release_pool(ctx: &Context, pool: &KafkaNodePool) -> Result<(), PassErr
 }
 
 /// Watches clusters go, and lets go of what they leave. What went while nobody watched is found at the
-/// beginning.
+/// beginning, and what could not be done is tried again.
 pub(crate) async fn watch(ctx: Context, api: Api<DynamicObject>) {
     let mut events = std::pin::pin!(watcher(api, watcher::Config::default()).default_backoff());
-    let mut living = BTreeSet::new();
-    while let Some(event) = events.next().await {
-        let done = match event {
-            Ok(watcher::Event::Init) => {
-                living.clear();
-                Ok(())
-            }
-            Ok(watcher::Event::InitApply(kafka)) => {
-                living.insert(names_of(&kafka));
-                Ok(())
-            }
-            Ok(watcher::Event::InitDone) => sweep(&ctx, &living).await,
-            Ok(watcher::Event::Apply(_)) => Ok(()),
-            Ok(watcher::Event::Delete(kafka)) => release(&ctx, &names_of(&kafka)).await,
-            Err(error) => {
-                tracing::debug!("watching clusters: {error}");
-                Ok(())
+    let mut again = tokio::time::interval(TRY_AGAIN);
+    let (mut living, mut gone) = (BTreeSet::new(), BTreeSet::new());
+    let mut must_sweep = false;
+    loop {
+        let event = tokio::select! {
+            event = events.next() => event,
+            _ = again.tick() => {
+                gone = release_all(&ctx, gone).await;
+                must_sweep = must_sweep && !told(sweep(&ctx, &living).await);
+                continue;
             }
         };
-        if let Err(error) = done {
-            // What stays is found at the next start, or when the cluster comes back.
-            tracing::warn!("cannot clean up after a cluster: {}", chain(&error));
+        match event {
+            None => return,
+            Some(Ok(watcher::Event::Init)) => living.clear(),
+            Some(Ok(watcher::Event::InitApply(kafka) | watcher::Event::Apply(kafka))) => {
+                gone.remove(&names_of(&kafka));
+                living.insert(names_of(&kafka));
+            }
+            Some(Ok(watcher::Event::InitDone)) => must_sweep = !told(sweep(&ctx, &living).await),
+            Some(Ok(watcher::Event::Delete(kafka))) => {
+                living.remove(&names_of(&kafka));
+                gone.insert(names_of(&kafka));
+                gone = release_all(&ctx, gone).await;
+            }
+            Some(Err(error)) => tracing::debug!("watching clusters: {error}"),
         }
     }
+}
+
+/// Lets go of all of these, and returns those where it did not work.
+async fn release_all(ctx: &Context, gone: BTreeSet<Names>) -> BTreeSet<Names> {
+    let mut left = BTreeSet::new();
+    for names in gone {
+        if !told(release(ctx, &names).await) {
+            left.insert(names);
+        }
+    }
+    left
+}
+
+/// Whether it worked; why not is told, unless somebody else only wrote at the same time.
+fn told(done: Result<(), PassError>) -> bool {
+    match &done {
+        Ok(()) => {}
+        Err(error) if error.is_conflict() => tracing::debug!("{}", chain(error)),
+        Err(error) => tracing::warn!("cannot clean up after a cluster: {}", chain(error)),
+    }
+    done.is_ok()
 }
 
 fn names_of(kafka: &DynamicObject) -> Names {

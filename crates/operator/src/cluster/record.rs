@@ -31,7 +31,7 @@ pub(crate) struct Record {
     /// The nodes of each pool, by id: `broker`, `controller` or `broker,controller`.
     pub(crate) pools: BTreeMap<String, BTreeMap<i32, String>>,
     /// The storage that the nodes of each pool were made with, as it was written.
-    pub(crate) storage: BTreeMap<String, Value>,
+    pub(crate) storage: BTreeMap<String, String>,
     /// Whether the cluster has ever been as it was asked for.
     pub(crate) was_ready: bool,
     /// What other parts of a pass remember, each under its own name.

@@ -39,6 +39,8 @@ const GRACE_SECONDS: i64 = 30;
 pub(crate) struct Volume {
     /// `data`, or `data-<id>` where there are several.
     pub(crate) name: String,
+    /// Where it is in the container.
+    pub(crate) mount: String,
     pub(crate) source: Source,
 }
 
@@ -327,7 +329,7 @@ fn container(
     let mut mounts: Vec<_> = parts
         .volumes
         .iter()
-        .map(|volume| json!({ "name": volume.name, "mountPath": mount_path(&volume.name) }))
+        .map(|volume| json!({ "name": volume.name, "mountPath": volume.mount }))
         .collect();
     mounts.extend([
         json!({ "name": "kafka-metrics-and-logging", "mountPath": CONFIG_DIR, "readOnly": true }),
@@ -358,11 +360,6 @@ fn container(
         extend(&mut container["volumeMounts"], Some(&template));
     }
     container
-}
-
-/// Where a volume is in the container.
-pub(crate) fn mount_path(volume: &str) -> String {
-    format!("/var/lib/kafka/{volume}")
 }
 
 fn probe(path: &str, delay_seconds: u32) -> Value {

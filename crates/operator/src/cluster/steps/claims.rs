@@ -2,11 +2,11 @@
 
 use control::cluster::quantity;
 use control::cluster::spec::{Claim, Disk};
+use control::cluster::storage::{ClaimFacts, Resize, layout, resize};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::{Api, ResourceExt as _};
 
-use super::workload::volume_name;
 use crate::cluster::error::PassError;
 use crate::cluster::pass::{Step, Work};
 use crate::cluster::resources::{Node, claims};
@@ -17,13 +17,11 @@ pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
     for node in work.blueprint.nodes.clone() {
         let pools = &work.blueprint.spec.pools;
         let Some(pool) = pools.iter().find(|pool| pool.name == node.pool) else { continue };
-        let storage = pool.storage.clone();
-        for volume in storage.volumes() {
-            let Disk::Claim(wish) = &volume.disk else { continue };
-            let volume = volume_name(&storage, volume.id);
-            let size = size(work, &node, &volume, wish).await?;
+        for place in layout(&pool.storage, node.id).places {
+            let Disk::Claim(wish) = &place.volume.disk else { continue };
+            let size = size(work, &node, &place.name, wish).await?;
             let of = (size.as_str(), cluster_id.as_str());
-            let claim = claims::claim(&work.blueprint, &node, (&volume, wish), of)?;
+            let claim = claims::claim(&work.blueprint, &node, (&place.name, wish), of)?;
             let name = claim.name_any();
             let before = work.found.claims.get(&name);
             let after = work.ctx.writer.apply(&api, &name, &claim, before).await?;
@@ -33,7 +31,7 @@ pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
     Ok(Step::Done)
 }
 
-/// What a claim shall ask for: what is wished for, unless it has more already, or its class cannot grow.
+/// What a claim shall ask for.
 async fn size(
     work: &mut Work,
     node: &Node,
@@ -41,37 +39,60 @@ async fn size(
     wish: &Claim,
 ) -> Result<String, PassError> {
     let name = work.blueprint.names.claim(volume, &node.pool, node.id);
-    let Some(claim) = work.found.claims.get(&name) else { return Ok(wish.size.to_string()) };
+    let Some(claim) = work.found.claims.get(&name).cloned() else {
+        return Ok(wish.size.to_string());
+    };
+    let Some((asked, facts)) = facts(work, &claim, wish).await? else {
+        return Ok(wish.size.to_string());
+    };
+    let decision = resize(&wish.size, &facts);
+    if let Some(warning) = decision.warning(&name) {
+        work.warn("PvcResizingWarning", warning);
+    }
+    Ok(match decision {
+        Resize::Grow(_) => wish.size.to_string(),
+        Resize::Keep
+        | Resize::WaitForVolume
+        | Resize::WaitForResize
+        | Resize::RestartPod
+        | Resize::CannotShrink
+        | Resize::CannotGrow
+        | Resize::Unknown => asked,
+    })
+}
+
+/// What a claim asks for, as text, and what else is known of it.
+async fn facts(
+    work: &Work,
+    claim: &PersistentVolumeClaim,
+    wish: &Claim,
+) -> Result<Option<(String, ClaimFacts)>, PassError> {
     let spec = claim.spec.as_ref();
     let requests = spec.and_then(|spec| spec.resources.as_ref()?.requests.as_ref());
     let Some(asked) = requests.and_then(|requests| requests.get("storage")) else {
-        return Ok(wish.size.to_string());
+        return Ok(None);
     };
-    let asked = asked.0.clone();
-    let has = quantity::bytes(&asked).unwrap_or(u64::MAX);
-    if has >= wish.size.bytes() {
-        return Ok(asked);
-    }
-    let class = spec.and_then(|spec| spec.storage_class_name.clone());
-    let grows = match &class {
-        Some(class) => {
+    let requested_bytes = quantity::bytes(&asked.0).unwrap_or(u64::MAX);
+    let status = claim.status.as_ref();
+    let is = |kind: &str| {
+        let conditions = status.and_then(|status| status.conditions.as_ref());
+        conditions.into_iter().flatten().any(|one| one.type_ == kind && one.status == "True")
+    };
+    // The class is read only where it matters.
+    let expandable = match spec.and_then(|spec| spec.storage_class_name.as_ref()) {
+        Some(class) if requested_bytes < wish.size.bytes() => {
             let api: Api<StorageClass> = Api::all(work.ctx.client.clone());
             let found = api.get_opt(class).await.map_err(|e| PassError::Get(Box::new(e)))?;
-            found.and_then(|class| class.allow_volume_expansion).unwrap_or(false)
+            Some(found.and_then(|class| class.allow_volume_expansion).unwrap_or(false))
         }
-        None => false,
+        Some(_) | None => Some(false),
     };
-    if grows {
-        return Ok(wish.size.to_string());
-    }
-    let class = class.unwrap_or_else(|| "none".to_owned());
-    work.warn(
-        "PvcResizingWarning",
-        format!(
-            "claim {name} stays at {asked} instead of {}: its storage class {class} does not \
-             allow volumes to grow",
-            wish.size
-        ),
-    );
-    Ok(asked)
+    let facts = ClaimFacts {
+        requested_bytes,
+        bound: status.and_then(|status| status.phase.as_deref()) == Some("Bound"),
+        resizing: is("Resizing"),
+        file_system_pending: is("FileSystemResizePending"),
+        expandable,
+    };
+    Ok(Some((asked.0.clone(), facts)))
 }

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use control::cluster::jvm;
 use control::cluster::properties::{
     self, Address, ClusterInput, NodeInput, QuorumProperties, Server,
 };
-use control::cluster::spec::{JvmWishes, PoolSpec, Storage};
+use control::cluster::spec::PoolSpec;
+use control::cluster::storage::layout;
 use control::cluster::validate::{Known, Versions, resolve};
 use control::conditions::Note;
 use control::quorum::format::QuorumMode;
@@ -15,10 +17,9 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt as _;
 use model::NodeId;
 
-use super::workload::volume_name;
 use crate::cluster::error::PassError;
 use crate::cluster::pass::{Step, Work};
-use crate::cluster::resources::{Node, node_config, pods};
+use crate::cluster::resources::{Node, node_config};
 use crate::context::Context;
 use crate::hash;
 
@@ -131,8 +132,7 @@ fn server(
     let blueprint = &work.blueprint;
     let pod = blueprint.pod(node);
     let host = blueprint.names.host(&pod);
-    let log_dirs = log_dirs(&pool.storage, node.id);
-    let metadata_dir = metadata_dir(&pool.storage, node.id);
+    let disks = layout(&pool.storage, node.id);
     let known = work.known.addresses.as_ref().map(|addresses| &addresses.brokers);
     let addresses = known.into_iter().flatten().filter(|((id, _), _)| *id == node.id);
     let addresses = addresses.map(|((_, listener), (host, port))| {
@@ -144,8 +144,8 @@ fn server(
         roles: node.roles,
         host: &host,
         domain: &blueprint.domain,
-        metadata_dir: &metadata_dir,
-        log_dirs: &log_dirs,
+        metadata_dir: &disks.metadata_dir,
+        log_dirs: &disks.log_dirs,
         addresses: &addresses.collect(),
         cordoned: false,
     };
@@ -156,42 +156,10 @@ fn server(
     })
 }
 
-fn log_dir(storage: &Storage, volume: u32, node: NodeId) -> String {
-    format!("{}/kafka-log{node}", pods::mount_path(&volume_name(storage, volume)))
-}
-
-fn log_dirs(storage: &Storage, node: NodeId) -> Vec<String> {
-    storage.volumes().iter().map(|volume| log_dir(storage, volume.id, node)).collect()
-}
-
-/// The metadata log is where the user wants it, else on the volume with the lowest number.
-fn metadata_dir(storage: &Storage, node: NodeId) -> String {
-    let volumes = storage.volumes();
-    let asked = volumes.iter().find(|volume| volume.kraft_metadata);
-    let volume = asked.or_else(|| volumes.iter().min_by_key(|volume| volume.id));
-    log_dir(storage, volume.map_or(0, |volume| volume.id), node)
-}
-
 /// Major and minor of a version of Kafka.
 pub(crate) fn major_minor(version: &str) -> (u32, u32) {
     let mut numbers = version.split('.').map_while(|part| part.parse().ok());
     (numbers.next().unwrap_or(4), numbers.next().unwrap_or(0))
-}
-
-/// The options of the JVM, one in a line. The heap follows from the memory unless it is among them.
-fn jvm_options(wishes: &JvmWishes) -> Vec<String> {
-    let heap = [("-Xms", &wishes.heap_initial), ("-Xmx", &wishes.heap_max)];
-    let heap =
-        heap.into_iter().filter_map(|(name, value)| Some(format!("{name}{}", value.as_ref()?)));
-    let xx = wishes.xx.iter().map(|(name, value)| match value.as_str() {
-        "true" => format!("-XX:+{name}"),
-        "false" => format!("-XX:-{name}"),
-        _ => format!("-XX:{name}={value}"),
-    });
-    let properties =
-        wishes.system_properties.iter().map(|(name, value)| format!("-D{name}={value}"));
-    let gc = wishes.gc_logging.then(|| "-Xlog:gc*:stdout:time,tags".to_owned());
-    heap.chain(xx).chain(properties).chain(gc).collect()
 }
 
 async fn write(
@@ -200,9 +168,14 @@ async fn write(
     (pool, server): (&PoolSpec, &Server),
     metrics: Option<&str>,
 ) -> Result<(), PassError> {
-    let quorum = &work.record.quorum;
-    let jvm = jvm_options(&pool.jvm).join("\n");
+    let jvm = jvm::options(&pool.jvm, pool.memory_bytes);
+    if !jvm.left_out.is_empty() {
+        let message = format!("pool {}: {}", pool.name, jvm.left_out.join(", "));
+        work.warn("InvalidJvmOptions", message);
+    }
+    let jvm = jvm.render();
     let version = work.known.configuration.kafka_version.clone();
+    let quorum = &work.record.quorum;
     let mode = match quorum.mode {
         QuorumMode::Dynamic => "dynamic",
         QuorumMode::Static => "static",

@@ -9,6 +9,7 @@ use api::{Kafka, KafkaNodePool};
 use aws_lc_rs::rand;
 use control::cluster::ids;
 use control::cluster::spec::{ClusterSpec, PoolSpec};
+use control::cluster::storage;
 use control::cluster::validate::{Current, Finding, Severity, validate};
 use control::conditions::Note;
 use control::node::Roles;
@@ -59,12 +60,12 @@ pub(crate) async fn run(
         }
     };
     let map = found.config_maps.get(&names.record());
-    let (record, stored) = match Stored::of(map, &names)? {
+    let (mut record, stored) = match Stored::of(map, &names)? {
         Some(found) => found,
-        None => (rebuild(&kafka, &pools, &found), Stored::default()),
+        None => (rebuild(&names, &kafka, &pools, &found), Stored::default()),
     };
     let mut warnings = warnings;
-    let spec = match accepted(ctx, spec, &kafka, &mut warnings) {
+    let spec = match accepted(ctx, spec, (&kafka, &mut record), &mut warnings) {
         Ok(spec) => spec,
         Err(note) => return refuse(note, &warnings),
     };
@@ -117,7 +118,7 @@ fn field_findings(written: &Value, found: &Found) -> (Vec<Note>, Option<Note>) {
 
 /// A record for a cluster that has none: empty for a new one, and for one that lived before from what
 /// its resources and its claims say.
-fn rebuild(kafka: &Kafka, pools: &[KafkaNodePool], found: &Found) -> Record {
+fn rebuild(names: &Names, kafka: &Kafka, pools: &[KafkaNodePool], found: &Found) -> Record {
     let status = kafka.status.as_ref();
     let of_kafka = status.and_then(|status| status.cluster_id.clone());
     let of_pools = pools.iter().find_map(|pool| pool.status.as_ref()?.cluster_id.clone());
@@ -140,6 +141,11 @@ fn rebuild(kafka: &Kafka, pools: &[KafkaNodePool], found: &Found) -> Record {
         let ids = status.node_ids.iter().flatten().filter_map(|id| i32::try_from(*id).ok());
         let nodes = ids.filter_map(|id| Some((id, roles.clone()?)));
         record.pools.insert(pool.name_any(), nodes.collect());
+        // The set of the pool's pods remembers what they were made with.
+        let set = found.pod_sets.get(&names.pod_set(&pool.name_any()));
+        if let Some(text) = set.and_then(|set| set.annotations().get("strimzi.io/storage")) {
+            record.storage.insert(pool.name_any(), text.clone());
+        }
     }
     record
 }
@@ -157,7 +163,7 @@ fn roles_of(roles: &[Role]) -> Option<Roles> {
 fn accepted(
     ctx: &Context,
     spec: ClusterSpec,
-    kafka: &Kafka,
+    (kafka, record): (&Kafka, &mut Record),
     warnings: &mut Vec<Note>,
 ) -> Result<ClusterSpec, Note> {
     let status = kafka.status.as_ref();
@@ -168,12 +174,33 @@ fn accepted(
         findings.into_iter().partition(|finding| finding.severity() == Severity::Refused);
     warnings.extend(told.iter().map(Finding::note));
     match refused.as_slice() {
-        [] => Ok(spec),
+        [] => Ok(with_kept_storage(spec, record, warnings)),
         [first, ..] => {
             let lines: Vec<_> = refused.iter().map(|finding| finding.message.clone()).collect();
             Err(Note::new(first.reason.name(), lines.join("; ")))
         }
     }
+}
+
+/// The wishes with the storage that nodes can have: what cannot be changed stays as it was, and is told.
+fn with_kept_storage(
+    mut spec: ClusterSpec,
+    record: &mut Record,
+    warnings: &mut Vec<Note>,
+) -> ClusterSpec {
+    for pool in &mut spec.pools {
+        let known =
+            record.storage.get(&pool.name).filter(|_| record.pools.contains_key(&pool.name));
+        let known = known.and_then(|text| api::read::storage_from_text(text, &pool.name).ok());
+        let decision = match known {
+            Some(known) => storage::diff(&known, &pool.storage, pool.roles),
+            None => storage::first(&pool.storage),
+        };
+        warnings.extend(decision.note(&pool.name));
+        pool.storage = decision.effective;
+        record.storage.insert(pool.name.clone(), api::read::storage_text(&pool.storage));
+    }
+    spec
 }
 
 /// Gives ids to nodes that are wished for and have none, and finds those that are not wished for.

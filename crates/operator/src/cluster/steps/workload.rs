@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use control::cluster::spec::{Disk, PoolSpec, Storage};
+use control::cluster::spec::{Disk, PoolSpec};
+use control::cluster::storage::{Place, layout};
 use control::conditions::Note;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, ResourceExt as _};
@@ -29,11 +30,13 @@ pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
 
 fn parts(work: &Work, pool: &PoolSpec) -> PodParts {
     let nodes = work.blueprint.nodes.iter().filter(|node| node.pool == pool.name);
-    let marks = nodes.map(|node| (node.id, marks(work, node.id))).collect();
+    let marks: BTreeMap<_, _> = nodes.map(|node| (node.id, marks(work, node.id))).collect();
+    let first = marks.keys().next().copied();
     PodParts {
         image: work.known.configuration.image.clone(),
         marks,
-        volumes: volumes(&pool.storage),
+        // Names and places of volumes are the same for all nodes of a pool.
+        volumes: first.map(|node| volumes(pool, node)).unwrap_or_default(),
         memory_bytes: pool.memory_bytes,
         annotations: [
             ("strimzi.io/kafka-version", work.known.configuration.kafka_version.clone()),
@@ -52,29 +55,21 @@ fn marks(work: &Work, node: model::NodeId) -> BTreeMap<String, String> {
     marks
 }
 
-/// The volumes of a node by the names they have in its pod.
-pub(crate) fn volumes(storage: &Storage) -> Vec<Volume> {
+/// The volumes of the nodes by the names they have in their pods.
+fn volumes(pool: &PoolSpec, node: model::NodeId) -> Vec<Volume> {
     let source = |disk: &Disk| match disk {
         Disk::Claim(_) => Source::Claim,
         Disk::Ephemeral { size_limit } => {
             Source::Scratch { size_limit: size_limit.as_ref().map(ToString::to_string) }
         }
     };
-    let volumes = storage.volumes().iter();
-    volumes
-        .map(|volume| Volume {
-            name: volume_name(storage, volume.id),
-            source: source(&volume.disk),
-        })
-        .collect()
-}
-
-/// The name of a volume in the pod, and the beginning of its claim's name.
-pub(crate) fn volume_name(storage: &Storage, id: u32) -> String {
-    match storage {
-        Storage::Single(_) => "data".to_owned(),
-        Storage::Jbod(_) => format!("data-{id}"),
-    }
+    let places = layout(&pool.storage, node).places.into_iter();
+    let volume = |place: Place| Volume {
+        source: source(&place.volume.disk),
+        name: place.name,
+        mount: place.mount,
+    };
+    places.map(volume).collect()
 }
 
 /// Whether the kubelet finds a pod ready.

@@ -1,0 +1,239 @@
+//! Kafka clusters in a local Kubernetes with the operator in it, for the tests that look at them from
+//! outside: with kubectl, with Kafka's own tools, and with our client.
+
+#![allow(dead_code, reason = "each program of tests uses a part of it")]
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use artifacts::kafka::{self, KafkaHome};
+use artifacts::{Environment, Silent};
+use serde_json::Value;
+
+use crate::up::{Run, World};
+
+/// A busy machine with two cores starts six nodes in a fraction of it.
+pub(crate) const READY: Duration = Duration::from_secs(300);
+
+/// Waits until it holds; what it said last is told if it never does.
+pub(crate) fn wait_for(holds: impl Fn() -> Result<(), String>) {
+    let begun = Instant::now();
+    while let Err(why) = holds() {
+        assert!(begun.elapsed() < READY, "not in time: {why}");
+        std::thread::sleep(Duration::from_millis(250));
+    }
+}
+
+/// A local Kubernetes with the operator in it.
+pub(crate) struct Ground {
+    pub(crate) world: World,
+    pub(crate) up: Run,
+    home: KafkaHome,
+}
+
+impl Ground {
+    /// Starts it with `gregor up` and these words besides.
+    pub(crate) fn start(words: &[&str]) -> Self {
+        let world = World::with_operator();
+        let up = world.gregor(&[&["up", "--detach"], words].concat()).ok();
+        let home = kafka::ensure(&Environment::from_process(), None, &Silent).unwrap();
+        Self { world, up, home }
+    }
+
+    pub(crate) fn kubectl(&self, words: &[&str]) -> String {
+        self.world.kubectl(&self.up, words)
+    }
+
+    /// What kubectl says when it fails.
+    pub(crate) fn kubectl_refused(&self, words: &[&str]) -> String {
+        let output = self.world.kubectl_command(&self.up, words).output().unwrap();
+        assert!(!output.status.success(), "kubectl {words:?} was expected to fail");
+        String::from_utf8(output.stderr).unwrap()
+    }
+
+    /// A namespace for one scenario.
+    pub(crate) fn namespace(&self, name: &str) -> Place<'_> {
+        self.kubectl(&["create", "namespace", name]);
+        Place { ground: self, namespace: name.to_owned() }
+    }
+
+    /// What the operator has written to its log.
+    pub(crate) fn operator_log(&self) -> String {
+        self.kubectl(&["-n", "gregor", "logs", "deployment/gregor-operator", "--tail=-1"])
+    }
+
+    /// Fails if the operator had a fault to tell of, such as a right that it lacks.
+    pub(crate) fn assert_operator_is_content(&self) {
+        let log = self.operator_log();
+        let bad = |line: &&str| line.contains(" ERROR ") || line.contains(" WARN ");
+        let lines: Vec<_> = log.lines().filter(bad).collect();
+        assert!(lines.is_empty(), "{}", lines.join("\n"));
+    }
+
+    fn hosts(&self) -> PathBuf {
+        self.world.state().join("hosts")
+    }
+
+    /// Runs one of Kafka's own tools, as a client on this machine.
+    pub(crate) fn tool(&self, class: &str, words: &[&str]) -> Result<String, String> {
+        let output = Command::new("java")
+            .arg(format!("-Djdk.net.hosts.file={}", self.hosts().display()))
+            .args(["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp"])
+            .arg(self.home.root.join("libs/*"))
+            .arg(class)
+            .args(words)
+            .stdin(Stdio::null())
+            .output()
+            .unwrap();
+        let out = String::from_utf8_lossy(&output.stdout).into_owned();
+        let err = String::from_utf8_lossy(&output.stderr).into_owned();
+        if output.status.success() { Ok(out) } else { Err(format!("{out}{err}")) }
+    }
+}
+
+/// A namespace with clusters.
+pub(crate) struct Place<'a> {
+    pub(crate) ground: &'a Ground,
+    pub(crate) namespace: String,
+}
+
+impl Place<'_> {
+    pub(crate) fn kubectl(&self, words: &[&str]) -> String {
+        self.ground.kubectl(&[&["-n", &self.namespace], words].concat())
+    }
+
+    /// Applies a manifest. Nodes get little memory: several clusters share the machine.
+    pub(crate) fn apply(&self, manifest: &str) {
+        let small = manifest.replace(
+            "spec:\n  kafka:\n",
+            "spec:\n  kafka:\n    jvmOptions: {\"-Xmx\": \"256m\", \"-XX\": {\"UseSerialGC\": \"true\"}}\n",
+        );
+        let file = self.ground.world.file(&format!("{}.yaml", self.namespace), &small);
+        self.kubectl(&["apply", "-f", &file]);
+    }
+
+    pub(crate) fn get(&self, kind: &str, name: &str) -> Value {
+        serde_json::from_str(&self.kubectl(&["get", kind, name, "-o", "json"])).unwrap()
+    }
+
+    /// All objects of a kind.
+    pub(crate) fn list(&self, kind: &str) -> Vec<Value> {
+        let list: Value =
+            serde_json::from_str(&self.kubectl(&["get", kind, "-o", "json"])).unwrap();
+        list["items"].as_array().unwrap().clone()
+    }
+
+    pub(crate) fn names(&self, kind: &str) -> Vec<String> {
+        let names = self.list(kind);
+        names.iter().map(|one| one["metadata"]["name"].as_str().unwrap().to_owned()).collect()
+    }
+
+    /// A condition of a cluster, with its reason and message.
+    pub(crate) fn condition(&self, cluster: &str, kind: &str) -> Option<(String, String)> {
+        let kafka = self.get("kafka", cluster);
+        let conditions = kafka["status"]["conditions"].as_array()?.clone();
+        let found = conditions.into_iter().find(|one| one["type"] == kind)?;
+        let text = |field: &str| found[field].as_str().unwrap_or_default().to_owned();
+        Some((text("reason"), text("message")))
+    }
+
+    /// Waits until the cluster is as it was asked for in its present generation.
+    pub(crate) fn ready(&self, cluster: &str) -> Value {
+        let is_ready = || {
+            let kafka = self.get("kafka", cluster);
+            let done = kafka["status"]["observedGeneration"] == kafka["metadata"]["generation"];
+            let conditions = kafka["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            let ready = conditions.iter().any(|one| one["type"] == "Ready");
+            let busy = conditions.iter().any(|one| one["type"] == "Progressing");
+            if done && ready && !busy { Ok(()) } else { Err(kafka["status"].to_string()) }
+        };
+        wait_for(is_ready);
+        self.get("kafka", cluster)
+    }
+
+    /// Waits until the cluster says that something holds it up, and why.
+    pub(crate) fn held(&self, cluster: &str) -> (String, String) {
+        let held =
+            || self.condition(cluster, "NotReady").map(|_| ()).ok_or("not held up".to_owned());
+        wait_for(held);
+        self.condition(cluster, "NotReady").unwrap()
+    }
+
+    /// Where clients of a listener begin.
+    pub(crate) fn bootstrap(&self, cluster: &str, listener: &str) -> String {
+        let kafka = self.get("kafka", cluster);
+        let listeners = kafka["status"]["listeners"].as_array().unwrap();
+        let found = listeners.iter().find(|one| one["name"] == listener).unwrap();
+        found["bootstrapServers"].as_str().unwrap().to_owned()
+    }
+
+    /// The pods of a cluster with their uids.
+    pub(crate) fn pods(&self) -> Vec<(String, String)> {
+        let pods = self.list("pods");
+        let text = |pod: &Value, field: &str| pod["metadata"][field].as_str().unwrap().to_owned();
+        pods.iter().map(|pod| (text(pod, "name"), text(pod, "uid"))).collect()
+    }
+
+    /// An entry of a Secret.
+    pub(crate) fn secret(&self, name: &str, entry: &str) -> Vec<u8> {
+        use base64::Engine as _;
+        let secret = self.get("secret", name);
+        let text = secret["data"][entry].as_str().unwrap_or_else(|| panic!("no {entry} in {name}"));
+        base64::engine::general_purpose::STANDARD.decode(text).unwrap()
+    }
+
+    /// Writes so many records with acks=all and reads them back, as a client on this machine.
+    pub(crate) fn produce_and_consume(
+        &self,
+        bootstrap: &str,
+        topic: &str,
+        properties: &str,
+        count: u32,
+    ) {
+        let client =
+            self.ground.world.file(&format!("{}-{topic}.properties", self.namespace), properties);
+        let count = count.to_string();
+        let wrote = self.ground.tool(
+            "org.apache.kafka.tools.ProducerPerformance",
+            &[
+                "--topic",
+                topic,
+                "--num-records",
+                &count,
+                "--record-size",
+                "100",
+                "--throughput",
+                "-1",
+                "--bootstrap-server",
+                bootstrap,
+                "--command-config",
+                &client,
+                "--command-property",
+                "acks=all",
+            ],
+        );
+        let wrote = wrote.unwrap_or_else(|error| panic!("cannot write: {error}"));
+        assert!(wrote.contains(&format!("{count} records sent")), "{wrote}");
+        let read = self.ground.tool(
+            "org.apache.kafka.tools.ConsumerPerformance",
+            &[
+                "--topic",
+                topic,
+                "--num-records",
+                &count,
+                "--timeout",
+                "60000",
+                "--hide-header",
+                "--bootstrap-server",
+                bootstrap,
+                "--command-config",
+                &client,
+            ],
+        );
+        let read = read.unwrap_or_else(|error| panic!("cannot read: {error}"));
+        let line = read.lines().rfind(|line| line.contains(", ")).unwrap_or_default();
+        let records: u32 = line.split(", ").nth(4).and_then(|n| n.parse().ok()).unwrap_or_default();
+        assert!(records >= count.parse().unwrap(), "{read}");
+    }
+}

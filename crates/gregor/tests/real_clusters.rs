@@ -1,0 +1,90 @@
+//! Kafka clusters from YAML: what is applied runs, serves clients, says how it is, and goes as it came.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
+
+mod kafka;
+mod up;
+
+use std::fs;
+use std::path::Path;
+
+use kafka::{Ground, Place, wait_for};
+use serde_json::Value;
+
+fn example(name: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    fs::read_to_string(folder.join(name)).unwrap()
+}
+
+/// The properties of a client that trusts what the status publishes.
+fn trusting(place: &Place<'_>, cluster: &str) -> String {
+    let kafka = place.get("kafka", cluster);
+    let listeners = kafka["status"]["listeners"].as_array().unwrap();
+    let tls = listeners.iter().find(|one| one["name"] == "tls").unwrap();
+    let pem = tls["certificates"][0].as_str().unwrap().trim().replace('\n', "\\n");
+    format!("security.protocol=SSL\nssl.truststore.type=PEM\nssl.truststore.certificates={pem}\n")
+}
+
+fn serves_clients(place: &Place<'_>) {
+    let plain = place.bootstrap("my-cluster", "plain");
+    place.produce_and_consume(&plain, "plain", "", 10_000);
+    let tls = place.bootstrap("my-cluster", "tls");
+    place.produce_and_consume(&tls, "tls", &trusting(place, "my-cluster"), 10_000);
+}
+
+#[test]
+fn every_example_becomes_a_cluster_that_serves_clients_and_leaves_only_what_was_asked_for() {
+    let ground = Ground::start(&["--nodes", "3"]);
+    let rows = [
+        ("kafka-single-node.yaml", 1, 1, 1),
+        ("kafka-dual-role.yaml", 3, 3, 3),
+        ("kafka-ephemeral.yaml", 6, 3, 0),
+        ("kafka-persistent.yaml", 6, 3, 6),
+        ("kafka-jbod.yaml", 6, 3, 9),
+    ];
+    for (name, nodes, controllers, claims) in rows {
+        println!("-- {name}");
+        let place = ground.namespace(name.trim_end_matches(".yaml"));
+        place.apply(&example(name));
+        let kafka = place.ready("my-cluster");
+        assert_eq!(place.names("pods").len(), nodes, "{name}");
+        assert_eq!(place.names("pvc").len(), claims, "{name}");
+        is_dynamic(&kafka, controllers);
+        warns_of_the_entity_operator(&place);
+        serves_clients(&place);
+        place.kubectl(&["delete", "kafka,kafkanodepool", "--all"]);
+        leaves_only_claims(&place, claims);
+    }
+    ground.assert_operator_is_content();
+}
+
+/// The voters are those that the cluster was born with, with the disks that were chosen for them.
+fn is_dynamic(kafka: &Value, controllers: usize) {
+    let voters = kafka["status"]["controllers"].as_array().unwrap();
+    assert_eq!(voters.len(), controllers);
+    let initial = kafka["status"]["initialControllers"].as_str().unwrap();
+    for voter in voters {
+        let (id, directory) = (&voter["id"], voter["directoryId"].as_str().unwrap());
+        let listed = initial.split(',').any(|one| {
+            one.starts_with(&format!("{id}@")) && one.ends_with(&format!(":{directory}"))
+        });
+        assert!(listed, "{voter} is not in {initial}");
+    }
+}
+
+fn warns_of_the_entity_operator(place: &Place<'_>) {
+    let (_, message) = place.condition("my-cluster", "Warning").unwrap();
+    assert!(message.contains("spec.entityOperator"), "{message}");
+}
+
+fn leaves_only_claims(place: &Place<'_>, claims: usize) {
+    let kinds =
+        "pods,services,configmaps,secrets,serviceaccounts,strimzipodsets,networkpolicies,pdb";
+    wait_for(|| {
+        let left = place.names(kinds);
+        let ours: Vec<_> = left.iter().filter(|name| name.starts_with("my-cluster")).collect();
+        if ours.is_empty() { Ok(()) } else { Err(format!("{ours:?}")) }
+    });
+    assert_eq!(place.names("pvc").len(), claims);
+    place.kubectl(&["delete", "pvc", "--all"]);
+}
