@@ -5,6 +5,7 @@ use control::conditions::Note;
 use super::admins::AccessError;
 use super::found::ReadError;
 use super::record::RecordError;
+use crate::users::UsersError;
 use crate::words::chain;
 use crate::write::WriteError;
 
@@ -25,6 +26,8 @@ pub(crate) enum PassError {
     Build(#[from] serde_json::Error),
     #[error("cannot talk to Kafka")]
     Access(#[from] AccessError),
+    #[error("cannot look after the users of the cluster")]
+    Users(#[source] UsersError),
     #[error("cannot make or read certificates")]
     Certificates(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
@@ -50,6 +53,7 @@ impl PassError {
             Self::Unreadable(_) => "InvalidResource",
             Self::Build(_) => "InvalidTemplate",
             Self::Access(_) => "KafkaUnreachable",
+            Self::Users(_) => "UsersNotGiven",
             Self::Certificates(_) => "CertificateProblem",
         };
         Note::new(reason, chain(self))

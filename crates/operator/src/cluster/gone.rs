@@ -9,6 +9,7 @@ use std::time::Duration;
 use api::KafkaNodePool;
 use api::names::{CLUSTER_LABEL, MANAGED_BY, MANAGER, Names};
 use futures::StreamExt as _;
+use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kube::api::{DynamicObject, ListParams};
 use kube::runtime::{WatchStreamExt as _, watcher};
@@ -19,6 +20,7 @@ use super::error::PassError;
 use super::resources::access;
 use super::steps::wishes::POOL_FINALIZER;
 use crate::context::Context;
+use crate::users;
 use crate::words::chain;
 
 /// How long after a failure it is tried again.
@@ -36,8 +38,13 @@ pub(crate) async fn release(ctx: &Context, names: &Names) -> Result<(), PassErro
     {
         ctx.writer.delete(&api, &names.init_binding(), &uid, None).await?;
     }
-    let api: Api<KafkaNodePool> = Api::namespaced(ctx.client.clone(), &names.namespace);
     let of_cluster = ListParams::default().labels(&format!("{CLUSTER_LABEL}={}", names.cluster));
+    let api: Api<Secret> = Api::namespaced(ctx.client.clone(), &names.namespace);
+    let secrets = api.list(&of_cluster).await.map_err(get)?;
+    let secrets: Vec<_> =
+        secrets.iter().filter(|secret| users::is_user(secret, &names.cluster)).collect();
+    users::release(&ctx.writer, &api, &secrets).await.map_err(PassError::Users)?;
+    let api: Api<KafkaNodePool> = Api::namespaced(ctx.client.clone(), &names.namespace);
     for pool in api.list(&of_cluster).await.map_err(get)? {
         release_pool(ctx, &pool).await?;
     }

@@ -53,6 +53,7 @@ const STEPS: &[(&str, StepFn)] = &[
     ("quorum",        |work| Box::pin(steps::quorum::run(work))),        // kafka: the voters are known
     ("roll",          |work| Box::pin(steps::roll::run(work))),          // quorum: nobody is restarted while the voters change
     ("registration",  |work| Box::pin(steps::registration::run(work))),  // roll: all nodes run what they shall run
+    ("users",         |work| Box::pin(steps::users::run(work))),         // kafka: somebody to give them to
     ("leftovers",     |work| Box::pin(steps::leftovers::run(work))),     // roll: what is in use is not taken away
 ];
 

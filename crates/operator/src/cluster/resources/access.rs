@@ -99,7 +99,7 @@ pub(crate) fn network_policy(blueprint: &Blueprint) -> Built<NetworkPolicy> {
         let peers: Vec<_> = peers.iter().map(|Verbatim(peer)| json!(peer)).collect();
         ingress.push(rule(listener.port, &peers));
     }
-    if blueprint.kafka.spec.kafka.metrics_config.is_some() {
+    if blueprint.spec.metrics.is_some() {
         ingress.push(rule(super::pods::METRICS_PORT.into(), &[]));
     }
     let metadata = blueprint.metadata(&blueprint.names.network_policy(), blueprint.labels(), None);

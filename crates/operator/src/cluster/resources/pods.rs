@@ -389,6 +389,9 @@ fn env(
         value("GREGOR_NODE_TLS_CLIENT_CA", format!("{TRUST_DIR}/cluster-ca.crt")),
         value("KAFKA_CLUSTER_NAME", blueprint.names.cluster.clone()),
     ];
+    if blueprint.spec.metrics.is_some() {
+        env.push(value("GREGOR_NODE_METRICS", format!("$(POD_IP):{METRICS_PORT}")));
+    }
     if let Some(bytes) = parts.memory_bytes {
         env.push(value("GREGOR_MEMORY_BYTES", bytes.to_string()));
     }
@@ -412,7 +415,7 @@ fn ports(blueprint: &Blueprint, node: &Node) -> Vec<Value> {
         ports.push(port("tcp-replication", REPLICATION_PORT));
         ports.extend(blueprint.spec.listeners.iter().map(|l| port(&port_name(l), l.port)));
     }
-    if blueprint.kafka.spec.kafka.metrics_config.is_some() {
+    if blueprint.spec.metrics.is_some() {
         ports.push(port("tcp-prometheus", METRICS_PORT));
     }
     ports

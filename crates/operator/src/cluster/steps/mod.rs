@@ -11,5 +11,6 @@ pub(crate) mod quorum;
 pub(crate) mod registration;
 pub(crate) mod roll;
 pub(crate) mod services;
+pub(crate) mod users;
 pub(crate) mod wishes;
 pub(crate) mod workload;
