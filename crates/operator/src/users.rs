@@ -104,10 +104,11 @@ pub fn released(secret: &Secret) -> serde_json::Value {
     json!({ "metadata": { "finalizers": others, "resourceVersion": version } })
 }
 
-/// Whether Kafka was given the password that is in the Secret now, as far as the Secret says.
+/// Whether this cluster was given the password that is in the Secret now, as far as the Secret says.
 #[must_use]
-pub fn is_given(secret: &Secret) -> bool {
-    matches!(mark(secret), Mark::Set(_))
+pub fn is_given(secret: &Secret, cluster: &ClusterId) -> bool {
+    let user = user(secret, cluster);
+    user.wanted.is_some_and(|wanted| user.mark == Mark::Set(wanted))
 }
 
 async fn do_one(

@@ -156,7 +156,7 @@ fn outcome(observed: &Observed<'_>, kind: Kind, decision: Decision, written: Wri
         warnings.push(reason.to_string());
     }
     Outcome {
-        trust_bundle: certificates.map(bundle).filter(|bundle| !bundle.is_empty()),
+        trust_bundle: certificates.and_then(trust_bundle),
         cert_generation: number(certificates, names::CERT_GENERATION).unwrap_or(0),
         key_generation: number(keys, names::KEY_GENERATION).unwrap_or(0),
         not_after: chain.as_ref().and_then(|all| all.first()).map(|one| one.validity.not_after),
@@ -263,6 +263,13 @@ fn trusted(content: &SecretContent) -> Vec<(String, Certificate)> {
         }
     }
     all
+}
+
+/// All certificates in the Secret of an authority's certificates, in PEM: what has to be trusted. `None`
+/// if there is none.
+#[must_use]
+pub fn trust_bundle(content: &SecretContent) -> Option<String> {
+    Some(bundle(content)).filter(|bundle| !bundle.is_empty())
 }
 
 fn bundle(content: &SecretContent) -> String {
