@@ -13,6 +13,7 @@ mod operator;
 mod shim;
 mod state;
 mod up;
+mod user;
 
 use clap::Subcommand;
 
@@ -30,6 +31,8 @@ pub(crate) enum Command {
     Fetch(fetch::Fetch),
     /// Look at a Kafka cluster and change what can be changed by hand
     Kafka(Box<kafka::Kafka>),
+    /// Those who may log in to a Kafka cluster: make them, list them, take them away
+    User(Box<user::User>),
     /// Be the first process of a Kafka node: format its disks, run Kafka, tell how it is
     #[command(after_long_help = ::node::exit::HELP)]
     Node(Box<node::Node>),
@@ -62,6 +65,7 @@ impl Command {
             Command::Kubeconfig(kubeconfig) => kubeconfig.run(),
             Command::Fetch(fetch) => fetch.run(),
             Command::Kafka(kafka) => kafka.run(),
+            Command::User(user) => user.run(),
             Command::Node(node) => node.run(),
             Command::Balance(balance) => balance.run(),
             Command::Crds(crds) => crds.run(),

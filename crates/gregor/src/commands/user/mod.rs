@@ -1,0 +1,99 @@
+//! `gregor user`: those who may log in to a cluster, by a certificate or by a password.
+//!
+//! A user is a Secret, as Strimzi's users are, so that what mounts such Secrets works with these. The
+//! commands read and write Kubernetes only; a password gets to Kafka through the operator.
+
+mod add;
+mod list;
+mod listener;
+mod properties;
+mod remove;
+mod secret;
+mod session;
+
+use anyhow::Context as _;
+use clap::{Args, Subcommand};
+
+use self::session::Target;
+use crate::failure::EXIT_CODES;
+use crate::output::{Format, Out};
+
+/// Who, in which cluster.
+#[derive(Debug, Args)]
+#[command(after_long_help = after_help())]
+pub(crate) struct User {
+    #[command(flatten)]
+    target: Target,
+    /// How to print the result
+    #[arg(short, long, global = true, value_name = "FORMAT", default_value = "table")]
+    output: Format,
+    #[command(subcommand)]
+    command: Command,
+}
+
+fn after_help() -> String {
+    format!(
+        "Examples:\n  \
+         gregor user add alice --tls --cluster my-cluster\n  \
+         gregor user add bob --scram --cluster my-cluster -n kafka --out bob.properties\n  \
+         gregor user list --cluster my-cluster -o json\n  \
+         gregor user remove alice --cluster my-cluster\n\n{EXIT_CODES}"
+    )
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Make a user, and a properties file with which a Java client logs in
+    #[command(after_help = "Example:\n  gregor user add alice --tls --cluster my-cluster")]
+    Add(add::Add),
+    /// The users of a cluster
+    #[command(after_help = "Example:\n  gregor user list --cluster my-cluster")]
+    List,
+    /// Take a user away
+    #[command(after_help = "Example:\n  gregor user remove alice --cluster my-cluster")]
+    Remove(remove::Remove),
+}
+
+impl User {
+    pub(crate) fn run(self) -> anyhow::Result<()> {
+        let mut out = Out::new(self.output);
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.context("cannot start the runtime")?;
+        runtime.block_on(async {
+            let session = self.target.session().await?;
+            match self.command {
+                Command::Add(add) => add.run(&session, &mut out).await,
+                Command::List => list::run(&session, &mut out).await,
+                Command::Remove(remove) => remove.run(&session, &mut out).await,
+            }
+        })
+    }
+}
+
+/// How a user logs in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Login {
+    /// With a certificate.
+    Tls,
+    /// With a password.
+    #[serde(rename = "scram-sha-512")]
+    Scram,
+}
+
+impl Login {
+    /// The word that listeners and tables use.
+    const fn word(self) -> &'static str {
+        match self {
+            Login::Tls => "tls",
+            Login::Scram => "scram-sha-512",
+        }
+    }
+}
+
+/// Seconds since 1970 as people and programs read them.
+fn moment(seconds: i64) -> String {
+    use time::format_description::well_known::Rfc3339;
+    let time = time::OffsetDateTime::from_unix_timestamp(seconds).ok();
+    time.and_then(|time| time.format(&Rfc3339).ok()).unwrap_or_default()
+}

@@ -1,0 +1,106 @@
+//! The cluster that users belong to, in Kubernetes.
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, bail};
+use api::Kafka;
+use clap::Args;
+use k8s_openapi::api::core::v1::Secret;
+use kube::config::{Config, KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client};
+
+use crate::failure::{OutcomeUnknown, Usage};
+
+/// Which cluster, and how to reach it.
+#[derive(Debug, Args)]
+pub(super) struct Target {
+    /// The name of the Kafka resource
+    #[arg(long, global = true, value_name = "NAME")]
+    cluster: Option<String>,
+    /// Its namespace [default: that of the context]
+    #[arg(short, long, global = true, value_name = "NAMESPACE")]
+    namespace: Option<String>,
+    /// How to reach Kubernetes [default: as kubectl does]
+    #[arg(long, global = true, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig [default: the current one]
+    #[arg(long, global = true, value_name = "NAME")]
+    context: Option<String>,
+}
+
+/// A client for one cluster.
+pub(super) struct Session {
+    pub(super) cluster: String,
+    pub(super) namespace: String,
+    client: Client,
+}
+
+impl Target {
+    pub(super) async fn session(&self) -> anyhow::Result<Session> {
+        let cluster = self.cluster.clone();
+        let cluster =
+            cluster.ok_or_else(|| Usage::error("which cluster? Name it with --cluster"))?;
+        let config = self.config().await?;
+        let namespace = self.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
+        let client = Client::try_from(config).context("cannot make a client for Kubernetes")?;
+        Ok(Session { cluster, namespace, client })
+    }
+
+    async fn config(&self) -> anyhow::Result<Config> {
+        if self.kubeconfig.is_none() && self.context.is_none() {
+            return Config::infer().await.context(
+                "cannot find out how to reach Kubernetes: name a kubeconfig with --kubeconfig",
+            );
+        }
+        let file = match &self.kubeconfig {
+            Some(path) => Kubeconfig::read_from(path)
+                .with_context(|| format!("cannot read the kubeconfig {}", path.display()))?,
+            None => Kubeconfig::read().context("cannot read the kubeconfig")?,
+        };
+        let options =
+            KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
+        let config = Config::from_custom_kubeconfig(file, &options).await;
+        config.context("the kubeconfig does not say how to reach Kubernetes")
+    }
+}
+
+impl Session {
+    pub(super) fn secrets(&self) -> Api<Secret> {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    /// The cluster, if there is one.
+    pub(super) async fn find_kafka(&self) -> anyhow::Result<Option<Kafka>> {
+        let api: Api<Kafka> = Api::namespaced(self.client.clone(), &self.namespace);
+        let found = api.get_opt(&self.cluster).await;
+        found.with_context(|| {
+            format!("cannot read the Kafka {} in {}", self.cluster, self.namespace)
+        })
+    }
+
+    /// The cluster.
+    pub(super) async fn kafka(&self) -> anyhow::Result<Kafka> {
+        match self.find_kafka().await? {
+            Some(kafka) => Ok(kafka),
+            None => bail!("there is no Kafka {} in namespace {}", self.cluster, self.namespace),
+        }
+    }
+
+    /// A Secret, if there is one.
+    pub(super) async fn find_secret(&self, name: &str) -> anyhow::Result<Option<Secret>> {
+        let found = self.secrets().get_opt(name).await;
+        found.with_context(|| format!("cannot read the Secret {name} in {}", self.namespace))
+    }
+}
+
+/// The error of a write: what the API server has answered was not done, anything else may have been.
+pub(super) fn after_write(error: kube::Error, what: &str) -> anyhow::Error {
+    let answered = matches!(error, kube::Error::Api(_));
+    let error = anyhow::Error::new(error);
+    match answered {
+        true => error.context(format!("cannot {what}")),
+        false => {
+            error.context(OutcomeUnknown(format!("it is not known whether it was done: {what}")))
+        }
+    }
+}
