@@ -1,201 +1,206 @@
-//! The demonstration that `make demo` runs: a real cluster on this machine, looked at and changed with
-//! `gregor` itself.
+//! The demonstration that `make demo` runs: a real Kubernetes and a real Kafka cluster on this machine, from
+//! the same YAML and through the same operator as anywhere.
 //!
-//! `--keep` leaves the cluster running at the end, until Ctrl-C.
+//! `--keep` leaves everything running at the end.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use anyhow::{Context as _, bail, ensure};
-use kafka_admin::{Admin, Bootstrap, ClientOptions, Endpoint, NewTopic, OffsetAt};
-use model::{NodeId, TopicName, TopicPartition};
-use testkit::{CONTROLLER_PORT, Cluster, Role};
+use anyhow::{Context as _, ensure};
+use artifacts::{Environment, Silent, kafka, kubernetes};
 
+const EXAMPLE: &str = "examples/kafka-persistent.yaml";
+const CLUSTER: &str = "my-cluster";
 const TOPIC: &str = "orders";
-const PARTITIONS: i32 = 6;
 const RECORDS: u32 = 10_000;
 
-#[tokio::main]
-async fn main() -> anyhow::Result<()> {
+fn main() -> anyhow::Result<()> {
     let keep = std::env::args().any(|argument| argument == "--keep");
-    let demo = Demo::start().await?;
-    let story = async {
-        demo.look().await?;
-        demo.lose_a_broker().await?;
-        demo.grow_the_quorum().await?;
-        demo.report().await
-    };
-    tokio::select! {
-        told = story => told?,
-        _ = tokio::signal::ctrl_c() => bail!("interrupted; everything that was started is stopped"),
+    let demo = Demo::new()?;
+    let told = demo.tell();
+    match (&told, keep) {
+        (Ok(()), true) => demo.say_what_to_try(),
+        (Ok(()) | Err(_), _) => demo.clean_up()?,
     }
-    demo.farewell(keep).await
+    told
 }
 
 struct Demo {
-    cluster: Cluster,
-    admin: Admin,
     gregor: PathBuf,
-    bootstrap: String,
+    /// A folder of its own, which goes with what is in it.
+    folder: PathBuf,
     begun: Instant,
 }
 
 impl Demo {
-    async fn start() -> anyhow::Result<Self> {
-        let begun = Instant::now();
+    fn new() -> anyhow::Result<Self> {
         let gregor = gregor()?;
-        title("Apache Kafka, assembled from Maven Central into the cache");
-        run(&gregor, &["fetch", "kafka"])?;
-        title("Three controllers and three brokers, each a process with an address of its own");
-        let cluster = Cluster::builder().controllers(3).brokers(3).start().await?;
-        println!("all six serve after {:.1} s", begun.elapsed().as_secs_f32());
-        let addresses = cluster.bootstrap_brokers();
-        let bootstrap: Vec<_> =
-            addresses.iter().map(|(host, port)| Endpoint::new(host, *port)).collect();
-        let listed: Vec<_> = bootstrap.iter().map(ToString::to_string).collect();
-        let admin = Admin::new(Bootstrap::Brokers(bootstrap), ClientOptions::default())?;
-        Ok(Self { cluster, admin, gregor, bootstrap: listed.join(","), begun })
+        let folder = tempfile::TempDir::with_prefix("gregor-demo-").context("no place for files")?;
+        Ok(Self { gregor, folder: folder.keep(), begun: Instant::now() })
     }
 
-    async fn look(&self) -> anyhow::Result<()> {
-        self.kafka("describe", &[])?;
-        self.kafka("quorum", &[])?;
-        title(&format!("A topic with {PARTITIONS} partitions, and {RECORDS} records in it"));
-        let topic = NewTopic::new(TopicName::new(TOPIC)?, PARTITIONS, 3)
-            .with_config("min.insync.replicas", "2");
-        for (name, result) in self.admin.create_topics(&[topic], false).await? {
-            result.with_context(|| format!("could not create {name}"))?;
-        }
-        self.produce().await?;
-        self.kafka("offsets", &[TOPIC])
+    fn state(&self) -> PathBuf {
+        self.folder.join("state")
     }
 
-    async fn lose_a_broker(&self) -> anyhow::Result<()> {
-        let broker = self.cluster.node(102);
-        title("Broker 102 is killed, as by kill -9");
-        broker.kill().await?;
-        self.until("its replicas are out of sync", async || {
-            let page = self.admin.describe_topics(&[TopicName::new(TOPIC)?]).await?;
-            let mut partitions = page.topics.iter().flat_map(|topic| &topic.partitions);
-            Ok(partitions.all(|partition| partition.isr.len() == 2))
-        })
-        .await?;
-        self.kafka("topics", &["--unhealthy"])?;
-        title("With two of three replicas it still takes records; then 102 comes back");
-        self.produce().await?;
-        broker.start().await?;
-        broker.wait_ready().await?;
-        self.until("all replicas are in sync", async || {
-            let page = self.admin.describe_topics(&[TopicName::new(TOPIC)?]).await?;
-            let mut partitions = page.topics.iter().flat_map(|topic| &topic.partitions);
-            Ok(partitions.all(|partition| partition.isr.len() == 3))
-        })
-        .await?;
-        self.kafka("topics", &["--partitions", TOPIC])
-    }
-
-    async fn grow_the_quorum(&self) -> anyhow::Result<()> {
-        title("A fourth controller follows, and becomes a voter");
-        let id = self.cluster.add_node(Role::Controller).await?;
-        let node = self.cluster.node(id);
-        let (id, directory) = (id.to_string(), node.directory_id()?);
-        let new = NodeId::new(node.id()).context("ids are not negative")?;
-        self.until("it has caught up", async || {
-            let quorum = self.admin.describe_quorum().await?;
-            let it = quorum.observers.iter().find(|observer| observer.id == new);
-            Ok(it.and_then(|observer| quorum.lag(observer)).is_some_and(|lag| lag < 10))
-        })
-        .await?;
-        let listener = format!("CONTROLLER://{}:{CONTROLLER_PORT}", node.host());
-        let add = [id.as_str(), "--directory-id", &directory, "--listener", &listener];
-        self.kafka("add-controller", &add)?;
-        title("And goes again: four voters tolerate no more failures than three");
-        self.kafka("remove-controller", &[id.as_str(), "--directory-id", &directory])
-    }
-
-    async fn report(&self) -> anyhow::Result<()> {
-        let partitions = (0..PARTITIONS)
-            .map(|number| Ok(TopicPartition::new(TopicName::new(TOPIC)?, number)))
-            .collect::<anyhow::Result<_>>()?;
-        let mut stored = 0;
-        for offset in self.admin.list_offsets(&partitions, OffsetAt::Latest).await?.into_values() {
-            stored += offset?.unwrap_or(0);
-        }
-        let sent = u64::from(2 * RECORDS);
-        title("The report");
-        println!("records acknowledged {sent}, records stored {stored}");
-        ensure!(sent == stored, "records are missing");
-        println!("the whole took {:.0} s", self.begun.elapsed().as_secs_f32());
+    fn tell(&self) -> anyhow::Result<()> {
+        title("Kubernetes on this machine, the operator in it, and a cluster from examples/");
+        self.gregor(&["up", "--detach", "--nodes", "3", "-f", EXAMPLE])?;
+        println!("\nready {:.0} s after the first line", self.begun.elapsed().as_secs_f32());
+        title("Three controllers and three brokers");
+        self.kubectl(&["get", "kafka,kafkanodepools"])?;
+        self.kubectl(&["get", "pods", "-o", "wide"])?;
+        title("Ten thousand records with acks=all, written and read by Kafka's own tools");
+        let bootstrap = self.bootstrap("plain")?;
+        println!("bootstrap: {bootstrap}");
+        self.produce(&bootstrap)?;
+        self.consume(&bootstrap)?;
+        title("A setting that Kafka takes while it runs, and one for which it is restarted, node by node");
+        self.edit(r#"{"spec":{"kafka":{"config":{"message.max.bytes":2000000}}}}"#)?;
+        self.kubectl(&["get", "pods"])?;
+        self.edit(r#"{"spec":{"kafka":{"config":{"auto.create.topics.enable":"false"}}}}"#)?;
+        self.kubectl(&["get", "events", "--field-selector", "involvedObject.kind=Kafka"])?;
+        title("The records are still there");
+        self.consume(&bootstrap)?;
+        println!("\n{:.0} s in all", self.begun.elapsed().as_secs_f32());
         Ok(())
     }
 
-    async fn farewell(self, keep: bool) -> anyhow::Result<()> {
-        if !keep {
-            println!("\nEverything is stopped. To try it yourself: cargo xtask demo --keep");
-            return Ok(());
-        }
-        println!("\nThe cluster runs until Ctrl-C. In another terminal:");
-        println!("  export GREGOR_BOOTSTRAP={}", self.bootstrap);
-        for command in ["describe", "quorum", "topics --partitions", "log-dirs", "--help"] {
-            println!("  {} kafka {command}", self.gregor.display());
-        }
-        tokio::signal::ctrl_c().await.context("cannot wait for Ctrl-C")
+    /// Changes the Kafka resource and waits until the cluster is as it says.
+    fn edit(&self, patch: &str) -> anyhow::Result<()> {
+        self.kubectl(&["patch", "kafka", CLUSTER, "--type", "merge", "-p", patch])?;
+        let generation = self.field(".metadata.generation")?;
+        let wait = format!("jsonpath={{.status.observedGeneration}}={generation}");
+        self.kubectl(&["wait", "kafka", CLUSTER, "--for", &wait, "--timeout", "300s"])
     }
 
-    /// Runs `gregor kafka …` on the cluster.
-    fn kafka(&self, command: &str, arguments: &[&str]) -> anyhow::Result<()> {
-        let mut all = vec!["kafka", command, "--bootstrap", &self.bootstrap];
-        all.extend(arguments);
-        let shown = ["kafka", command].into_iter().chain(arguments.iter().copied());
-        title(&format!("gregor {}", shown.collect::<Vec<_>>().join(" ")));
-        run(&self.gregor, &all)
+    fn field(&self, path: &str) -> anyhow::Result<String> {
+        let path = format!("jsonpath={{{path}}}");
+        let words = ["get", "kafka", CLUSTER, "-o", &path];
+        let output = self.kubectl_command(&words).output().context("cannot run kubectl")?;
+        ensure!(output.status.success(), "kubectl {} failed", words.join(" "));
+        Ok(String::from_utf8(output.stdout)?)
     }
 
-    async fn produce(&self) -> anyhow::Result<()> {
-        let records = RECORDS.to_string();
-        #[rustfmt::skip]
-        let arguments = [
-            "--topic", TOPIC, "--num-records", &records, "--record-size", "100", "--throughput", "-1",
-            "--bootstrap-server", &self.bootstrap, "--command-property", "acks=all",
-        ];
-        let class = "org.apache.kafka.tools.ProducerPerformance";
-        let printed = self.cluster.run_tool(class, &arguments).await?;
-        println!("{}", printed.lines().last().unwrap_or_default().trim());
+    fn bootstrap(&self, listener: &str) -> anyhow::Result<String> {
+        self.field(&format!(".status.listeners[?(@.name==\"{listener}\")].bootstrapServers"))
+    }
+
+    fn produce(&self, bootstrap: &str) -> anyhow::Result<()> {
+        let count = RECORDS.to_string();
+        let said = self.tool(
+            "org.apache.kafka.tools.ProducerPerformance",
+            &[
+                ["--topic", TOPIC],
+                ["--num-records", &count],
+                ["--record-size", "100"],
+                ["--throughput", "-1"],
+                ["--bootstrap-server", bootstrap],
+                ["--command-property", "acks=all"],
+            ],
+        )?;
+        let line = said.lines().rfind(|line| line.contains("records sent")).unwrap_or_default();
+        ensure!(line.starts_with(&count), "not all records were acknowledged: {said}");
+        println!("written: {line}");
         Ok(())
     }
 
-    async fn until(
-        &self,
-        what: &str,
-        mut holds: impl AsyncFnMut() -> anyhow::Result<bool>,
-    ) -> anyhow::Result<()> {
-        let deadline = Instant::now() + Duration::from_secs(120);
-        while !holds().await? {
-            ensure!(Instant::now() < deadline, "gave up waiting until {what}");
-            tokio::time::sleep(Duration::from_millis(200)).await;
-        }
-        println!("now {what}");
+    fn consume(&self, bootstrap: &str) -> anyhow::Result<()> {
+        let count = RECORDS.to_string();
+        let said = self.tool(
+            "org.apache.kafka.tools.ConsumerPerformance",
+            &[
+                ["--topic", TOPIC],
+                ["--num-records", &count],
+                ["--timeout", "60000"],
+                ["--bootstrap-server", bootstrap],
+            ],
+        )?;
+        let line = said.lines().rfind(|line| line.contains(", ")).unwrap_or_default();
+        let read: u32 = line.split(", ").nth(4).and_then(|n| n.parse().ok()).unwrap_or_default();
+        ensure!(read >= RECORDS, "not all records came back: {said}");
+        println!("read:    {read} records");
         Ok(())
+    }
+
+    /// Runs one of Kafka's own tools, with the names of the local Kubernetes.
+    fn tool(&self, class: &str, words: &[[&str; 2]]) -> anyhow::Result<String> {
+        let home = kafka::ensure(&Environment::from_process(), None, &Silent)?;
+        let mut hosts = OsString::from("-Djdk.net.hosts.file=");
+        hosts.push(self.state().join("hosts"));
+        let output = Command::new("java")
+            .arg(hosts)
+            .args(["-Xmx256m", "-cp"])
+            .arg(home.root.join("libs/*"))
+            .arg(class)
+            .args(words.as_flattened())
+            .output()
+            .context("cannot run java")?;
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "{class} failed: {said}{errors}");
+        Ok(said)
+    }
+
+    fn gregor(&self, words: &[&str]) -> anyhow::Result<()> {
+        println!("$ gregor {}", words.join(" "));
+        let mut command = Command::new(&self.gregor);
+        command.args(words).env("GREGOR_STATE_DIR", self.state());
+        succeed(&mut command)
+    }
+
+    fn kubectl_command(&self, words: &[&str]) -> Command {
+        let mut command = Command::new(self.kubectl_program());
+        command.args(words).env("KUBECONFIG", self.state().join("kubeconfig"));
+        command
+    }
+
+    /// The kubectl that was built with the rest of Kubernetes.
+    fn kubectl_program(&self) -> PathBuf {
+        let found = kubernetes::ensure(&Environment::from_process(), None, &Silent);
+        found.map_or_else(|_| "kubectl".into(), |found| found.program(kubernetes::Program::Kubectl))
+    }
+
+    fn kubectl(&self, words: &[&str]) -> anyhow::Result<()> {
+        println!("\n$ kubectl {}", words.join(" "));
+        succeed(&mut self.kubectl_command(words))
+    }
+
+    fn say_what_to_try(&self) {
+        title("It goes on running");
+        println!("  export GREGOR_STATE_DIR={}", self.state().display());
+        println!("  export KUBECONFIG={}", self.state().join("kubeconfig").display());
+        println!("  kubectl scale kafkanodepool broker --replicas=4   # a broker more");
+        println!("  kubectl scale kafkanodepool controller --replicas=5   # two voters more");
+        println!("  gregor user add alice --cluster {CLUSTER} --tls   # a client certificate");
+        println!("  gregor down --purge   # stops everything and deletes it");
+    }
+
+    fn clean_up(&self) -> anyhow::Result<()> {
+        title("Everything is stopped and deleted");
+        println!("To try by hand: gregor up -f {EXAMPLE}, then kubectl, and Ctrl-C to stop");
+        self.gregor(&["down", "--purge"])?;
+        std::fs::remove_dir_all(&self.folder).context("cannot delete the folder of the demonstration")
     }
 }
 
-fn title(text: &str) {
-    println!("\n=== {text}");
-}
-
-fn run(program: &Path, arguments: &[&str]) -> anyhow::Result<()> {
-    let status = Command::new(program).args(arguments).status();
-    let status = status.with_context(|| format!("cannot run {}", program.display()))?;
-    ensure!(status.success(), "gregor {} failed", arguments.join(" "));
+fn succeed(command: &mut Command) -> anyhow::Result<()> {
+    let status = command.status().with_context(|| format!("cannot run {command:?}"))?;
+    ensure!(status.success(), "{command:?} failed");
     Ok(())
 }
 
-/// The program, which is built beside this example.
+fn title(text: &str) {
+    println!("\n== {text}\n");
+}
+
+/// The program that was built beside this one.
 fn gregor() -> anyhow::Result<PathBuf> {
-    let here = std::env::current_exe().context("cannot find this program's own path")?;
-    let profile = here.ancestors().nth(2).context("an example is two folders below its profile")?;
-    let gregor = profile.join("gregor");
-    ensure!(gregor.is_file(), "gregor is not built; run `make demo`");
+    let own = std::env::current_exe().context("where is this program?")?;
+    let folder = own.parent().and_then(Path::parent).context("where is this program?")?;
+    let gregor = folder.join("gregor");
+    ensure!(gregor.is_file(), "{} is missing: cargo build -p gregor", gregor.display());
     Ok(gregor)
 }

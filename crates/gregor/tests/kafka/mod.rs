@@ -35,7 +35,11 @@ pub(crate) struct Ground {
 impl Ground {
     /// Starts it with `gregor up` and these words besides.
     pub(crate) fn start(words: &[&str]) -> Self {
-        let world = World::with_operator();
+        Self::start_in(World::with_operator(), words)
+    }
+
+    /// The same, in a world that is there already.
+    pub(crate) fn start_in(world: World, words: &[&str]) -> Self {
         let up = world.gregor(&[&["up", "--detach"], words].concat()).ok();
         let home = kafka::ensure(&Environment::from_process(), None, &Silent).unwrap();
         Self { world, up, home }
@@ -191,49 +195,60 @@ impl Place<'_> {
         properties: &str,
         count: u32,
     ) {
-        let client =
-            self.ground.world.file(&format!("{}-{topic}.properties", self.namespace), properties);
-        let count = count.to_string();
-        let wrote = self.ground.tool(
-            "org.apache.kafka.tools.ProducerPerformance",
-            &[
-                "--topic",
-                topic,
-                "--num-records",
-                &count,
-                "--record-size",
-                "100",
-                "--throughput",
-                "-1",
-                "--bootstrap-server",
-                bootstrap,
-                "--command-config",
-                &client,
-                "--command-property",
-                "acks=all",
-            ],
-        );
+        self.produce(bootstrap, topic, properties, count);
+        self.consume(bootstrap, topic, properties, count);
+    }
+
+    fn client(&self, topic: &str, properties: &str) -> String {
+        self.ground.world.file(&format!("{}-{topic}.properties", self.namespace), properties)
+    }
+
+    /// Writes so many records with acks=all.
+    pub(crate) fn produce(&self, bootstrap: &str, topic: &str, properties: &str, count: u32) {
+        let (client, count) = (self.client(topic, properties), count.to_string());
+        let words = [
+            ["--topic", topic],
+            ["--num-records", &count],
+            ["--record-size", "100"],
+            ["--throughput", "-1"],
+            ["--bootstrap-server", bootstrap],
+            ["--command-config", &client],
+            ["--command-property", "acks=all"],
+        ];
+        let class = "org.apache.kafka.tools.ProducerPerformance";
+        let wrote = self.ground.tool(class, words.as_flattened());
         let wrote = wrote.unwrap_or_else(|error| panic!("cannot write: {error}"));
         assert!(wrote.contains(&format!("{count} records sent")), "{wrote}");
-        let read = self.ground.tool(
-            "org.apache.kafka.tools.ConsumerPerformance",
-            &[
-                "--topic",
-                topic,
-                "--num-records",
-                &count,
-                "--timeout",
-                "60000",
-                "--hide-header",
-                "--bootstrap-server",
-                bootstrap,
-                "--command-config",
-                &client,
-            ],
-        );
+    }
+
+    /// Reads so many records.
+    pub(crate) fn consume(&self, bootstrap: &str, topic: &str, properties: &str, count: u32) {
+        let (client, wanted) = (self.client(topic, properties), count.to_string());
+        let words = [
+            ["--topic", topic],
+            ["--num-records", &wanted],
+            ["--timeout", "60000"],
+            ["--bootstrap-server", bootstrap],
+            ["--command-config", &client],
+        ];
+        let class = "org.apache.kafka.tools.ConsumerPerformance";
+        let read = self.ground.tool(class, words.as_flattened());
         let read = read.unwrap_or_else(|error| panic!("cannot read: {error}"));
         let line = read.lines().rfind(|line| line.contains(", ")).unwrap_or_default();
         let records: u32 = line.split(", ").nth(4).and_then(|n| n.parse().ok()).unwrap_or_default();
-        assert!(records >= count.parse().unwrap(), "{read}");
+        assert!(records >= count, "{read}");
+    }
+
+    /// Waits until the kubelets find all pods ready.
+    pub(crate) fn all_pods_ready(&self) {
+        wait_for(|| {
+            let pods = self.list("pods");
+            let is_ready = |pod: &&Value| {
+                let all = pod["status"]["conditions"].as_array().cloned().unwrap_or_default();
+                all.iter().any(|one| one["type"] == "Ready" && one["status"] == "True")
+            };
+            let ready = pods.iter().filter(is_ready).count();
+            if ready == pods.len() { Ok(()) } else { Err(format!("{ready} of {}", pods.len())) }
+        });
     }
 }

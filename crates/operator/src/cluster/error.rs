@@ -27,7 +27,7 @@ pub(crate) enum PassError {
     #[error("cannot talk to Kafka")]
     Access(#[from] AccessError),
     #[error("cannot look after the users of the cluster")]
-    Users(#[source] UsersError),
+    Users(#[source] Box<UsersError>),
     #[error("cannot make or read certificates")]
     Certificates(#[source] Box<dyn std::error::Error + Send + Sync>),
 }

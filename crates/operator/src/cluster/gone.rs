@@ -43,7 +43,9 @@ pub(crate) async fn release(ctx: &Context, names: &Names) -> Result<(), PassErro
     let secrets = api.list(&of_cluster).await.map_err(get)?;
     let secrets: Vec<_> =
         secrets.iter().filter(|secret| users::is_user(secret, &names.cluster)).collect();
-    users::release(&ctx.writer, &api, &secrets).await.map_err(PassError::Users)?;
+    users::release(&ctx.writer, &api, &secrets)
+        .await
+        .map_err(|error| PassError::Users(Box::new(error)))?;
     let api: Api<KafkaNodePool> = Api::namespaced(ctx.client.clone(), &names.namespace);
     for pool in api.list(&of_cluster).await.map_err(get)? {
         release_pool(ctx, &pool).await?;

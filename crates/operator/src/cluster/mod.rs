@@ -9,6 +9,7 @@ mod error;
 mod facts;
 mod found;
 mod gone;
+mod machines;
 pub(crate) mod marks;
 mod nodes;
 mod partitions;
@@ -35,8 +36,6 @@ use kube::runtime::watcher;
 use kube::{Api, Client, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use tokio::sync::oneshot;
-
-pub use resources::access::NODE_READER_ROLE;
 
 use crate::context::Context;
 use crate::words::chain;

@@ -10,9 +10,7 @@ use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use serde_json::{Value, json};
 
 use super::{Blueprint, object};
-
-/// The ClusterRole, installed with the operator, that lets nodes read the machine they run on.
-pub const NODE_READER_ROLE: &str = "gregor-kafka-node";
+use crate::install::rbac::KAFKA_NODE_ROLE;
 
 /// The annotation with the namespace of the cluster that a binding is for.
 pub(crate) const NAMESPACE: &str = "gregor.io/namespace";
@@ -48,7 +46,7 @@ pub(crate) fn node_reader(blueprint: &Blueprint) -> Built<ClusterRoleBinding> {
         "roleRef": {
             "apiGroup": "rbac.authorization.k8s.io",
             "kind": "ClusterRole",
-            "name": NODE_READER_ROLE,
+            "name": KAFKA_NODE_ROLE,
         },
         "subjects": [{
             "kind": "ServiceAccount",

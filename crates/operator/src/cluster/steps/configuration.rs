@@ -55,7 +55,6 @@ pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
     work.known.configuration.kafka_version = versions.kafka.to_string();
     work.known.configuration.metadata_version = versions.metadata.to_string();
     let quorum = quorum(work);
-    let mut left_out = Vec::new();
     for node in work.blueprint.nodes.clone() {
         let pools = &work.blueprint.spec.pools;
         let Some(pool) = pools.iter().find(|pool| pool.name == node.pool).cloned() else {
@@ -65,19 +64,7 @@ pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
             Ok(server) => server,
             Err(note) => return Ok(Step::Stop(note)),
         };
-        left_out.extend(server.left_out.iter().cloned());
         write(work, &node, (&pool, &server), metrics.as_deref()).await?;
-    }
-    left_out.sort();
-    left_out.dedup();
-    if !left_out.is_empty() {
-        work.warn(
-            "ForbiddenConfiguration",
-            format!(
-                "these settings of spec.kafka.config are ours to make and were left out: {}",
-                left_out.join(", ")
-            ),
-        );
     }
     Ok(Step::Done)
 }

@@ -7,6 +7,7 @@ use kafka_admin::Quorum;
 use super::workload::is_ready;
 use crate::cluster::admins::Keys;
 use crate::cluster::error::PassError;
+use crate::cluster::machines;
 use crate::cluster::nodes::NodeClient;
 use crate::cluster::pass::{Step, Work};
 use crate::words::chain;
@@ -15,6 +16,7 @@ use crate::words::chain;
 const FETCH_TIMEOUT_MS: u64 = 2000;
 
 pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
+    work.known.machines = machines::read(work).await?;
     let any_ready = work
         .blueprint
         .nodes
