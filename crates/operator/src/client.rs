@@ -1,12 +1,15 @@
 //! The client of the API server: every request is counted, and none waits for its answer for ever.
 
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::http::{Method, Request};
+use axum::http::{Method, Request, Response, StatusCode};
 use kube::client::{Body, ClientBuilder};
 use kube::{Client, Config};
 use tower::timeout::TimeoutLayer;
-use tower::util::MapRequestLayer;
+use tower::{Layer, Service};
 
 use crate::metrics::Metrics;
 
@@ -14,16 +17,59 @@ use crate::metrics::Metrics;
 /// by the watchers themselves.
 const ANSWER: Duration = Duration::from_secs(30);
 
-/// Makes a client whose requests are counted.
+/// Makes a client whose requests are counted. A read that is not allowed is logged as an error: it is a
+/// fault of the installation, and would else only look like an object that is never there.
 pub(crate) fn counted(config: Config, metrics: &Metrics) -> Result<Client, kube::Error> {
-    let metrics = metrics.clone();
-    let count = MapRequestLayer::new(move |request: Request<Body>| {
-        let (verb, resource) = describe(request.method(), request.uri());
-        metrics.api_call(verb, &resource);
-        request
-    });
     let builder = ClientBuilder::try_from(config)?;
-    Ok(builder.with_layer(&TimeoutLayer::new(ANSWER)).with_layer(&count).build())
+    let counting = Counting { metrics: metrics.clone() };
+    Ok(builder.with_layer(&TimeoutLayer::new(ANSWER)).with_layer(&counting).build())
+}
+
+#[derive(Clone)]
+struct Counting {
+    metrics: Metrics,
+}
+
+impl<S> Layer<S> for Counting {
+    type Service = Counted<S>;
+
+    fn layer(&self, inner: S) -> Counted<S> {
+        Counted { inner, metrics: self.metrics.clone() }
+    }
+}
+
+struct Counted<S> {
+    inner: S,
+    metrics: Metrics,
+}
+
+impl<S, B> Service<Request<Body>> for Counted<S>
+where
+    S: Service<Request<Body>, Response = Response<B>>,
+    S::Future: Send + 'static,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<B>, S::Error>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        let (verb, resource) = describe(request.method(), request.uri());
+        self.metrics.api_call(verb, &resource);
+        let answer = self.inner.call(request);
+        Box::pin(async move {
+            let answer = answer.await?;
+            // Writes are refused for other reasons, too, and log the reason where they are made.
+            let is_read = matches!(verb, "get" | "list" | "watch");
+            if is_read && answer.status() == StatusCode::FORBIDDEN {
+                tracing::error!("{verb} {resource}: not allowed");
+            }
+            Ok(answer)
+        })
+    }
 }
 
 /// The verb and the resource, as RBAC calls them.

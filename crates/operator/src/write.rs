@@ -454,7 +454,10 @@ impl Act {
         };
         match status.code {
             403 => {
-                tracing::error!("{what}: not allowed: {}", status.message);
+                // In a namespace that is on its way out nothing new is made, whoever asks.
+                if !status.message.contains("because it is being terminated") {
+                    tracing::error!("{what}: not allowed: {}", status.message);
+                }
                 WriteError::Kubernetes { what, source: Box::new(error) }
             }
             404 => WriteError::Missing { what },
