@@ -30,6 +30,7 @@ mod archive;
 mod cluster;
 mod config;
 mod ground;
+mod load;
 mod node;
 mod process;
 mod storage;
@@ -39,6 +40,7 @@ pub use cluster::{Builder, Cluster};
 pub use config::{
     BROKER_PORT, CONTROLLER_PORT, PLAIN_USERS, Quorum, Role, SASL_PORT, Security, TLS_SUPER_USER,
 };
+pub use load::{Load, LoadOptions, Report};
 pub use node::Node;
 pub use tls::{Authority, Identity};
 
