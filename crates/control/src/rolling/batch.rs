@@ -329,6 +329,19 @@ mod tests {
         hopeless || untouched || (now >= min && ended >= min)
     }
 
+    /// How many stay in sync, now and when the move has ended; none if that is nobody's promise. In
+    /// other words than the code.
+    fn promised(facts: &PartitionFacts, down: &BTreeSet<NodeId>) -> Option<(usize, usize)> {
+        let min = facts.min_isr?;
+        let target: BTreeSet<_> =
+            facts.replicas.iter().filter(|b| !facts.removing.contains(b)).collect();
+        let mut in_sync: BTreeSet<_> = facts.isr.iter().collect();
+        in_sync.retain(|broker| !down.contains(broker));
+        let mut later: BTreeSet<_> = facts.isr.iter().chain(&facts.adding).collect();
+        later.retain(|broker| target.contains(broker) && !down.contains(broker));
+        (target.len() > min).then_some((in_sync.len().min(later.len()), min))
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..Default::default() })]
 
@@ -338,7 +351,22 @@ mod tests {
             parallel_max in 0_usize..10, join_offline: bool,
         ) {
             let limits = Limits { parallel_max, join_offline };
+            let mut partitions = partitions;
+            for (number, facts) in (0..).zip(&mut partitions) {
+                facts.partition = TopicPartition::new(TopicName::new("t").unwrap(), number);
+            }
             let batch = choose(&candidates(9, 3), &partitions, limits);
+            // The certificate says what is so, of every partition that is touched.
+            let mut expected = Certificate::default();
+            for facts in partitions.iter().filter(|f| f.replicas.iter().any(|b| batch.brokers.contains(b))) {
+                match promised(facts, &batch.brokers) {
+                    Some((left, min)) => expected.left.push((facts.partition.clone(), left, min)),
+                    None => expected.offline.push(facts.partition.clone()),
+                }
+            }
+            let sorted = |mut left: Vec<(TopicPartition, usize, usize)>| { left.sort(); left };
+            prop_assert_eq!(sorted(batch.certificate.left.clone()), sorted(expected.left));
+            prop_assert_eq!(&batch.certificate.offline, &expected.offline);
             prop_assert!(batch.brokers.len() <= parallel_max);
             prop_assert!(partitions.iter().all(|facts| survives(facts, &batch.brokers)));
             prop_assert!(verify(&batch, &partitions));

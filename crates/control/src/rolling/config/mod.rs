@@ -178,7 +178,7 @@ pub fn diff(
 impl Diff {
     /// Has the value become another one.
     fn change(&mut self, node: Node, key: &str, entry: &Described, value: &str) {
-        if !is_alterable(node, entry) {
+        if !is_alterable(node, key, entry) {
             return self.needs_restart(key, entry, Some(value));
         }
         let set = Change::Set(key.to_owned(), value.to_owned());
@@ -219,7 +219,7 @@ impl Diff {
         if defaults().any(|default| same(default, value)) {
             return;
         }
-        if !is_alterable(node, entry) {
+        if !is_alterable(node, key, entry) {
             return self.needs_restart(key, entry, None);
         }
         let in_file = entry.source == Source::File || has(Source::File);
@@ -357,12 +357,13 @@ fn is_read_by_controllers(key: &str) -> bool {
     FAMILIES.iter().any(|family| key.starts_with(family)) || SINGLE.contains(&key)
 }
 
-/// Before 4.2, Kafka refuses to change a controller's settings while it runs.
+/// Before 4.2, Kafka refuses to change settings of a single controller while it runs. What is set for the
+/// whole cluster reaches controllers too.
 const CONTROLLERS_ALTERABLE_SINCE: (u32, u32) = (4, 2);
 
-fn is_alterable(node: Node, entry: &Described) -> bool {
-    let able = node.roles != Roles::Controller || node.version >= CONTROLLERS_ALTERABLE_SINCE;
-    able && !entry.read_only
+fn is_alterable(node: Node, key: &str, entry: &Described) -> bool {
+    let takes = node.roles.is_broker() || node.version >= CONTROLLERS_ALTERABLE_SINCE;
+    !entry.read_only && (takes || !is_per_node(key))
 }
 
 /// Whether Kafka takes a changeable setting for single nodes only. It does not say so when it describes

@@ -69,7 +69,9 @@ fn what_differs_is_changed_where_kafka_allows_it() {
         ("static voters concern brokers too", BROKER, "controller.quorum.voters", Some("1@a:1"), says(true, &[(File, "1@b:1")]), restart("controller.quorum.voters", "1@b:1", Some("1@a:1"))),
         ("listeners' settings belong to the node", BROKER, map, Some("A:SSL"), says(false, &[(File, "A:PLAINTEXT")]), node(set(map, "A:SSL"))),
         ("a controller takes changes", CONTROLLER, "max.connections", Some("9"), says(false, &[(Builtin, "7")]), cluster(set("max.connections", "9"))),
-        ("but before 4.2 it did not", OLD_CONTROLLER, "max.connections", Some("9"), says(false, &[(Builtin, "7")]), restart("max.connections", "7", Some("9"))),
+        ("also before 4.2, with the whole cluster", OLD_CONTROLLER, "max.connections", Some("9"), says(false, &[(Builtin, "7")]), cluster(set("max.connections", "9"))),
+        ("a controller takes changes of its own", CONTROLLER, "ssl.cipher.suites", Some("a"), says(false, &[(Builtin, "")]), node(set("ssl.cipher.suites", "a"))),
+        ("but before 4.2 it did not", OLD_CONTROLLER, "ssl.cipher.suites", Some("a"), says(false, &[(Builtin, "")]), restart("ssl.cipher.suites", "", Some("a"))),
         ("set while it ran, no longer wished for", BROKER, threads, None, says(false, &[(DynamicCluster, "4"), (Builtin, "1")]), cluster(delete(threads))),
         ("in the file: the default is set instead", BROKER, threads, None, says(false, &[(File, "4"), (Builtin, "1")]), cluster(set(threads, "1"))),
         ("R29 set on one node by hand, and to be changed", BROKER, threads, Some("3"), says(false, &[(DynamicNode, "4"), (Builtin, "1")]),
@@ -208,4 +210,75 @@ fn another_wish_has_another_digest() {
     };
     assert_eq!(digest("24"), digest("24"));
     assert_ne!(digest("24"), digest("25"));
+}
+
+/// What a real node said of itself, and the file that it was started with. Recorded with `kafka-admin`;
+/// some settings had been changed while it ran.
+macro_rules! recorded {
+    ($name:literal) => {
+        (
+            include_str!(concat!("../../../testdata/settings/", $name, ".properties")),
+            include_str!(concat!("../../../testdata/settings/", $name, ".tsv")),
+        )
+    };
+}
+
+fn properties(text: &str) -> BTreeMap<String, String> {
+    let pairs = text.lines().filter_map(|line| line.split_once('='));
+    pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+}
+
+/// Name, value, source, read-only, sensitive, and synonyms; a value that is not there is an empty set.
+fn descriptions(text: &str) -> BTreeMap<String, Described> {
+    let source = |word: &str| match word {
+        "DynamicNode" => DynamicNode,
+        "DynamicDefault" => DynamicCluster,
+        "StaticNode" => File,
+        "Default" => Builtin,
+        _ => Source::Other,
+    };
+    let value = |text: &str| Some(text.to_owned()).filter(|text| text != "∅");
+    let line = |line: &str| {
+        let cells: Vec<&str> = line.split('\t').collect();
+        let synonyms = cells[5..].iter().filter_map(|cell| cell.split_once('='));
+        let described = Described {
+            value: value(cells[1]),
+            source: source(cells[2]),
+            read_only: cells[3] == "true",
+            sensitive: cells[4] == "true",
+            synonyms: synonyms.map(|(from, text)| (source(from), value(text))).collect(),
+        };
+        (cells[0].to_owned(), described)
+    };
+    text.lines().map(line).collect()
+}
+
+#[test]
+fn real_nodes_differ_from_their_files_only_where_they_were_changed_while_they_ran() {
+    let threads = "background.threads";
+    let rows = [
+        (BROKER, recorded!("4.3.1-broker"), vec![delete(threads)]),
+        (COMBINED, recorded!("4.3.1-combined"), vec![delete(threads)]),
+        (CONTROLLER, recorded!("4.3.1-controller"), vec![]),
+        (Node { version: (4, 1), ..BROKER }, recorded!("4.1.2-broker"), vec![delete(threads)]),
+        (OLD_CONTROLLER, recorded!("4.1.2-controller"), vec![]),
+    ];
+    for (node, (file, described), on_node) in rows {
+        let diff = diff(node, &properties(file), &descriptions(described));
+        // Controllers do not read the settings of the log cleaner.
+        let mut on_cluster = vec![set("log.cleaner.threads", "2"), delete(threads)];
+        on_cluster.retain(|change| node.roles.is_broker() || change.key() == threads);
+        assert_eq!(diff, Diff { on_node, on_cluster, ..Diff::default() }, "{node:?}");
+    }
+}
+
+#[test]
+fn every_setting_that_a_real_node_shows_is_known_and_no_hidden_one_is() {
+    for ((_, described), version) in
+        [(recorded!("4.3.1-broker"), (4, 3)), (recorded!("4.1.2-broker"), (4, 1))]
+    {
+        for (key, described) in descriptions(described) {
+            assert_eq!(names::is_shown(&key, version), !described.sensitive, "{key}");
+        }
+    }
 }
