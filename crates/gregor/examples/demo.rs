@@ -37,7 +37,8 @@ struct Demo {
 impl Demo {
     fn new() -> anyhow::Result<Self> {
         let gregor = gregor()?;
-        let folder = tempfile::TempDir::with_prefix("gregor-demo-").context("no place for files")?;
+        let folder =
+            tempfile::TempDir::with_prefix("gregor-demo-").context("no place for files")?;
         Ok(Self { gregor, folder: folder.keep(), begun: Instant::now() })
     }
 
@@ -57,7 +58,9 @@ impl Demo {
         println!("bootstrap: {bootstrap}");
         self.produce(&bootstrap)?;
         self.consume(&bootstrap)?;
-        title("A setting that Kafka takes while it runs, and one for which it is restarted, node by node");
+        title(
+            "A setting that Kafka takes while it runs, and one for which it is restarted, node by node",
+        );
         self.edit(r#"{"spec":{"kafka":{"config":{"message.max.bytes":2000000}}}}"#)?;
         self.kubectl(&["get", "pods"])?;
         self.edit(r#"{"spec":{"kafka":{"config":{"auto.create.topics.enable":"false"}}}}"#)?;
@@ -182,7 +185,8 @@ impl Demo {
         title("Everything is stopped and deleted");
         println!("To try by hand: gregor up -f {EXAMPLE}, then kubectl, and Ctrl-C to stop");
         self.gregor(&["down", "--purge"])?;
-        std::fs::remove_dir_all(&self.folder).context("cannot delete the folder of the demonstration")
+        std::fs::remove_dir_all(&self.folder)
+            .context("cannot delete the folder of the demonstration")
     }
 }
 

@@ -94,7 +94,7 @@ fn a_setting_that_kafka_takes_while_it_runs_restarts_nobody(edited: &Edited<'_>)
     edited.place.ready(CLUSTER);
     assert_eq!(edited.place.pods(), before);
     let words = ["--describe", "--all", "--entity-type", "brokers", "--entity-name", "0"];
-    let described = edited.tool("org.apache.kafka.tools.ConfigCommand", &words);
+    let described = edited.tool("kafka.admin.ConfigCommand", &words);
     let line = described.lines().find(|line| line.trim().starts_with("message.max.bytes="));
     assert!(line.unwrap().contains("message.max.bytes=2000000"), "{line:?}");
 }

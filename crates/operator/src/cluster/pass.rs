@@ -52,7 +52,8 @@ const STEPS: &[(&str, StepFn)] = &[
     ("kafka",         |work| Box::pin(steps::kafka::run(work))),         // workload: nodes exist before they are asked
     ("quorum",        |work| Box::pin(steps::quorum::run(work))),        // kafka: the voters are known
     ("roll",          |work| Box::pin(steps::roll::run(work))),          // quorum: nobody is restarted while the voters change
-    ("registration",  |work| Box::pin(steps::registration::run(work))),  // roll: all nodes run what they shall run
+    ("scale-in",      |work| Box::pin(steps::scale_in::run(work))),      // quorum: who leaves votes no more; roll: the others serve
+    ("registration",  |work| Box::pin(steps::registration::run(work))),  // scale-in: who is gone is known
     ("users",         |work| Box::pin(steps::users::run(work))),         // kafka: somebody to give them to
     ("leftovers",     |work| Box::pin(steps::leftovers::run(work))),     // roll: what is in use is not taken away
 ];
@@ -77,6 +78,8 @@ pub(crate) struct Known {
     pub(crate) certificates: steps::certificates::Certificates,
     pub(crate) configuration: steps::configuration::Configuration,
     pub(crate) kafka: KafkaFacts,
+    /// What the quorum's next step was decided on.
+    pub(crate) quorum_facts: Option<control::quorum::plan::Facts>,
     /// Whether every controller votes with the disk that it has.
     pub(crate) quorum_settled: Option<bool>,
     /// The metadata version that Kafka is on.

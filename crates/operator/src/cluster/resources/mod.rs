@@ -9,7 +9,7 @@ pub(crate) mod pods;
 pub(crate) mod secrets;
 pub(crate) mod services;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use api::names::{Labels, Names};
 use api::{Kafka, KafkaNodePool, ObjectTemplate};
@@ -37,10 +37,10 @@ pub(crate) struct Blueprint {
     pub(crate) pools: Vec<KafkaNodePool>,
     /// The wishes after they were found good.
     pub(crate) spec: ClusterSpec,
-    /// All nodes by id, those that leave among them.
+    /// All nodes that have a pod, by id, those that leave among them, with the roles that they have now.
     pub(crate) nodes: Vec<Node>,
-    /// Those that are not wished for any more.
-    pub(crate) leaving: BTreeSet<NodeId>,
+    /// The nodes that are wished for, with the roles that they shall have.
+    pub(crate) wished: BTreeMap<NodeId, Roles>,
     /// The DNS domain of the Kubernetes cluster.
     pub(crate) domain: String,
 }

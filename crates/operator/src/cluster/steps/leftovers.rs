@@ -31,15 +31,16 @@ pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
     let ours = work.found.services.values().filter(|service| is_ours(work, *service));
     let services: Vec<_> =
         ours.filter(|service| !wanted.contains(&service.name_any())).cloned().collect();
+    // A node that is recorded may come back, whether it runs or not: its claims are the guard's.
+    let recorded = work.record.nodes();
+    let recorded: Vec<_> =
+        recorded.iter().map(|node| work.blueprint.names.pod(&node.pool, node.id)).collect();
     let claims = work.found.claims.values().filter(|claim| {
-        let named = work
-            .blueprint
-            .nodes
-            .iter()
-            .any(|node| claim.name_any().ends_with(&format!("-{}", work.blueprint.pod(node))));
-        let used = work.found.pods.keys().any(|pod| claim.name_any().ends_with(&format!("-{pod}")));
+        let known = recorded.iter().chain(work.found.pods.keys());
+        let mut known = known.map(|pod| format!("-{pod}"));
+        let named = known.any(|suffix| claim.name_any().ends_with(&suffix));
         let delete = claim.annotations().get(DELETE_CLAIM).is_some_and(|value| value == "true");
-        is_ours(work, *claim) && delete && !named && !used
+        is_ours(work, *claim) && delete && !named
     });
     let claims: Vec<_> = claims.cloned().collect();
     delete::<ConfigMap>(work, &maps).await?;

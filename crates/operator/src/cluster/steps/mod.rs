@@ -10,6 +10,7 @@ pub(crate) mod leftovers;
 pub(crate) mod quorum;
 pub(crate) mod registration;
 pub(crate) mod roll;
+pub(crate) mod scale_in;
 pub(crate) mod services;
 pub(crate) mod users;
 pub(crate) mod wishes;

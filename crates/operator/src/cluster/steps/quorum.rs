@@ -6,10 +6,12 @@ use control::conditions::Note;
 use control::node::Roles;
 use control::quorum::plan::{self, Controller, Decision, Listener};
 use control::quorum::{QuorumView, plan::Step as Plan};
+use control::scaling::leaving::Leaving;
 use kafka_admin::{Outcome, VoterListener};
 use model::{DirectoryId, NodeId};
 
 use super::kafka::view;
+use super::scale_in::Outgoing;
 use super::workload::is_ready;
 use crate::cluster::error::PassError;
 use crate::cluster::pass::{Step, Work};
@@ -37,9 +39,9 @@ pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
         work.record.set_part(VOTERS, &voters)?;
         work.save().await?;
     }
-    let Some(note) = step.note() else {
-        return Ok(Step::Done);
-    };
+    let note = step.note();
+    work.known.quorum_facts = Some(facts);
+    let Some(note) = note else { return Ok(Step::Done) };
     match step {
         Plan::Settled => Ok(Step::Done),
         Plan::Wait(_) => Ok(Step::Waiting(note)),
@@ -59,8 +61,12 @@ pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
 async fn facts(work: &Work) -> Result<plan::Facts, PassError> {
     let quorum = work.known.kafka.quorum.as_ref().map(|quorum| view(work, quorum));
     let names = &work.blueprint.names;
-    let wished = work.blueprint.controllers();
-    let wished = wished.filter(|node| !work.blueprint.leaving.contains(&node.id)).map(|node| {
+    let out = Outgoing::of(&work.record)?;
+    let wished = work.blueprint.controllers().filter(|node| {
+        let wished = work.blueprint.wished.get(&node.id).is_some_and(|roles| roles.is_controller());
+        wished && !out.leaving.get(&node.id).is_some_and(Leaving::is_stopped)
+    });
+    let wished = wished.map(|node| {
         let pod = work.blueprint.pod(node);
         let found = work.found.pods.get(&pod);
         let runs = found

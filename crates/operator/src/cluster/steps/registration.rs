@@ -5,11 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use control::registration::metadata_version::{self, Decision, Refused};
 use control::registration::{MetadataVersion, unregister};
+use control::scaling::leaving;
 use kafka_admin::LevelChange;
 use kube::ResourceExt as _;
 use model::NodeId;
 
 use super::configuration::KAFKA_VERSION;
+use super::scale_in::Outgoing;
 use crate::cluster::error::PassError;
 use crate::cluster::partitions;
 use crate::cluster::pass::{Step, Work};
@@ -20,7 +22,7 @@ use crate::write::KafkaWriteError;
 const SUSPECTS: &str = "staleRegistrations";
 const REFUSED: &str = "refusedMetadataVersion";
 /// The annotation with which a user gives up the check for partitions.
-const SKIP_CHECK: &str = "strimzi.io/skip-broker-scaledown-check";
+pub(crate) const SKIP_CHECK: &str = "strimzi.io/skip-broker-scaledown-check";
 
 pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
     let level = work.known.kafka.metadata_level();
@@ -40,10 +42,14 @@ async fn unregister(work: &mut Work) -> Result<unregister::Decision, PassError> 
     let pods = work.found.pods.keys().filter_map(|pod| api::names::node_of_pod(pod));
     let running: BTreeSet<_> = pods.collect();
     let controllers = nodes.iter().filter(|node| node.roles.is_controller());
+    // Those that leave are Kafka's to know until the guard of their removal says otherwise.
+    let staying = leaving::stay_registered(&Outgoing::of(&work.record)?.leaving);
+    let wished = work.blueprint.wished.iter().filter(|(_, roles)| roles.is_broker());
+    let wished = wished.map(|(id, _)| *id).chain(staying);
     let mut facts = unregister::Facts {
         registered: brokers
             .map(|brokers| brokers.nodes.iter().map(|node| (node.id, node.fenced)).collect()),
-        wished: nodes.iter().filter(|node| node.roles.is_broker()).map(|node| node.id).collect(),
+        wished: wished.collect(),
         known_controllers: controllers.map(|node| node.id).chain(running.clone()).collect(),
         running: Some(running),
         assigned: None,

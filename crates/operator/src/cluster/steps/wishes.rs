@@ -20,11 +20,12 @@ use model::{DirectoryId, NodeId};
 use serde_json::{Value, json};
 
 use super::configuration::known_versions;
+use super::scale_in::Outgoing;
 use crate::cluster::error::PassError;
 use crate::cluster::found::Found;
 use crate::cluster::pass::{Known, Work};
 use crate::cluster::record::{Record, Stored};
-use crate::cluster::resources::{Blueprint, claims};
+use crate::cluster::resources::{Blueprint, Node, claims};
 use crate::context::Context;
 
 /// The finalizer that keeps a pool until its nodes are gone.
@@ -70,15 +71,8 @@ pub(crate) async fn run(
         Err(note) => return refuse(note, &warnings),
     };
     let domain = ctx.settings.cluster_domain.clone();
-    let blueprint = Blueprint {
-        names,
-        kafka,
-        pools,
-        spec,
-        nodes: Vec::new(),
-        leaving: BTreeSet::new(),
-        domain,
-    };
+    let blueprint =
+        Blueprint { names, kafka, pools, spec, nodes: Vec::new(), wished: BTreeMap::new(), domain };
     let known = Known::default();
     let mut work = Work { ctx: ctx.clone(), blueprint, found, record, stored, warnings, known };
     if let Err(note) = choose_nodes(&mut work) {
@@ -227,23 +221,38 @@ fn choose_nodes(work: &mut Work) -> Result<(), Note> {
         let lines: Vec<_> = duplicates.iter().map(ToString::to_string).collect();
         Note::new("DuplicateNodeIds", lines.join("; "))
     })?;
-    let mut leaving = BTreeSet::new();
+    let mut wished = BTreeMap::new();
     for (pool, ids) in spec.pools.iter().zip(&assigned) {
-        let roles = pool.roles.to_string();
         let nodes = work.record.pools.entry(pool.name.clone()).or_default();
-        nodes.extend(ids.added.iter().map(|id| (id.get(), roles.clone())));
-        leaving.extend(ids.removed.iter().copied());
+        nodes.extend(ids.added.iter().map(|id| (id.get(), pool.roles.to_string())));
+        wished.extend(ids.desired().into_iter().map(|id| (id, pool.roles)));
         for warning in &ids.warnings {
             let message = format!("KafkaNodePool {}: {warning}", pool.name);
             work.warnings.push(Note::new("InvalidNodeIds", message));
         }
     }
-    // The nodes of a pool that is gone have no wish any more.
-    let gone = work.record.pools.keys().filter(|pool| !spec.pools.iter().any(|p| p.name == **pool));
-    leaving.extend(gone.flat_map(|pool| recorded(&work.record, pool)));
-    work.blueprint.nodes = work.record.nodes();
-    work.blueprint.leaving = leaving;
+    let out = Outgoing::of(&work.record).map_err(|error| {
+        Note::new("RecordUnreadable", format!("the record of the cluster cannot be read: {error}"))
+    })?;
+    work.blueprint.nodes = now(&mut work.record, &wished, &out);
+    work.blueprint.wished = wished;
     Ok(())
+}
+
+/// The nodes that have a pod now, with the roles that they have on their way to what is wished for. What has
+/// arrived is recorded.
+fn now(record: &mut Record, wished: &BTreeMap<NodeId, Roles>, out: &Outgoing) -> Vec<Node> {
+    let mut nodes = Vec::new();
+    for node in record.nodes() {
+        let wish = wished.get(&node.id).copied();
+        let Some(roles) = out.roles_now(node.id, Some(node.roles), wish) else { continue };
+        if wish == Some(roles) && !out.leaving.contains_key(&node.id) {
+            let pool = record.pools.entry(node.pool.clone()).or_default();
+            pool.insert(node.id.get(), roles.to_string());
+        }
+        nodes.push(Node { roles, ..node });
+    }
+    nodes
 }
 
 /// How many nodes a pool shall have: none if it is being deleted.

@@ -16,7 +16,10 @@ use crate::cluster::resources::pods::{self, PodParts, Source, Volume};
 pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
     let api: Api<api::StrimziPodSet> = work.api();
     for pool in &work.blueprint.spec.pools {
-        if !work.blueprint.nodes.iter().any(|node| node.pool == pool.name) {
+        let has_nodes = work.blueprint.nodes.iter().any(|node| node.pool == pool.name);
+        // A set whose last pod is to go must hear of it.
+        let set = work.blueprint.names.pod_set(&pool.name);
+        if !has_nodes && !work.found.pod_sets.contains_key(&set) {
             continue;
         }
         let set = pods::pod_set(&work.blueprint, &pool.name, &parts(work, pool))?;

@@ -1,0 +1,276 @@
+//! Nodes that go: each only when nothing needs it any more, as [`control::scaling`] says.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use control::conditions::Note;
+use control::registration::{KafkaVersion, MetadataVersion};
+use control::scaling::guard::{self, Cordon, Registration};
+use control::scaling::leaving::{self, Leaving, Member};
+use control::scaling::{controllers, roles};
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use kafka_admin::{ConfigChange, ConfigResource};
+use kube::ResourceExt as _;
+use model::NodeId;
+
+use super::registration::SKIP_CHECK;
+use crate::cluster::error::PassError;
+use crate::cluster::partitions;
+use crate::cluster::pass::{Step, Work};
+use crate::cluster::record::Record;
+use crate::cluster::resources::Node;
+use crate::cluster::resources::claims::DELETE_CLAIM;
+use crate::words::chain;
+
+/// Under which names the record keeps who is on the way out.
+const LEAVING: &str = "leaving";
+const RELEASED: &str = "releasedControllers";
+/// With which setting a broker is closed for new replicas.
+const CORDON: &str = "cordoned.log.dirs";
+/// The first Kafka that can close a broker, and the metadata version that it needs for it.
+const CORDON_SINCE: KafkaVersion = KafkaVersion::new(4, 3, 0);
+const CORDON_METADATA: MetadataVersion = MetadataVersion { major: 4, minor: 3, iv: 0 };
+
+/// Who is on the way out, as it is recorded.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Outgoing {
+    pub(crate) leaving: BTreeMap<NodeId, Leaving>,
+    pub(crate) released: BTreeSet<NodeId>,
+}
+
+impl Outgoing {
+    pub(crate) fn of(record: &Record) -> Result<Self, serde_json::Error> {
+        Ok(Self { leaving: record.part(LEAVING)?, released: record.part(RELEASED)? })
+    }
+
+    /// What a node is now, on its way from what it was to what is wished for.
+    pub(crate) fn roles_now(
+        &self,
+        node: NodeId,
+        recorded: Option<control::node::Roles>,
+        wished: Option<control::node::Roles>,
+    ) -> Option<control::node::Roles> {
+        let leaving = self.leaving.get(&node);
+        let released = self.released.contains(&node);
+        roles::now(&roles::Facts { wished, recorded, leaving, released })
+    }
+
+    fn keep(&self, record: &mut Record) -> Result<(), serde_json::Error> {
+        match self.leaving.is_empty() {
+            true => {
+                record.parts.remove(LEAVING);
+            }
+            false => record.set_part(LEAVING, &self.leaving)?,
+        }
+        match self.released.is_empty() {
+            true => {
+                record.parts.remove(RELEASED);
+            }
+            false => record.set_part(RELEASED, &self.released)?,
+        }
+        Ok(())
+    }
+}
+
+pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
+    let mut out = Outgoing::of(&work.record)?;
+    let recorded = work.record.nodes();
+    let wished = work.blueprint.wished.clone();
+    let members = recorded
+        .iter()
+        .map(|node| (node.id, Member { pool: node.pool.clone(), roles: node.roles }));
+    let members: BTreeMap<NodeId, Member> = members.collect();
+    out.leaving = leaving::admit(&out.leaving, &members, &wished);
+    let controllers = released(work, &recorded, &out.released);
+    out.released = controllers.released.clone();
+    if out.leaving.is_empty() && controllers.holds.is_empty() && out.released.is_empty() {
+        out.keep(&mut work.record)?;
+        work.save().await?;
+        return Ok(Step::Done);
+    }
+    let facts = facts(work, &out.leaving, &controllers).await;
+    let pass = leaving::pass(&out.leaving, &facts);
+    out.leaving = pass.leaving.clone();
+    out.keep(&mut work.record)?;
+    work.save().await?;
+    work.warnings.extend(pass.warnings());
+    for (id, duty) in &pass.duties {
+        cordon(work, *id, *duty, facts.get(id).and_then(|facts| facts.cordon)).await;
+        if duty.delete_claims {
+            delete_claims(work, *id).await?;
+        }
+    }
+    forget(work, &pass.done, &out).await?;
+    let held = controllers.holds.iter().map(|(id, hold)| format!("controller {id}: {hold}"));
+    let held: Vec<_> = held.collect();
+    Ok(match (pass.progress(), held.is_empty()) {
+        (Some(note), _) => Step::Waiting(note),
+        (None, false) => Step::Waiting(Note::new("ScalingDown", held.join("; "))),
+        (None, true) if pass.duties.is_empty() && out.released.is_empty() => Step::Done,
+        (None, true) if pass.holds.is_empty() => {
+            Step::Waiting(Note::new("ScalingDown", "nodes are on their way out"))
+        }
+        // Somebody has to act, and a warning says what; everything else goes on.
+        (None, true) => Step::Done,
+    })
+}
+
+/// The controllers that the quorum lets go.
+fn released(work: &Work, recorded: &[Node], before: &BTreeSet<NodeId>) -> controllers::Decision {
+    let wished =
+        |id: &NodeId| work.blueprint.wished.get(id).is_some_and(|roles| roles.is_controller());
+    let controllers = recorded.iter().filter(|node| node.roles.is_controller());
+    let leaving: BTreeSet<NodeId> =
+        controllers.map(|node| node.id).filter(|id| !wished(id)).collect();
+    match &work.known.quorum_facts {
+        Some(facts) => controllers::release(before, &leaving, facts),
+        // Nothing is known: who was released stays so, and nobody else is.
+        None => controllers::Decision {
+            released: before.intersection(&leaving).copied().collect(),
+            ..controllers::Decision::default()
+        },
+    }
+}
+
+/// What is known of each broker that leaves.
+async fn facts(
+    work: &Work,
+    leaving: &BTreeMap<NodeId, Leaving>,
+    controllers: &controllers::Decision,
+) -> BTreeMap<NodeId, guard::Facts> {
+    if leaving.is_empty() {
+        return BTreeMap::new();
+    }
+    let assigned = partitions::read(work).await.map(|seen| seen.assigned());
+    let skip = work.blueprint.kafka.annotations().get(SKIP_CHECK).is_some_and(|v| v == "true");
+    let is_broker =
+        |id: &NodeId| work.blueprint.wished.get(id).is_some_and(|roles| roles.is_broker());
+    let mut all = BTreeMap::new();
+    for (id, one) in leaving {
+        let pod = work.blueprint.names.pod(&one.pool, *id);
+        let found = work.found.pods.get(&pod);
+        let as_broker = found.map(|pod| super::roll::roles_of(pod).is_none_or(|r| r.is_broker()));
+        let brokers = work.known.kafka.brokers.as_ref();
+        let registration = brokers.map(|all| match all.nodes.iter().find(|one| one.id == *id) {
+            None => Registration::Gone,
+            Some(one) if one.fenced => Registration::Fenced,
+            Some(_) => Registration::Live,
+        });
+        let others = work.blueprint.wished.keys().filter(|other| *other != id);
+        all.insert(
+            *id,
+            guard::Facts {
+                wished: is_broker(id),
+                partitions: assigned.as_ref().map(|all| all.get(id).copied().unwrap_or_default()),
+                skip_check: skip,
+                held: Some(false),
+                cordon: cordon_of(work, *id, found.is_some()).await,
+                quorum: controllers.lets_go(*id),
+                runs: Some(as_broker.unwrap_or(false)),
+                registration,
+                claims_left: Some(!claims_to_delete(work, *id).is_empty()),
+                others_stay: others.into_iter().any(is_broker),
+            },
+        );
+    }
+    all
+}
+
+/// Whether a broker takes new replicas.
+async fn cordon_of(work: &Work, id: NodeId, runs: bool) -> Option<Cordon> {
+    let kafka: KafkaVersion = work.known.configuration.kafka_version.parse().ok()?;
+    let metadata = work.known.kafka.metadata_level().and_then(MetadataVersion::of_level)?;
+    if kafka < CORDON_SINCE || metadata < CORDON_METADATA {
+        return Some(Cordon::Unsupported);
+    }
+    let admin = work.known.kafka.access.as_ref()?.brokers.as_ref()?;
+    if !runs {
+        return None;
+    }
+    let found = admin.describe_configs(&ConfigResource::Node(id), Some(&[CORDON])).await;
+    match found {
+        Ok(entries) => {
+            let value = entries.get(CORDON).and_then(|entry| entry.value.clone());
+            let is_open = value.unwrap_or_default().is_empty();
+            Some(if is_open { Cordon::Open } else { Cordon::Closed })
+        }
+        Err(error) => {
+            tracing::info!("whether broker {id} is closed is not known: {}", chain(&error));
+            None
+        }
+    }
+}
+
+/// Closes a broker for new replicas, or opens it again.
+async fn cordon(work: &Work, id: NodeId, duty: guard::Duty, now: Option<Cordon>) {
+    let change = match (duty.cordoned, now) {
+        (true, Some(Cordon::Open)) => ConfigChange::Set(CORDON.to_owned(), "*".to_owned()),
+        (false, Some(Cordon::Closed)) => ConfigChange::Delete(CORDON.to_owned()),
+        (true | false, Some(Cordon::Open | Cordon::Closed | Cordon::Unsupported) | None) => return,
+    };
+    let access = work.known.kafka.access.as_ref();
+    let Some(admin) = access.and_then(|access| access.brokers.as_ref()) else { return };
+    let what = match duty.cordoned {
+        true => format!("close broker {id} for new replicas"),
+        false => format!("open broker {id} for new replicas"),
+    };
+    let (of, changes) = (ConfigResource::Node(id), [change]);
+    let call = admin.alter_configs(&of, &changes, false);
+    let done = work.ctx.writer.kafka("cordon", &what, call, |error| error.outcome()).await;
+    if let Err(error) = done {
+        tracing::info!("{}", chain(&error));
+    }
+}
+
+/// The claims of a node that go with it.
+fn claims_to_delete(work: &Work, id: NodeId) -> Vec<PersistentVolumeClaim> {
+    let suffix = work.record.nodes().into_iter().find(|node| node.id == id);
+    let Some(node) = suffix else { return Vec::new() };
+    let suffix = format!("-{}", work.blueprint.names.pod(&node.pool, id));
+    let claims = work.found.claims.values().filter(|claim| {
+        let delete = claim.annotations().get(DELETE_CLAIM).is_some_and(|value| value == "true");
+        delete && claim.name_any().ends_with(&suffix)
+    });
+    claims.cloned().collect()
+}
+
+async fn delete_claims(work: &Work, id: NodeId) -> Result<(), PassError> {
+    let api = work.api::<PersistentVolumeClaim>();
+    for claim in claims_to_delete(work, id) {
+        if let (None, Some(uid)) = (&claim.metadata.deletion_timestamp, claim.uid()) {
+            work.ctx.writer.delete(&api, &claim.name_any(), &uid, None).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Takes nodes of which there is no trace out of the record: brokers that are done, and controllers that
+/// were released and whose pods are gone.
+async fn forget(work: &mut Work, done: &BTreeSet<NodeId>, out: &Outgoing) -> Result<(), PassError> {
+    let recorded = work.record.nodes();
+    let only_controllers = recorded.iter().filter(|node| {
+        out.released.contains(&node.id)
+            && !node.roles.is_broker()
+            && !work.blueprint.wished.contains_key(&node.id)
+            && !work.found.pods.contains_key(&work.blueprint.names.pod(&node.pool, node.id))
+    });
+    let mut gone: BTreeSet<NodeId> = done.clone();
+    for node in only_controllers {
+        delete_claims(work, node.id).await?;
+        gone.insert(node.id);
+    }
+    if gone.is_empty() {
+        return Ok(());
+    }
+    for nodes in work.record.pools.values_mut() {
+        nodes.retain(|id, _| !gone.iter().any(|node| node.get() == *id));
+    }
+    let spec = &work.blueprint.spec;
+    work.record.pools.retain(|pool, nodes| {
+        !nodes.is_empty() || spec.pools.iter().any(|wished| wished.name == *pool)
+    });
+    let mut left = out.clone();
+    left.leaving.retain(|id, _| !gone.contains(id));
+    left.released.retain(|id| !gone.contains(id));
+    left.keep(&mut work.record)?;
+    work.save().await
+}
