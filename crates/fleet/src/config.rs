@@ -24,6 +24,57 @@ pub struct Config {
     pub times: Times,
     /// What agents are told about their nodes.
     pub agent: AgentNodes,
+    /// Where agents find this fleet manager.
+    pub public_url: String,
+    /// OpenShift Cluster Manager, for regions whose provider is `ocm`.
+    pub ocm: Option<OcmAccess>,
+    /// Cluster API, for regions whose provider is `capi`.
+    pub capi: Option<CapiAccess>,
+    /// Keycloak, where data planes have identities.
+    pub keycloak: Option<KeycloakAccess>,
+}
+
+/// How OpenShift Cluster Manager is reached, and what it makes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OcmAccess {
+    /// Where it is.
+    pub url: String,
+    /// A file with a token for it.
+    #[serde(default)]
+    pub token_file: Option<std::path::PathBuf>,
+    /// The type of the machines.
+    pub machine_type: String,
+}
+
+/// How the management cluster of Cluster API is reached, and what it makes.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CapiAccess {
+    /// Its kubeconfig; that of the pod or of the user if none is named.
+    #[serde(default)]
+    pub kubeconfig: Option<std::path::PathBuf>,
+    /// The namespace of the objects.
+    pub namespace: String,
+    /// The class of the clusters.
+    pub class: String,
+    /// The class of the workers.
+    pub worker_class: String,
+    /// The version of Kubernetes.
+    pub version: String,
+    /// The objects that are the agent, as JSON; `{cluster-id}` is replaced.
+    #[serde(default)]
+    pub agent_manifests: Vec<serde_json::Value>,
+}
+
+/// How Keycloak is reached.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KeycloakAccess {
+    /// `https://HOST/admin/realms/NAME`.
+    pub realm_url: String,
+    /// A file with a token that may manage clients.
+    pub token_file: std::path::PathBuf,
 }
 
 /// A cloud provider.
@@ -319,6 +370,10 @@ impl Default for Config {
             limits: Limits::default(),
             times: Times::default(),
             agent: AgentNodes::default(),
+            public_url: String::new(),
+            ocm: None,
+            capi: None,
+            keycloak: None,
         }
     }
 }

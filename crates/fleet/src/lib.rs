@@ -4,10 +4,12 @@
 //! - `store`: what is remembered, in SQLite or PostgreSQL.
 //! - `workers`: what is done about it, by one replica at a time.
 //! - `provider`: who makes data planes and nodes.
+//! - `agent`: the other end, on a data plane.
 //!
 //! Every decision is made in `control::fleet`. What this crate must not do: decide, ask a provider while
 //! a request waits, or delete a Kafka that nobody asked to be deleted.
 
+pub mod agent;
 pub mod auth;
 pub mod client;
 pub mod config;
@@ -15,6 +17,7 @@ pub mod http;
 pub mod identity;
 pub mod limits;
 pub mod provider;
+pub mod service;
 pub mod store;
 pub mod workers;
 
