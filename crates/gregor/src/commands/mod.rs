@@ -1,9 +1,11 @@
 //! One module per command.
 
+mod agent;
 mod balance;
 mod crds;
 mod down;
 mod fetch;
+mod fleet;
 mod install;
 mod kafka;
 mod kubeconfig;
@@ -51,6 +53,11 @@ pub(crate) enum Command {
     /// Run a node: pods as processes of this machine, for any Kubernetes control plane
     #[command(after_help = kubelet::EXAMPLES)]
     Kubelet(Box<kubelet::Kubelet>),
+    /// Run a fleet of data planes that grow and shrink with demand
+    Fleet(fleet::Fleet),
+    /// Be the agent of a data plane: make the Kafkas that the fleet manager asks for, tell what is left
+    #[command(after_help = agent::EXAMPLES)]
+    Agent(agent::Command),
     /// The parent of a container; started by `gregor kubelet`
     #[command(hide = true)]
     Shim(shim::Shim),
@@ -72,6 +79,8 @@ impl Command {
             Command::Install(install) => install.run(),
             Command::Operator(operator) => operator.run(),
             Command::Kubelet(kubelet) => kubelet.run(),
+            Command::Fleet(fleet) => fleet.run(),
+            Command::Agent(agent) => agent.run(),
             Command::Shim(shim) => shim.run(),
         }
     }
