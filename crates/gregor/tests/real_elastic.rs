@@ -111,18 +111,28 @@ fn an_empty_broker_goes(elastic: &Elastic<'_>) {
 }
 
 fn a_broker_with_data_stays(elastic: &Elastic<'_>) {
-    elastic.scale("broker", 2);
+    elastic.scale("broker", 4);
+    elastic.has("broker", 4);
+    let bootstrap = elastic.place.bootstrap(CLUSTER, "plain");
+    let words = ["--bootstrap-server", &bootstrap, "--create", "--topic", "held"];
+    let words = [&words[..], &["--replica-assignment", "6:0:1"]].concat();
+    elastic.place.ground.tool("org.apache.kafka.tools.TopicCommand", &words).unwrap();
+    elastic.scale("broker", 3);
     wait_for(|| elastic.warning("ScaleDownPreventionCheck").map(|_| ()).ok_or("no warning".into()));
     let message = elastic.warning("ScaleDownPreventionCheck").unwrap();
-    assert!(message.contains("broker") && message.contains("partition"), "{message}");
-    assert_eq!(elastic.pods("broker").len(), 3);
+    assert!(message.contains("broker 6") && message.contains("1 partition"), "{message}");
+    assert_eq!(elastic.pods("broker").len(), 4);
     elastic.writes_and_reads("held");
     // Taken back: the broker is open again, and nothing is left of the attempt.
-    elastic.scale("broker", 3);
+    elastic.scale("broker", 4);
     wait_for(|| match elastic.warning("ScaleDownPreventionCheck") {
         None => Ok(()),
         Some(message) => Err(message),
     });
-    elastic.place.ready(CLUSTER);
-    assert_eq!(elastic.pods("broker").len(), 3);
+    elastic.has("broker", 4);
+    // Without its data it goes.
+    let words = ["--bootstrap-server", &bootstrap, "--delete", "--topic", "held"];
+    elastic.place.ground.tool("org.apache.kafka.tools.TopicCommand", &words).unwrap();
+    elastic.scale("broker", 3);
+    elastic.has("broker", 3);
 }

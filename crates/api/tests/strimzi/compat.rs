@@ -66,3 +66,15 @@ fn no_rule_is_stray() {
         assert!(says_more, "{} {} says what the rule above it says", rule.kind, rule.path);
     }
 }
+
+#[test]
+fn the_readme_states_the_share_that_is_honoured() {
+    let readme = concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md");
+    let readme = std::fs::read_to_string(readme).unwrap();
+    let all = api::compat::fields().count();
+    let honoured = api::compat::fields()
+        .filter(|field| field.verdict == api::compat::Verdict::Honoured)
+        .count();
+    let share = format!("1.2.0, {honoured} are honoured: {} %", (honoured * 100 + all / 2) / all);
+    assert!(readme.contains(&share), "the README should say \"{share}\"");
+}
