@@ -3,6 +3,8 @@
 //! Nothing of the search is used here: every sum is made anew, and limits are computed from the
 //! definitions. The search could be wrong and this would say so.
 
+use std::collections::BTreeMap;
+
 use model::{NodeId, TopicName};
 
 use crate::goals::{
@@ -29,6 +31,33 @@ pub enum Finding {
         topic: TopicName,
         /// The partition in it.
         partition: u32,
+    },
+    /// More replicas of a partition in one rack than there need be.
+    UnevenRacks {
+        /// The topic.
+        topic: TopicName,
+        /// The partition in it.
+        partition: u32,
+    },
+    /// A partition that another broker should lead.
+    Leader {
+        /// The topic.
+        topic: TopicName,
+        /// The partition in it.
+        partition: u32,
+        /// The broker that should.
+        broker: NodeId,
+    },
+    /// A broker that leads too few partitions of a topic.
+    FewLeaders {
+        /// The topic.
+        topic: TopicName,
+        /// The broker.
+        broker: NodeId,
+        /// How many it leads.
+        count: u32,
+        /// How many it should lead at least.
+        low: u32,
     },
     /// A broker outside of what a goal allows.
     Broker {
@@ -183,66 +212,79 @@ type PickCapacity = fn(&crate::view::Capacity) -> f64;
 
 fn findings(view: &View, assignment: &Assignment, sums: &[Sums], goal: Goal) -> Vec<Finding> {
     let limited = |pick: Pick, high: &dyn Fn(usize) -> f64| -> Vec<Finding> {
-        outside(view, sums, pick, &|broker| (f64::NEG_INFINITY, high(broker)))
+        outside(view, sums, pick, false, &|broker| (f64::NEG_INFINITY, high(broker)))
     };
     let share = |pick: Pick, capacity: PickCapacity, share: f64| {
         limited(pick, &|broker| capacity(&view.brokers[broker].capacity) * share)
     };
-    let usage = |pick: Pick, capacity: PickCapacity| usage(view, sums, pick, capacity);
+    let usage =
+        |pick: Pick, capacity: PickCapacity, leads| usage(view, sums, (pick, capacity), leads);
     match goal {
         Goal::RackAware => shared_racks(view, assignment),
-        Goal::MinTopicLeadersPerBroker => Vec::new(),
+        Goal::RackAwareDistribution => uneven_racks(view, assignment),
+        Goal::MinTopicLeadersPerBroker => few_leaders(view, assignment),
         Goal::ReplicaCapacity => limited(|s| s.replicas, &|_| REPLICAS_MAX),
         Goal::DiskCapacity => share(|s| s.disk, |c| c.disk_mb, DISK_SHARE),
         Goal::NetworkInboundCapacity => share(|s| s.inbound, |c| c.network_in_kb, NETWORK_SHARE),
         Goal::NetworkOutboundCapacity => share(|s| s.outbound, |c| c.network_out_kb, NETWORK_SHARE),
         Goal::CpuCapacity => share(|s| s.cpu, |c| c.cpu_percent, CPU_SHARE),
-        Goal::ReplicaDistribution => counts(view, sums, |s| s.replicas),
+        Goal::ReplicaDistribution => counts(view, sums, |s| s.replicas, false),
         Goal::PotentialNwOut => share(|s| s.potential, |c| c.network_out_kb, NETWORK_SHARE),
-        Goal::DiskUsageDistribution => usage(|s| s.disk, |c| c.disk_mb),
-        Goal::NetworkInboundUsageDistribution => usage(|s| s.inbound, |c| c.network_in_kb),
-        Goal::NetworkOutboundUsageDistribution => usage(|s| s.outbound, |c| c.network_out_kb),
-        Goal::CpuUsageDistribution => usage(|s| s.cpu, |c| c.cpu_percent),
+        Goal::DiskUsageDistribution => usage(|s| s.disk, |c| c.disk_mb, false),
+        Goal::NetworkInboundUsageDistribution => usage(|s| s.inbound, |c| c.network_in_kb, false),
+        Goal::NetworkOutboundUsageDistribution => usage(|s| s.outbound, |c| c.network_out_kb, true),
+        Goal::CpuUsageDistribution => usage(|s| s.cpu, |c| c.cpu_percent, true),
         Goal::TopicReplicaDistribution => topics(view, assignment),
-        Goal::LeaderReplicaDistribution => counts(view, sums, |s| s.leaders),
+        Goal::LeaderReplicaDistribution => counts(view, sums, |s| s.leaders, true),
         Goal::LeaderBytesInDistribution => {
             let brokers = view.live().count() as f64;
             let mean = view.live().map(|b| sums[b].leader_inbound).sum::<f64>() / brokers;
             limited(|s| s.leader_inbound, &|_| mean * BALANCE)
         }
+        Goal::PreferredLeaderElection => not_preferred(view, assignment),
     }
 }
 
+/// Brokers outside of their limits. `leads` is whether it takes leaderships to get more of it. Who gets
+/// nothing more cannot be asked to have more.
 fn outside(
     view: &View,
     sums: &[Sums],
     pick: Pick,
+    leads: bool,
     limits: &dyn Fn(usize) -> (f64, f64),
 ) -> Vec<Finding> {
     let judge = |broker: usize| {
         let value = pick(&sums[broker]);
         let (low, high) = limits(broker);
+        let takes = !(view.closed[broker] || leads && view.unled[broker]);
+        let low = if takes { low } else { f64::NEG_INFINITY };
         let broker = view.brokers[broker].id;
         (value < low || value > high).then_some(Finding::Broker { broker, value, low, high })
     };
     view.live().filter_map(judge).collect()
 }
 
-fn usage(view: &View, sums: &[Sums], pick: Pick, capacity: PickCapacity) -> Vec<Finding> {
+fn usage(
+    view: &View,
+    sums: &[Sums],
+    (pick, capacity): (Pick, PickCapacity),
+    leads: bool,
+) -> Vec<Finding> {
     let capacity = |broker: usize| capacity(&view.brokers[broker].capacity);
     let all: f64 = view.live().map(|broker| pick(&sums[broker])).sum();
     let mean = all / view.live().map(capacity).sum::<f64>();
-    outside(view, sums, pick, &|broker| {
+    outside(view, sums, pick, leads, &|broker| {
         let fair = mean * capacity(broker);
         (fair * (1.0 - BAND), fair * (1.0 + BAND))
     })
 }
 
-fn counts(view: &View, sums: &[Sums], pick: Pick) -> Vec<Finding> {
+fn counts(view: &View, sums: &[Sums], pick: Pick, leads: bool) -> Vec<Finding> {
     let brokers = view.live().count() as f64;
     let mean = view.live().map(|broker| pick(&sums[broker])).sum::<f64>() / brokers;
     let limits = ((mean * (1.0 - BAND)).floor(), (mean * (1.0 + BAND)).ceil());
-    outside(view, sums, pick, &|_| limits)
+    outside(view, sums, pick, leads, &|_| limits)
 }
 
 fn shared_racks(view: &View, assignment: &Assignment) -> Vec<Finding> {
@@ -256,6 +298,65 @@ fn shared_racks(view: &View, assignment: &Assignment) -> Vec<Finding> {
         Finding::SharedRack { topic: topic.clone(), partition: number }
     };
     (0..view.partitions()).filter(shared).map(named).collect()
+}
+
+fn uneven_racks(view: &View, assignment: &Assignment) -> Vec<Finding> {
+    let racks = view.racks();
+    let uneven = |partition: &usize| {
+        let brokers = &assignment[view.slots(*partition)];
+        let count = |rack: &u16| {
+            brokers.iter().filter(|broker| view.rack[usize::from(**broker)] == *rack).count()
+        };
+        let most = racks.iter().map(count).max().unwrap_or(0);
+        let least = racks.iter().map(count).min().unwrap_or(0);
+        most > 1 && most - least > 1
+    };
+    let named = |partition| {
+        let (topic, number) = view.partition_name(partition);
+        Finding::UnevenRacks { topic: topic.clone(), partition: number }
+    };
+    (0..view.partitions()).filter(uneven).map(named).collect()
+}
+
+fn few_leaders(view: &View, assignment: &Assignment) -> Vec<Finding> {
+    let mut led: BTreeMap<(u32, u16), u32> = BTreeMap::new();
+    for partition in 0..view.partitions() {
+        let topic = view.topic_of[partition];
+        if view.leaders_min[topic as usize] > 0 {
+            *led.entry((topic, assignment[view.slots(partition).start])).or_default() += 1;
+        }
+    }
+    let mut found = Vec::new();
+    for (topic, low) in (0..).zip(&view.leaders_min) {
+        for broker in (0..view.brokers.len()).filter(|broker| view.takes_leaders(*broker)) {
+            let count = led.get(&(topic, broker as u16)).copied().unwrap_or(0);
+            if count < *low {
+                let (topic, low) = (view.topics[topic as usize].clone(), *low);
+                found.push(Finding::FewLeaders {
+                    topic,
+                    broker: view.brokers[broker].id,
+                    count,
+                    low,
+                });
+            }
+        }
+    }
+    found
+}
+
+fn not_preferred(view: &View, assignment: &Assignment) -> Vec<Finding> {
+    let mut found = Vec::new();
+    for (partition, preferred) in &view.preferred {
+        let brokers = &assignment[view.slots(*partition as usize)];
+        let broker = usize::from(*preferred);
+        let can = view.is_live(broker) && !view.unled[broker] && brokers.contains(preferred);
+        if can && brokers[0] != *preferred {
+            let (topic, number) = view.partition_name(*partition as usize);
+            let (topic, broker) = (topic.clone(), view.brokers[broker].id);
+            found.push(Finding::Leader { topic, partition: number, broker });
+        }
+    }
+    found
 }
 
 fn topics(view: &View, assignment: &Assignment) -> Vec<Finding> {

@@ -25,7 +25,7 @@ const PRIORITY_WEIGHT: f64 = 1.1;
 const STRICTNESS_WEIGHT: f64 = 1.5;
 
 macro_rules! goals {
-    ($($(#[$doc:meta])* $goal:ident = $name:literal, $hard:literal;)*) => {
+    ($($(#[$doc:meta])* $goal:ident = $name:literal, $hard:literal, $listed:literal;)*) => {
         /// What a good assignment satisfies.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Goal {
@@ -33,13 +33,19 @@ macro_rules! goals {
         }
 
         impl Goal {
-            /// All that are known, in Cruise Control's default order.
+            /// All that are known, in Cruise Control's order.
             pub const ALL: &[Goal] = &[$(Goal::$goal,)*];
 
             /// The name, as in a `KafkaRebalance`.
             #[must_use]
             pub fn name(self) -> &'static str {
                 match self { $(Goal::$goal => $name,)* }
+            }
+
+            /// Whether it is in the default list.
+            #[must_use]
+            pub fn is_listed(self) -> bool {
+                match self { $(Goal::$goal => $listed,)* }
             }
 
             /// Whether a plan that violates it is no plan.
@@ -53,37 +59,41 @@ macro_rules! goals {
 
 goals! {
     /// The replicas of a partition are in different racks.
-    RackAware = "RackAwareGoal", true;
-    /// Every broker leads some partitions of certain topics. No topic is named, so it always holds.
-    MinTopicLeadersPerBroker = "MinTopicLeadersPerBrokerGoal", true;
+    RackAware = "RackAwareGoal", true, true;
+    /// The replicas of a partition are spread over the racks as evenly as can be.
+    RackAwareDistribution = "RackAwareDistributionGoal", true, false;
+    /// Every broker leads some partitions of certain topics. It always holds if no topic is named.
+    MinTopicLeadersPerBroker = "MinTopicLeadersPerBrokerGoal", true, true;
     /// No broker has more replicas than it may.
-    ReplicaCapacity = "ReplicaCapacityGoal", true;
+    ReplicaCapacity = "ReplicaCapacityGoal", true, true;
     /// No disk is fuller than it may be.
-    DiskCapacity = "DiskCapacityGoal", true;
+    DiskCapacity = "DiskCapacityGoal", true, true;
     /// No broker receives more than it may.
-    NetworkInboundCapacity = "NetworkInboundCapacityGoal", true;
+    NetworkInboundCapacity = "NetworkInboundCapacityGoal", true, true;
     /// No broker sends more than it may.
-    NetworkOutboundCapacity = "NetworkOutboundCapacityGoal", true;
+    NetworkOutboundCapacity = "NetworkOutboundCapacityGoal", true, true;
     /// No broker computes more than it may.
-    CpuCapacity = "CpuCapacityGoal", true;
+    CpuCapacity = "CpuCapacityGoal", true, true;
     /// Brokers have about as many replicas as each other.
-    ReplicaDistribution = "ReplicaDistributionGoal", false;
+    ReplicaDistribution = "ReplicaDistributionGoal", false, true;
     /// No broker would send more than it may if it led all that it has.
-    PotentialNwOut = "PotentialNwOutGoal", false;
+    PotentialNwOut = "PotentialNwOutGoal", false, true;
     /// Disks are about as full as each other.
-    DiskUsageDistribution = "DiskUsageDistributionGoal", false;
+    DiskUsageDistribution = "DiskUsageDistributionGoal", false, true;
     /// Brokers receive about as much, by their capacity.
-    NetworkInboundUsageDistribution = "NetworkInboundUsageDistributionGoal", false;
+    NetworkInboundUsageDistribution = "NetworkInboundUsageDistributionGoal", false, true;
     /// Brokers send about as much, by their capacity.
-    NetworkOutboundUsageDistribution = "NetworkOutboundUsageDistributionGoal", false;
+    NetworkOutboundUsageDistribution = "NetworkOutboundUsageDistributionGoal", false, true;
     /// Brokers compute about as much, by their capacity.
-    CpuUsageDistribution = "CpuUsageDistributionGoal", false;
+    CpuUsageDistribution = "CpuUsageDistributionGoal", false, true;
     /// No broker has far more of a topic than the others.
-    TopicReplicaDistribution = "TopicReplicaDistributionGoal", false;
+    TopicReplicaDistribution = "TopicReplicaDistributionGoal", false, true;
     /// Brokers lead about as many partitions as each other.
-    LeaderReplicaDistribution = "LeaderReplicaDistributionGoal", false;
+    LeaderReplicaDistribution = "LeaderReplicaDistributionGoal", false, true;
     /// No broker takes in far more than the mean from producers.
-    LeaderBytesInDistribution = "LeaderBytesInDistributionGoal", false;
+    LeaderBytesInDistribution = "LeaderBytesInDistributionGoal", false, true;
+    /// Partitions are led by the replica that their topic names first.
+    PreferredLeaderElection = "PreferredLeaderElectionGoal", false, false;
 }
 
 impl fmt::Display for Goal {
@@ -121,13 +131,57 @@ impl FromStr for Goal {
     }
 }
 
+impl Goal {
+    /// Whether a list of one's own must have it, unless the check is skipped. Of the hard goals two are
+    /// for those who ask for them.
+    fn is_required(self) -> bool {
+        let optional = matches!(self, Self::RackAwareDistribution | Self::MinTopicLeadersPerBroker);
+        self.is_hard() && !optional
+    }
+
+    /// The rate that it is about, and that must be known for it to mean anything.
+    #[must_use]
+    pub fn rate(self) -> Option<Rate> {
+        match self {
+            Self::NetworkInboundCapacity
+            | Self::NetworkInboundUsageDistribution
+            | Self::LeaderBytesInDistribution => Some(Rate::Inbound),
+            Self::NetworkOutboundCapacity
+            | Self::NetworkOutboundUsageDistribution
+            | Self::PotentialNwOut => Some(Rate::Outbound),
+            Self::CpuCapacity | Self::CpuUsageDistribution => Some(Rate::Cpu),
+            Self::RackAware
+            | Self::RackAwareDistribution
+            | Self::MinTopicLeadersPerBroker
+            | Self::ReplicaCapacity
+            | Self::DiskCapacity
+            | Self::ReplicaDistribution
+            | Self::DiskUsageDistribution
+            | Self::TopicReplicaDistribution
+            | Self::LeaderReplicaDistribution
+            | Self::PreferredLeaderElection => None,
+        }
+    }
+}
+
+/// A rate that may not be known, of partitions or of brokers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Rate {
+    /// What producers send.
+    Inbound,
+    /// What consumers and followers get.
+    Outbound,
+    /// What it takes to do that.
+    Cpu,
+}
+
 /// A list of goals, most important first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Goals(Vec<Goal>);
 
 impl Default for Goals {
     fn default() -> Self {
-        Self(Goal::ALL.to_vec())
+        Self(Goal::ALL.iter().copied().filter(|goal| goal.is_listed()).collect())
     }
 }
 
@@ -140,11 +194,18 @@ impl Goals {
             }
         }
         let missing: Vec<Goal> =
-            Goal::ALL.iter().filter(|g| g.is_hard() && !goals.contains(g)).copied().collect();
+            Goal::ALL.iter().filter(|g| g.is_required() && !goals.contains(g)).copied().collect();
         if !missing.is_empty() && !skip_hard_goal_check {
             return Err(InvalidGoal::HardMissing(missing));
         }
         Ok(Self(goals))
+    }
+
+    /// The list without the goals about rates that are not known: a plan must not rest on them.
+    #[must_use]
+    pub fn without(&self, unknown: &[Rate]) -> Self {
+        let known = |goal: &&Goal| goal.rate().is_none_or(|rate| !unknown.contains(&rate));
+        Self(self.0.iter().filter(known).copied().collect())
     }
 
     /// The goals in their order.
@@ -190,6 +251,17 @@ mod tests {
         assert!(Goals::new(soft, true).is_ok());
         let twice = vec![Goal::RackAware, Goal::RackAware];
         assert_eq!(Goals::new(twice, true), Err(InvalidGoal::Twice(Goal::RackAware)));
+    }
+
+    #[test]
+    fn goals_about_rates_that_are_not_known_are_left_out() {
+        assert_eq!(Goals::default().list().len(), 16);
+        let disk_only = Goals::default().without(&[Rate::Inbound, Rate::Outbound, Rate::Cpu]);
+        assert_eq!(disk_only.list().len(), 8);
+        assert!(disk_only.has(Goal::DiskCapacity) && !disk_only.has(Goal::PotentialNwOut));
+        // What Strimzi demands of a list of one's own is enough.
+        let six = Goal::ALL.iter().copied().filter(|goal| goal.is_required()).collect::<Vec<_>>();
+        assert_eq!((six.len(), Goals::new(six, false).is_ok()), (6, true));
     }
 
     #[test]

@@ -14,14 +14,22 @@
 #![warn(clippy::wildcard_enum_match_arm)]
 
 mod check;
+mod disks;
 mod goals;
 mod plan;
+mod provision;
 mod search;
 mod view;
+mod waves;
 
 pub use check::{Finding, GoalState, Judgement, check};
-pub use goals::{Goal, Goals, InvalidGoal};
+pub use disks::{
+    BrokerDisks, DiskChange, DiskFinding, DiskGoals, DiskReplica, DiskSpec, check_disks, plan_disks,
+};
+pub use goals::{Goal, Goals, InvalidGoal, Rate};
 pub use plan::{BrokerShare, Change, Plan, Report, plan};
+pub use provision::Hint;
 pub use view::{
     Assignment, BrokerSpec, BrokerState, Capacity, InvalidView, LeaderLoad, View, ViewBuilder,
 };
+pub use waves::{Wave, WaveLimits};

@@ -4,6 +4,7 @@ use model::{NodeId, TopicName};
 
 use crate::check::{Judgement, check};
 use crate::goals::Goals;
+use crate::provision::{Hint, hints};
 use crate::search::search;
 use crate::view::{Assignment, View};
 
@@ -71,6 +72,8 @@ pub struct Report {
     pub brokers_before: Vec<BrokerShare>,
     /// The brokers then.
     pub brokers_after: Vec<BrokerShare>,
+    /// What the cluster lacks, if a hard goal cannot be met.
+    pub hints: Vec<Hint>,
 }
 
 /// Finds an assignment in which the goals hold, with few MB moved. The same view and goals give the
@@ -80,11 +83,14 @@ pub fn plan(view: &View, goals: &Goals) -> (Plan, Report) {
     let assignment = search(view, goals);
     let changes: Vec<Change> =
         (0..view.partitions()).filter_map(|p| change(view, &assignment, p)).collect();
+    let after = check(view, goals, &assignment);
+    let brokers_after = shares(view, &assignment);
     let report = Report {
         before: check(view, goals, view.assignment()),
-        after: check(view, goals, &assignment),
         brokers_before: shares(view, view.assignment()),
-        brokers_after: shares(view, &assignment),
+        hints: hints(view, &after, &brokers_after),
+        after,
+        brokers_after,
     };
     let mb = view.moved_mb(&assignment);
     (Plan { assignment, changes, mb }, report)

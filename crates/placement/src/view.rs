@@ -1,6 +1,6 @@
 //! A cluster as flat arrays: what the optimizer reads.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use model::{NodeId, TopicName};
@@ -120,13 +120,21 @@ pub struct View {
     /// The rack of each broker, as a number.
     pub(crate) rack: Vec<u16>,
     pub(crate) topics: Vec<TopicName>,
+    /// Brokers that get no replica that they do not have.
+    pub(crate) closed: Vec<bool>,
+    /// Brokers that get no leadership that they do not have.
+    pub(crate) unled: Vec<bool>,
     /// Topics whose replicas stay where they are.
     pub(crate) pinned: Vec<bool>,
+    /// How many partitions of a topic every broker leads at least.
+    pub(crate) leaders_min: Vec<u32>,
     pub(crate) topic_of: Vec<u32>,
     pub(crate) number_of: Vec<u32>,
     pub(crate) offsets: Vec<u32>,
     pub(crate) replicas: Assignment,
     pub(crate) load: Vec<Load>,
+    /// The broker that should lead a partition, if another one does.
+    pub(crate) preferred: BTreeMap<u32, u16>,
 }
 
 impl View {
@@ -181,6 +189,16 @@ impl View {
         self.brokers[broker].state != BrokerState::Removed
     }
 
+    /// Whether a broker may be given leaderships.
+    pub(crate) fn takes_leaders(&self, broker: usize) -> bool {
+        self.is_live(broker) && !self.closed[broker] && !self.unled[broker]
+    }
+
+    /// The racks that have a broker which takes replicas.
+    pub(crate) fn racks(&self) -> BTreeSet<u16> {
+        self.live().filter(|broker| !self.closed[*broker]).map(|broker| self.rack[broker]).collect()
+    }
+
     /// The MB that go over the network to get from the assignment as it is to this one.
     #[must_use]
     pub fn moved_mb(&self, assignment: &Assignment) -> f64 {
@@ -208,12 +226,16 @@ impl Default for ViewBuilder {
             brokers: Vec::new(),
             rack: Vec::new(),
             topics: Vec::new(),
+            closed: Vec::new(),
+            unled: Vec::new(),
             pinned: Vec::new(),
+            leaders_min: Vec::new(),
             topic_of: Vec::new(),
             number_of: Vec::new(),
             offsets: vec![0],
             replicas: Vec::new(),
             load: Vec::new(),
+            preferred: BTreeMap::new(),
         };
         let (index, racks, seen) = Default::default();
         Self { view, index, racks, seen }
@@ -246,6 +268,8 @@ impl ViewBuilder {
         let count = u16::try_from(self.racks.len()).unwrap_or(u16::MAX);
         let rack = *self.racks.entry(rack).or_insert(count);
         self.view.rack.push(rack);
+        self.view.closed.push(false);
+        self.view.unled.push(false);
         self.view.brokers.push(broker);
         Ok(())
     }
@@ -303,6 +327,42 @@ impl ViewBuilder {
         }
     }
 
+    /// Gives a broker no replica that it does not have.
+    pub fn close(&mut self, broker: NodeId) {
+        if let Some(index) = self.index.get(&broker) {
+            self.view.closed[usize::from(*index)] = true;
+        }
+    }
+
+    /// Gives a broker no leadership that it does not have.
+    pub fn exclude_from_leadership(&mut self, broker: NodeId) {
+        if let Some(index) = self.index.get(&broker) {
+            self.view.unled[usize::from(*index)] = true;
+        }
+    }
+
+    /// Lets every broker lead some partitions of a topic: `least`, or as many as there are for all.
+    pub fn lead_everywhere(&mut self, topic: &TopicName, least: Option<u32>) {
+        let Some(index) = self.seen.get(topic) else { return };
+        let view = &self.view;
+        let partitions = view.topic_of.iter().filter(|of| *of == index).count();
+        let brokers = (0..view.brokers.len()).filter(|broker| view.takes_leaders(*broker)).count();
+        let fair = partitions.checked_div(brokers).unwrap_or(0);
+        let least = least.unwrap_or_else(|| u32::try_from(fair).unwrap_or(u32::MAX));
+        self.view.leaders_min[*index as usize] = least;
+    }
+
+    /// Names the broker that should lead the partition that was added last: the first of its topic's
+    /// own list. It has to be one of its replicas, and is ignored otherwise.
+    pub fn prefer(&mut self, broker: NodeId) {
+        let Some(last) = self.view.topic_of.len().checked_sub(1) else { return };
+        let Some(index) = self.index.get(&broker).copied() else { return };
+        let replicas = &self.view.replicas[self.view.slots(last)];
+        if replicas.contains(&index) && replicas.first() != Some(&index) {
+            self.view.preferred.insert(u32::try_from(last).unwrap_or(u32::MAX), index);
+        }
+    }
+
     /// The view.
     pub fn build(self) -> Result<View, InvalidView> {
         if self.view.live().next().is_none() {
@@ -321,6 +381,7 @@ impl ViewBuilder {
         }
         self.view.topics.push(topic.clone());
         self.view.pinned.push(false);
+        self.view.leaders_min.push(0);
         Ok(())
     }
 }

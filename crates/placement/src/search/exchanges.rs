@@ -120,10 +120,14 @@ impl State<'_> {
             let load = self.leadership(given);
             for slot in self.slots(given).filter(|slot| *slot != gives) {
                 let partner = usize::from(self.broker_of[slot]);
+                if !self.may_lead(partner) || self.needs_leader(given, broker) {
+                    continue;
+                }
                 for &takes in &followed {
                     let taken = self.partition_of[takes] as usize;
                     let leader = usize::from(self.broker_of[self.leader_slot(taken)]);
-                    if leader != partner || taken == given {
+                    let keeps = !self.may_lead(broker) || self.needs_leader(taken, leader);
+                    if leader != partner || taken == given || keeps {
                         continue;
                     }
                     let other = self.leadership(taken);

@@ -16,17 +16,36 @@ impl State<'_> {
         }
         forced.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         for (_, replica) in forced {
-            let replica = replica as usize;
-            if let Some(to) = self.best_place(replica) {
+            let mut replica = replica as usize;
+            let mut place = self.best_place(replica);
+            if place.is_none()
+                && let Some(follower) = self.hand_over(replica)
+            {
+                replica = follower;
+                place = self.best_place(replica);
+            }
+            if let Some(to) = place {
                 self.move_replica(replica, to);
             }
         }
     }
 
+    /// Gives the leadership of a replica that has no place as a leader to another that may lead. The slot
+    /// that it has as a follower, if that worked.
+    fn hand_over(&mut self, replica: usize) -> Option<usize> {
+        let partition = self.partition_of[replica] as usize;
+        let takes = |slot: &usize| self.view.takes_leaders(usize::from(self.broker_of[*slot]));
+        let mut others = self.slots(partition).filter(|slot| *slot != replica);
+        let other = others.find(takes).filter(|_| replica == self.leader_slot(partition))?;
+        self.lead(partition, other);
+        Some(other)
+    }
+
     /// The replicas of a partition that cannot stay.
     fn forced_in(&self, partition: usize) -> Vec<usize> {
         let slots = self.slots(partition);
-        let mut forced = Vec::new();
+        let mut forced =
+            if self.is_pinned(partition) { Vec::new() } else { self.uneven_in(partition) };
         let mut stay: Vec<usize> = Vec::with_capacity(slots.len());
         for replica in slots {
             let broker = usize::from(self.broker_of[replica]);

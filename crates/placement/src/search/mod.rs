@@ -19,10 +19,12 @@
 
 mod exchanges;
 mod forced;
+mod leaders;
 mod passes;
+mod racks;
 mod state;
 
-use crate::goals::Goals;
+use crate::goals::{Goal, Goals};
 use crate::view::{Assignment, BrokerState, View};
 
 /// What a MB must at least be worth, in cost for the mean broker's whole disk: from picky to anything.
@@ -38,6 +40,11 @@ const ROUNDS: usize = 4;
 pub(crate) fn search(view: &View, goals: &Goals) -> Assignment {
     let mut state = state::State::new(view, goals);
     state.place_forced();
+    state.spread_leaders();
+    let prefers = goals.has(Goal::PreferredLeaderElection);
+    if prefers {
+        state.prefer_leaders(false);
+    }
     // When brokers leave, what need not move stays: the drain is what was asked for, not a tidy-up.
     let draining = view.brokers.iter().any(|broker| broker.state == BrokerState::Removed);
     state.only_displaced = draining;
@@ -59,5 +66,8 @@ pub(crate) fn search(view: &View, goals: &Goals) -> Assignment {
         }
     }
     state.send_home();
+    if prefers {
+        state.prefer_leaders(true);
+    }
     state.into_assignment()
 }

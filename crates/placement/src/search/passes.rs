@@ -47,13 +47,16 @@ impl State<'_> {
     fn better_leader(&self, partition: usize, broker: usize) -> Option<usize> {
         let load = self.leadership(partition);
         let relief = self.cost_change(broker, &load, -1.0);
-        if relief >= 0.0 {
+        if relief >= 0.0 || self.needs_leader(partition, broker) {
             return None;
         }
         let head = self.leader_slot(partition);
         let mut best = (-GAIN_MIN, None);
         for slot in self.slots(partition).filter(|slot| *slot != head) {
             let other = usize::from(self.broker_of[slot]);
+            if !self.may_lead(other) {
+                continue;
+            }
             let change = relief + self.cost_change(other, &load, 1.0);
             if change < best.0 {
                 best = (change, Some(slot));
@@ -67,7 +70,8 @@ impl State<'_> {
         let load = self.leadership(partition);
         let gain = self.cost_change(broker, &load, 1.0);
         let leader = usize::from(self.broker_of[self.leader_slot(partition)]);
-        gain < 0.0 && gain + self.cost_change(leader, &load, -1.0) < -GAIN_MIN
+        let may = self.may_lead(broker) && !self.needs_leader(partition, leader);
+        may && gain < 0.0 && gain + self.cost_change(leader, &load, -1.0) < -GAIN_MIN
     }
 
     /// Moves replicas of topics that pile up on a broker, smallest first.

@@ -13,6 +13,9 @@ use crate::goals::{
 };
 use crate::view::{Assignment, View};
 
+use super::leaders::Watched;
+use super::racks::Racks;
+
 /// The numbers of a broker, and what a replica adds to them: disk, inbound, outbound, CPU, replicas,
 /// leaders, outbound if it led everything, inbound as leader.
 pub(super) type Load8 = [f64; NUMBERS];
@@ -20,6 +23,9 @@ pub(super) type Load8 = [f64; NUMBERS];
 const NUMBERS: usize = 8;
 /// Those of the eight that have a lower limit.
 const WITH_LOW: usize = 6;
+
+/// Those of the eight that it takes leaderships to get more of.
+const OF_LEADERS: [usize; 3] = [2, 3, 5];
 
 /// Limits are drawn in by this share, since sums that are made in another order differ in their last
 /// digits.
@@ -35,7 +41,9 @@ pub(super) const GAIN_MIN: f64 = 1e-9;
 #[derive(Debug)]
 pub(super) struct State<'a> {
     pub(super) view: &'a View,
-    rack_aware: bool,
+    pub(super) racks: Racks,
+    /// Leaders of topics that every broker is to lead some of.
+    pub(super) watched: Watched,
     /// The broker of every replica, leaders first within their partition.
     pub(super) broker_of: Assignment,
     pub(super) partition_of: Vec<u32>,
@@ -63,7 +71,14 @@ impl<'a> State<'a> {
         let (brokers, replicas) = (view.brokers.len(), view.replicas.len());
         let mut state = Self {
             view,
-            rack_aware: goals.has(Goal::RackAware),
+            racks: if goals.has(Goal::RackAware) {
+                Racks::Apart
+            } else if goals.has(Goal::RackAwareDistribution) {
+                Racks::Even(view.racks().len())
+            } else {
+                Racks::Free
+            },
+            watched: Watched::default(),
             broker_of: view.replicas.clone(),
             partition_of: Vec::with_capacity(replicas),
             on_broker: vec![Vec::new(); brokers],
@@ -81,6 +96,9 @@ impl<'a> State<'a> {
             only_displaced: false,
         };
         state.count();
+        if goals.has(Goal::MinTopicLeadersPerBroker) {
+            state.watch_leaders();
+        }
         state.limit_brokers(goals);
         if goals.has(Goal::TopicReplicaDistribution) {
             state.limit_topics();
@@ -129,7 +147,13 @@ impl<'a> State<'a> {
             fair[5] = total[5] / brokers;
             fair[6] = if capacity[2] > 0.0 { total[6] / capacity[2] * own[2] } else { 0.0 };
             fair[7] = total[7] / brokers;
-            let (low, high) = limits(goals, own, &fair);
+            let (mut low, high) = limits(goals, own, &fair);
+            // Who gets nothing more cannot be asked to have more.
+            if self.view.closed[broker] {
+                low = [f64::NEG_INFINITY; NUMBERS];
+            } else if self.view.unled[broker] {
+                OF_LEADERS.into_iter().for_each(|k| low[k] = f64::NEG_INFINITY);
+            }
             (self.low[broker], self.high[broker], self.middle[broker]) = (low, high, fair);
         }
     }
@@ -196,11 +220,6 @@ impl<'a> State<'a> {
         !pinned || self.is_displaced(replica)
     }
 
-    /// Whether two brokers share a rack, if that matters.
-    pub(super) fn is_rack_shared(&self, one: usize, other: usize) -> bool {
-        self.rack_aware && self.view.rack[one] == self.view.rack[other]
-    }
-
     pub(super) fn is_pinned(&self, partition: usize) -> bool {
         self.view.pinned[self.view.topic_of[partition] as usize]
     }
@@ -213,7 +232,13 @@ impl<'a> State<'a> {
         };
         let partition = self.partition_of[replica] as usize;
         let mut others = self.slots(partition).filter(|other| *other != replica);
-        usize::from(self.broker_of[replica]) != broker && !others.any(clashes)
+        let from = usize::from(self.broker_of[replica]);
+        let leads = replica == self.leader_slot(partition);
+        from != broker
+            && !others.any(clashes)
+            && self.is_even_with(replica, broker)
+            && (!self.view.closed[broker] || self.home(partition).contains(&(broker as u16)))
+            && !(leads && (self.view.unled[broker] || self.needs_leader(partition, from)))
     }
 
     /// The MB that a move adds to the plan; negative when a replica goes home.
@@ -334,6 +359,10 @@ impl<'a> State<'a> {
         let load = self.load(replica);
         add(&mut self.numbers[from], &load, -1.0);
         add(&mut self.numbers[to], &load, 1.0);
+        if replica == self.leader_slot(partition) {
+            self.count_leader(partition, from, -1);
+            self.count_leader(partition, to, 1);
+        }
         let place = self.place_in[replica] as usize;
         self.on_broker[from].swap_remove(place);
         if let Some(other) = self.on_broker[from].get(place) {
@@ -356,6 +385,8 @@ impl<'a> State<'a> {
         let load = self.leadership(partition);
         add(&mut self.numbers[from], &load, -1.0);
         add(&mut self.numbers[to], &load, 1.0);
+        self.count_leader(partition, from, -1);
+        self.count_leader(partition, to, 1);
         self.broker_of.swap(head, slot);
         self.place_in.swap(head, slot);
         self.on_broker[from][self.place_in[slot] as usize] = slot as u32;

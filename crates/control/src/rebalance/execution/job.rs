@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::{NodeId, PartitionId, TopicPartition};
+use model::{NodeId, PartitionId, TopicName, TopicPartition};
 use serde::{Deserialize, Serialize};
 
 use super::throttle::{Subject, Values};
@@ -84,16 +84,32 @@ impl Job {
     #[must_use]
     pub fn of(plan: &placement::Plan, limits: Limits) -> Self {
         let task = |change: &placement::Change| Task {
-            partition: TopicPartition {
-                topic: change.topic.clone(),
-                partition: PartitionId(i32::try_from(change.partition).unwrap_or(i32::MAX)),
-            },
+            partition: name(&change.topic, change.partition),
             target: change.after.clone(),
             bytes: (change.mb * MB).round() as u64,
         };
         let tasks = plan.changes.iter().map(task).collect();
         Self { limits, tasks, disks: Vec::new() }
     }
+
+    /// The job of moving replicas between the disks of their brokers.
+    #[must_use]
+    pub fn of_disks(changes: &[placement::DiskChange], limits: Limits) -> Self {
+        let task = |change: &placement::DiskChange| DiskTask {
+            replica: Disk {
+                partition: name(&change.topic, change.partition),
+                broker: change.broker,
+            },
+            path: change.to.clone(),
+            bytes: (change.mb * MB).round() as u64,
+        };
+        Self { limits, tasks: Vec::new(), disks: changes.iter().map(task).collect() }
+    }
+}
+
+fn name(topic: &TopicName, partition: u32) -> TopicPartition {
+    let partition = PartitionId(i32::try_from(partition).unwrap_or(i32::MAX));
+    TopicPartition { topic: topic.clone(), partition }
 }
 
 /// A partition as Kafka describes it.

@@ -26,6 +26,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use model::{NodeId, TopicPartition};
 use serde::{Deserialize, Serialize};
 
+use super::request::Execution;
 pub use job::{Disk, DiskNow, DiskTask, Facts, Job, Limits, PartitionNow, Task};
 pub use progress::Progress;
 pub use throttle::{Subject, Values};
@@ -142,6 +143,20 @@ impl Recorded {
             began_ms: now_ms,
             rate_bytes: limits.rate_bytes_max,
             ..Self::default()
+        }
+    }
+}
+
+impl Recorded {
+    /// What the request hears of it: see [`request::Facts`](super::request::Facts). A plan that is
+    /// outdated is as good as lost: another one is asked for.
+    #[must_use]
+    pub fn execution(&self) -> Execution {
+        match (self.phase, self.outcome) {
+            (Ended, Some(Outcome::Finished)) => Execution::Finished,
+            (Ended, Some(Outcome::Stopped)) => Execution::Stopped,
+            (Ended, Some(Outcome::Outdated) | None) => Execution::Lost,
+            (Moving | Shifting | Electing | Stopping | Restoring, _) => Execution::Running,
         }
     }
 }

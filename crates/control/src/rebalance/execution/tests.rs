@@ -269,6 +269,20 @@ fn replicas_change_their_disks_two_at_a_time() {
 }
 
 #[test]
+fn a_request_hears_that_it_runs_until_the_throttle_is_back() {
+    let rows = [
+        (Moving, None, Execution::Running),
+        (Restoring, Some(Outcome::Stopped), Execution::Running),
+        (Ended, Some(Outcome::Stopped), Execution::Stopped),
+        (Ended, Some(Outcome::Finished), Execution::Finished),
+        (Ended, Some(Outcome::Outdated), Execution::Lost),
+    ];
+    for (phase, outcome, expected) in rows {
+        assert_eq!(Recorded { phase, outcome, ..Recorded::default() }.execution(), expected);
+    }
+}
+
+#[test]
 fn progress_is_told_in_bytes() {
     let mut cluster = Cluster::new(5, &[vec![0, 1, 2], vec![1, 2, 3]]);
     let limits = Limits { moves_max: 1, ..Limits::default() };

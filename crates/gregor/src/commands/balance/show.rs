@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use placement::{BrokerShare, Change, Finding, GoalState, Plan, Report, View};
+use placement::{BrokerShare, Change, Finding, GoalState, Plan, Report, View, Wave, WaveLimits};
 use serde::Serialize;
 
 use crate::output::{Grid, terminal_width};
@@ -21,6 +21,9 @@ pub(super) fn table(view: &View, plan: &Plan, report: &Report, took: Duration) -
     let moved = plan.changes.len() - leaders;
     let _ = writeln!(text, "Moves:         {moved} partitions, {} MB", plan.mb.round());
     let _ = writeln!(text, "Leadership:    {leaders} partitions change only their leader");
+    let waves = plan.waves(WaveLimits::default());
+    let largest = waves.iter().map(|wave| wave.mb).fold(0.0, f64::max).round();
+    let _ = writeln!(text, "Waves:         {}, of up to {largest} MB", waves.len());
     let _ = writeln!(text, "Planned in:    {:.3} s\n", took.as_secs_f64());
     let mut goals = Grid::new(&["GOAL", "HARD", "BEFORE", "AFTER"]);
     for (before, after) in report.before.goals.iter().zip(&report.after.goals) {
@@ -67,6 +70,13 @@ struct PlanJson {
     balancedness_before: f64,
     balancedness_after: f64,
     goals: Vec<GoalJson>,
+    waves: Vec<WaveJson>,
+}
+
+#[derive(Serialize)]
+struct WaveJson {
+    partitions: usize,
+    mb: f64,
 }
 
 #[derive(Serialize)]
@@ -97,6 +107,7 @@ pub(super) fn json(plan: &Plan, report: &Report) -> anyhow::Result<String> {
         violations_before: before.findings,
         violations_after: after.findings,
     };
+    let wave = |wave: &Wave| WaveJson { partitions: wave.changes.len(), mb: wave.mb };
     let shown = PlanJson {
         version: 1,
         partitions: plan.changes.iter().map(partition).collect(),
@@ -104,6 +115,7 @@ pub(super) fn json(plan: &Plan, report: &Report) -> anyhow::Result<String> {
         balancedness_before: report.before.balancedness,
         balancedness_after: report.after.balancedness,
         goals: report.before.goals.iter().zip(&report.after.goals).map(goal).collect(),
+        waves: plan.waves(WaveLimits::default()).iter().map(wave).collect(),
     };
     Ok(serde_json::to_string_pretty(&shown).context("cannot write JSON")? + "\n")
 }
@@ -122,8 +134,13 @@ pub(super) fn csv(view: &View, plan: &Plan) -> String {
     text
 }
 
-/// Why there is no acceptable plan.
+/// Why there is no acceptable plan, and what would help.
 pub(super) fn infeasible(view: &View, report: &Report) -> String {
+    let hints: String = report.hints.iter().map(|hint| format!("\n  {hint}")).collect();
+    why(view, report) + &hints
+}
+
+fn why(view: &View, report: &Report) -> String {
     if let Some(finding) = report.after.structure.first() {
         let count = report.after.structure.len();
         return format!(
@@ -157,6 +174,17 @@ fn sentence(finding: &Finding) -> String {
         Finding::Structure { topic, partition, what } => format!("{topic}-{partition}: {what}"),
         Finding::SharedRack { topic, partition } => {
             format!("{topic}-{partition} has two replicas in one rack")
+        }
+        Finding::UnevenRacks { topic, partition } => {
+            format!("{topic}-{partition} is not evenly spread over the racks")
+        }
+        Finding::Leader { topic, partition, broker } => {
+            format!("{topic}-{partition} should be led by broker {broker}")
+        }
+        Finding::FewLeaders { topic, broker, count, low } => {
+            format!(
+                "broker {broker} leads {count} partitions of {topic}, at least {low} are asked for"
+            )
         }
         Finding::Broker { broker, value, low, high } if value > high => {
             format!("broker {broker} has {value:.1}, at most {high:.1} is allowed (least {low:.1})")
