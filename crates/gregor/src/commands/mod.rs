@@ -2,6 +2,7 @@
 
 mod agent;
 mod balance;
+mod cluster;
 mod crds;
 mod down;
 mod fetch;
@@ -12,6 +13,7 @@ mod kubeconfig;
 mod kubelet;
 mod node;
 mod operator;
+mod reach;
 mod shim;
 mod state;
 mod up;
@@ -33,6 +35,15 @@ pub(crate) enum Command {
     Fetch(fetch::Fetch),
     /// Look at a Kafka cluster and change what can be changed by hand
     Kafka(Box<kafka::Kafka>),
+    /// How a Kafka cluster is: its nodes, its quorum, what is being done
+    #[command(after_help = cluster::STATUS_EXAMPLES)]
+    Status(Box<cluster::Status>),
+    /// What a Kafka cluster waits for, and by which rule
+    #[command(after_help = cluster::WHY_EXAMPLES)]
+    Why(Box<cluster::Why>),
+    /// Restart nodes of a Kafka cluster, one after another, when it is safe
+    #[command(after_help = cluster::ROLL_EXAMPLES)]
+    Roll(Box<cluster::Roll>),
     /// Those who may log in to a Kafka cluster: make them, list them, take them away
     User(Box<user::User>),
     /// Be the first process of a Kafka node: format its disks, run Kafka, tell how it is
@@ -72,6 +83,9 @@ impl Command {
             Command::Kubeconfig(kubeconfig) => kubeconfig.run(),
             Command::Fetch(fetch) => fetch.run(),
             Command::Kafka(kafka) => kafka.run(),
+            Command::Status(status) => status.run(),
+            Command::Why(why) => why.run(),
+            Command::Roll(roll) => roll.run(),
             Command::User(user) => user.run(),
             Command::Node(node) => node.run(),
             Command::Balance(balance) => balance.run(),

@@ -1,14 +1,12 @@
 //! The cluster that users belong to, in Kubernetes.
 
-use std::path::PathBuf;
-
 use anyhow::{Context as _, bail};
 use api::Kafka;
 use clap::Args;
 use k8s_openapi::api::core::v1::Secret;
-use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client};
 
+use crate::commands::reach::Reach;
 use crate::failure::{OutcomeUnknown, Usage};
 
 /// Which cluster, and how to reach it.
@@ -17,15 +15,8 @@ pub(super) struct Target {
     /// The name of the Kafka resource
     #[arg(long, global = true, value_name = "NAME")]
     cluster: Option<String>,
-    /// Its namespace [default: that of the context]
-    #[arg(short, long, global = true, value_name = "NAMESPACE")]
-    namespace: Option<String>,
-    /// How to reach Kubernetes [default: as kubectl does]
-    #[arg(long, global = true, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
-    /// The context of the kubeconfig [default: the current one]
-    #[arg(long, global = true, value_name = "NAME")]
-    context: Option<String>,
+    #[command(flatten)]
+    reach: Reach,
 }
 
 /// A client for one cluster.
@@ -40,27 +31,8 @@ impl Target {
         let cluster = self.cluster.clone();
         let cluster =
             cluster.ok_or_else(|| Usage::error("which cluster? Name it with --cluster"))?;
-        let config = self.config().await?;
-        let namespace = self.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
-        let client = Client::try_from(config).context("cannot make a client for Kubernetes")?;
+        let (client, namespace) = self.reach.client().await?;
         Ok(Session { cluster, namespace, client })
-    }
-
-    async fn config(&self) -> anyhow::Result<Config> {
-        if self.kubeconfig.is_none() && self.context.is_none() {
-            return Config::infer().await.context(
-                "cannot find out how to reach Kubernetes: name a kubeconfig with --kubeconfig",
-            );
-        }
-        let file = match &self.kubeconfig {
-            Some(path) => Kubeconfig::read_from(path)
-                .with_context(|| format!("cannot read the kubeconfig {}", path.display()))?,
-            None => Kubeconfig::read().context("cannot read the kubeconfig")?,
-        };
-        let options =
-            KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
-        let config = Config::from_custom_kubeconfig(file, &options).await;
-        config.context("the kubeconfig does not say how to reach Kubernetes")
     }
 }
 

@@ -1,0 +1,113 @@
+//! `gregor roll`: asks the operator to restart nodes. When and in which order is the operator's to decide.
+
+use anyhow::{Context as _, bail};
+use api::StrimziPodSet;
+use api::names::{POOL_LABEL, node_of_pod};
+use clap::Args;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{Patch, PatchParams};
+use kube::{Api, ResourceExt as _};
+use serde::Serialize;
+use serde_json::json;
+
+use super::{Found, Target};
+use crate::output::{Grid, View, note};
+
+/// The annotation that asks for a restart.
+const MANUAL: &str = "strimzi.io/manual-rolling-update";
+
+/// Which nodes.
+#[derive(Debug, Args)]
+pub(crate) struct Roll {
+    #[command(flatten)]
+    target: Target,
+    /// Only the nodes of this pool; may be repeated
+    #[arg(long, value_name = "POOL")]
+    pool: Vec<String>,
+    /// Only the node with this id; may be repeated
+    #[arg(long, value_name = "ID", conflicts_with = "pool")]
+    node: Vec<i32>,
+    /// Only say which nodes would be restarted
+    #[arg(long)]
+    dry_run: bool,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Asked {
+    pods: Vec<String>,
+    dry_run: bool,
+}
+
+impl Roll {
+    pub(crate) fn run(self) -> anyhow::Result<()> {
+        self.target.run(async |found, mut out| {
+            let pods = self.chosen(&found)?;
+            if !self.dry_run {
+                self.ask(&found, &pods).await?;
+                note(&format!("gregor why {} says how far it is", found.names.cluster));
+            }
+            let pods = pods.iter().map(|pod| pod.name_any()).collect();
+            out.view(&Asked { pods, dry_run: self.dry_run })
+        })
+    }
+
+    /// The pods that are meant, or why they cannot be.
+    fn chosen<'a>(&self, found: &'a Found) -> anyhow::Result<Vec<&'a Pod>> {
+        for pool in &self.pool {
+            if !found.pools.iter().any(|one| one.name_any() == *pool) {
+                let known: Vec<_> = found.pools.iter().map(|one| one.name_any()).collect();
+                bail!("there is no pool {pool}; there are {}", known.join(", "));
+            }
+        }
+        let id = |pod: &Pod| node_of_pod(&pod.name_any()).map(model::NodeId::get);
+        for node in &self.node {
+            if !found.pods.iter().any(|pod| id(pod) == Some(*node)) {
+                bail!("there is no node {node}");
+            }
+        }
+        let is_meant = |pod: &&Pod| match (self.pool.as_slice(), self.node.as_slice()) {
+            ([], []) => true,
+            ([], nodes) => id(pod).is_some_and(|id| nodes.contains(&id)),
+            (pools, _) => pod.labels().get(POOL_LABEL).is_some_and(|pool| pools.contains(pool)),
+        };
+        Ok(found.pods.iter().filter(is_meant).collect())
+    }
+
+    /// Pools are asked for through their sets, so that pods that come meanwhile are not restarted again.
+    async fn ask(&self, found: &Found, pods: &[&Pod]) -> anyhow::Result<()> {
+        let patch = Patch::Merge(json!({ "metadata": { "annotations": { MANUAL: "true" } } }));
+        let params = PatchParams::default();
+        let namespace = &found.names.namespace;
+        if self.node.is_empty() {
+            let api: Api<StrimziPodSet> = Api::namespaced(found.client.clone(), namespace);
+            let mut pools: Vec<_> =
+                pods.iter().filter_map(|pod| pod.labels().get(POOL_LABEL)).collect();
+            pools.sort();
+            pools.dedup();
+            for pool in pools {
+                let name = found.names.pod_set(pool);
+                let asked = api.patch(&name, &params, &patch).await;
+                asked.with_context(|| format!("cannot ask for a restart of pool {pool}"))?;
+            }
+            return Ok(());
+        }
+        let api: Api<Pod> = Api::namespaced(found.client.clone(), namespace);
+        for pod in pods {
+            let asked = api.patch(&pod.name_any(), &params, &patch).await;
+            asked.with_context(|| format!("cannot ask for a restart of {}", pod.name_any()))?;
+        }
+        Ok(())
+    }
+}
+
+impl View for Asked {
+    fn table(&self, width: Option<u16>) -> String {
+        let head = if self.dry_run { "WOULD BE RESTARTED" } else { "TO BE RESTARTED" };
+        let mut grid = Grid::new(&[head]);
+        for pod in &self.pods {
+            grid.row([pod.clone()]);
+        }
+        grid.take(width)
+    }
+}

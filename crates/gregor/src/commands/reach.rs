@@ -1,0 +1,49 @@
+//! How to reach Kubernetes: as kubectl does, unless somebody says otherwise.
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use clap::Args;
+use kube::Client;
+use kube::config::{Config, KubeConfigOptions, Kubeconfig};
+
+/// Where, and how to get there.
+#[derive(Debug, Args)]
+pub(crate) struct Reach {
+    /// The namespace [default: that of the context]
+    #[arg(short, long, global = true, value_name = "NAMESPACE")]
+    namespace: Option<String>,
+    /// How to reach Kubernetes [default: as kubectl does]
+    #[arg(long, global = true, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig [default: the current one]
+    #[arg(long, global = true, value_name = "NAME")]
+    context: Option<String>,
+}
+
+impl Reach {
+    /// A client, and the namespace to look in.
+    pub(crate) async fn client(&self) -> anyhow::Result<(Client, String)> {
+        let config = self.config().await?;
+        let namespace = self.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
+        let client = Client::try_from(config).context("cannot make a client for Kubernetes")?;
+        Ok((client, namespace))
+    }
+
+    async fn config(&self) -> anyhow::Result<Config> {
+        if self.kubeconfig.is_none() && self.context.is_none() {
+            return Config::infer().await.context(
+                "cannot find out how to reach Kubernetes: name a kubeconfig with --kubeconfig",
+            );
+        }
+        let file = match &self.kubeconfig {
+            Some(path) => Kubeconfig::read_from(path)
+                .with_context(|| format!("cannot read the kubeconfig {}", path.display()))?,
+            None => Kubeconfig::read().context("cannot read the kubeconfig")?,
+        };
+        let options =
+            KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
+        let config = Config::from_custom_kubeconfig(file, &options).await;
+        config.context("the kubeconfig does not say how to reach Kubernetes")
+    }
+}
