@@ -34,7 +34,12 @@ fn serves_clients(place: &Place<'_>) {
 
 #[test]
 fn every_example_becomes_a_cluster_that_serves_clients_and_leaves_only_what_was_asked_for() {
-    let ground = Ground::start(&["--nodes", "3"]);
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let single = folder.join("kafka-single-node.yaml");
+    let ground = Ground::start(&["--nodes", "3", "-f", single.to_str().unwrap()]);
+    // One came with `gregor up`, which says where its clients begin.
+    let said = &ground.up.out;
+    assert!(said.contains("my-cluster-kafka-bootstrap.default.svc:9092"), "{said}");
     let rows = [
         ("kafka-single-node.yaml", 1, 1, 1),
         ("kafka-dual-role.yaml", 3, 3, 3),

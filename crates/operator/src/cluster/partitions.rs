@@ -6,6 +6,7 @@ use control::rolling::availability::PartitionFacts;
 use model::{NodeId, TopicName, TopicPartition};
 
 use super::pass::Work;
+use crate::metrics::KafkaEffect;
 use crate::words::chain;
 
 const MIN_ISR: &str = "min.insync.replicas";
@@ -34,6 +35,7 @@ impl Seen {
 /// Reads all partitions. `None` if any part could not be had: half a view is none.
 pub(crate) async fn read(work: &Work) -> Option<Seen> {
     let admin = work.known.kafka.access.as_ref()?.brokers.as_ref()?;
+    work.ctx.writer.metrics().kafka_call("describe topics", KafkaEffect::Read);
     let page = match admin.describe_topics(&[]).await {
         Ok(page) => page,
         Err(error) => {

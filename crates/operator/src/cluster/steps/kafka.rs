@@ -10,6 +10,7 @@ use crate::cluster::error::PassError;
 use crate::cluster::machines;
 use crate::cluster::nodes::NodeClient;
 use crate::cluster::pass::{Step, Work};
+use crate::metrics::KafkaEffect;
 use crate::words::chain;
 
 /// What a controller may lag behind before it counts as out of date, if the user does not say.
@@ -85,15 +86,19 @@ async fn ask(work: &mut Work) -> Result<(), PassError> {
     let facts = &mut work.known.kafka;
     facts.nodes = Some(nodes);
     let mut why = None;
+    let count = |call: &str| work.ctx.writer.metrics().kafka_call(call, KafkaEffect::Read);
+    count("describe quorum");
     match access.controllers.describe_quorum().await {
         Ok(quorum) => facts.quorum = Some(quorum),
         Err(error) => why = Some(chain(&error)),
     }
+    count("describe features");
     match access.controllers.describe_features(None).await {
         Ok(features) => facts.features = Some(features),
         Err(error) => why = why.or_else(|| Some(chain(&error))),
     }
     if let Some(admin) = &access.brokers {
+        count("describe cluster");
         match admin.describe_cluster().await {
             Ok(cluster) => facts.brokers = Some(cluster),
             Err(error) => why = why.or_else(|| Some(chain(&error))),

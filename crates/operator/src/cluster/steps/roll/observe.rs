@@ -22,6 +22,7 @@ use crate::cluster::steps::configuration::major_minor;
 use crate::cluster::steps::kafka::view;
 use crate::cluster::steps::workload::is_ready;
 use crate::hash;
+use crate::metrics::KafkaEffect;
 use crate::pki::names;
 use crate::words::chain;
 
@@ -197,6 +198,7 @@ async fn settings(work: &Work, node: &Node, confirmed: Option<&String>) -> Optio
         Roles::Broker | Roles::Combined => access.brokers.as_ref()?,
         Roles::Controller => &access.controllers,
     };
+    work.ctx.writer.metrics().kafka_call("describe configs", KafkaEffect::Read);
     match admin.describe_configs(&ConfigResource::Node(node.id), None).await {
         Ok(entries) => {
             let described = entries.into_iter().map(|(name, entry)| (name, described(entry)));
