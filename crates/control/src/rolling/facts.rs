@@ -195,8 +195,9 @@ impl Default for Settings {
             heal_timeout_ms: 600_000,
             // An election takes a second or two.
             elect_timeout_ms: 30_000,
-            // Volumes are attached and images begun within a minute where all is well.
-            creating_ms_max: 60_000,
+            // A volume moves from one machine to another in a minute or two, and an image of a gigabyte
+            // is there by then.
+            creating_ms_max: 180_000,
             update_attempts_max: 3,
             // The metadata reaches every node within a second.
             update_settle_ms: 5_000,
