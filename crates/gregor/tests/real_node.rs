@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
+mod node_properties;
 mod node_support;
 
 use model::NodeId;
@@ -296,4 +297,17 @@ async fn a_class_archive_is_made_once_and_never_trusted_blindly() {
     std::fs::write(archive, &bytes).unwrap();
     assert_eq!(uses(NodeProcess::crash_jvm).await, (true, 134));
     assert_eq!(uses(NodeProcess::ask_to_stop).await, (false, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_runs_with_what_the_operator_tells_it() {
+    for version in [None, Some(artifacts::KafkaVersion::oldest_supported())] {
+        let ground = Ground::new(version).await;
+        let place = node_properties::Place::new(&ground, 0);
+        let (text, port) = place.server_config();
+        let plan = Plan::new(0, "broker,controller", Mode::Dynamic).voters(&CONTROLLERS[..1]);
+        let mut one = ground.start(&plan.server(text, port));
+        one.wait_ready().await;
+        place.is_as_it_was_told().await;
+    }
 }

@@ -69,7 +69,7 @@ impl Authority {
     }
 
     /// A certificate for a node at that address, which is a client of the other nodes too.
-    pub(crate) fn node_certificate(&self, name: &str, host: &str) -> anyhow::Result<Identity> {
+    pub fn node_certificate(&self, name: &str, host: &str) -> anyhow::Result<Identity> {
         let now = OffsetDateTime::now_utc();
         let address: IpAddr = host.parse().with_context(|| format!("{host} is no address"))?;
         let mut params = params(name, now - BACKDATE, now + VALID)?;

@@ -45,6 +45,8 @@ pub(crate) struct Plan {
     properties: Vec<(&'static str, &'static str)>,
     metrics: Option<&'static str>,
     class_archive: Option<PathBuf>,
+    server: Option<String>,
+    controller_port: u16,
 }
 
 impl Plan {
@@ -62,7 +64,15 @@ impl Plan {
             properties: Vec::new(),
             metrics: None,
             class_archive: None,
+            server: None,
+            controller_port: 9093,
         }
+    }
+
+    /// The whole of the server properties, with the port of the controllers in them.
+    pub(crate) fn server(mut self, text: String, controller_port: u16) -> Self {
+        (self.server, self.controller_port) = (Some(text), controller_port);
+        self
     }
 
     pub(crate) fn voters(mut self, voters: &[(i32, &'static str)]) -> Self {
@@ -126,12 +136,13 @@ impl Ground {
         Self { kafka, network, reaper, dir }
     }
 
-    fn node_dir(&self, id: i32) -> PathBuf {
+    /// Where everything of a node is.
+    pub(crate) fn node_dir(&self, id: i32) -> PathBuf {
         self.dir.as_ref().unwrap().path().join(format!("node-{id}"))
     }
 
     /// Controllers are 0, 1, …, and an address that ends in 0 looks like a network.
-    fn host(&self, id: i32) -> String {
+    pub(crate) fn host(&self, id: i32) -> String {
         self.network.host(u8::try_from(id + 1).unwrap())
     }
 
@@ -179,8 +190,12 @@ impl Ground {
         let http = format!("{}:8080", self.host(plan.id));
         let home = self.kafka.root.display().to_string();
         let metrics = format!("{}:{METRICS_PORT}", self.host(plan.id));
-        let words = [GREGOR, "node", "--config", &config, "--kafka-home", &home, "--http", &http];
-        let words = words.into_iter().chain(["--metrics", &metrics]).map(str::to_owned);
+        // As a pod of the operator's is told its address.
+        let address = format!("POD_IP={}", self.host(plan.id));
+        let program = ["env", &address, GREGOR, "node"];
+        let words = ["--config", &config, "--kafka-home", &home, "--http", &http];
+        let words = program.into_iter().chain(words);
+        let words = words.chain(["--metrics", &metrics]).map(str::to_owned);
         let archive = plan.class_archive.as_ref();
         words.chain(archive.map(|dir| format!("--class-archive={}", dir.display()))).collect()
     }
@@ -193,9 +208,12 @@ impl Ground {
         let voters: Vec<_> = plan
             .voters
             .iter()
-            .map(|(id, directory)| format!("{id}@{}:9093:{directory}", self.host(*id)))
+            .map(|(id, directory)| {
+                format!("{id}@{}:{}:{directory}", self.host(*id), plan.controller_port)
+            })
             .collect();
-        write("server.config", &self.server_config(plan));
+        let server = plan.server.clone().unwrap_or_else(|| self.server_config(plan));
+        write("server.config", &server);
         write("cluster.id", &format!("{}\n", plan.cluster));
         write("metadata.version", plan.metadata_version.unwrap_or(self.release()));
         write("initial.controllers", &voters.join(","));
