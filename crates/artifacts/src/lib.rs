@@ -14,6 +14,7 @@ mod jars;
 pub mod java;
 pub mod kafka;
 pub mod kubernetes;
+pub mod libraries;
 mod lines;
 mod manifest;
 mod maven;

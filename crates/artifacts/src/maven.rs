@@ -17,37 +17,75 @@ pub(crate) fn copy_dependencies(
     staging: &Path,
     progress: &dyn Progress,
 ) -> Result<(), FetchError> {
-    let mvn = environment.find_program("mvn").ok_or(FetchError::MavenMissing)?;
-    let pom = staging.join("pom.xml");
-    std::fs::write(&pom, POM).map_err(FetchError::io("write", &pom))?;
     progress.report(Event::Resolving { version });
-    let mut command = Command::new(&mvn);
-    command
-        .args(["-B", "-U", "dependency:copy-dependencies", "-DincludeScope=runtime"])
-        // Its batch mode alone still ends some lines with the codes that reset a colour.
-        .arg("-Dstyle.color=never")
-        .arg(format!("-Dkafka.version={version}"))
-        .arg(format!("-DoutputDirectory={}", staging.join("libs").display()))
-        .arg("-f")
-        .arg(&pom)
-        .current_dir(staging)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    if let Some(path) = &environment.path {
-        command.env("PATH", path);
-    }
-    // Maven then uses the Java that was checked, and not another one that it would find first.
-    if let Some(home) = java.program.parent().and_then(Path::parent)
-        && environment.java_home.is_some()
-    {
-        command.env("JAVA_HOME", home);
-    }
-    let child = command.spawn().map_err(FetchError::io("run", &mvn))?;
-    let (status, output) = follow(child, progress).map_err(FetchError::io("run", &mvn))?;
-    tracing::debug!(%status, lines = output.len(), "Maven ended");
-    std::fs::remove_file(&pom).map_err(FetchError::io("remove", &pom))?;
+    let run = Run { environment, java, pom: POM, progress };
+    let (status, output) = run.copy(&[format!("-Dkafka.version={version}")], staging)?;
     if status.success() { Ok(()) } else { Err(explain(*version, status, &output)) }
+}
+
+/// Copies the jars that a pom names, with all they need, into `staging/libs`.
+pub(crate) fn copy_libraries(
+    environment: &Environment,
+    java: &Java,
+    pom: &str,
+    staging: &Path,
+    progress: &dyn Progress,
+) -> Result<(), FetchError> {
+    let run = Run { environment, java, pom, progress };
+    let (status, output) = run.copy(&[], staging)?;
+    if status.success() {
+        return Ok(());
+    }
+    Err(FetchError::MavenFailed { status: status.to_string(), line: first_error(&output) })
+}
+
+/// One run of Maven.
+struct Run<'a> {
+    environment: &'a Environment,
+    java: &'a Java,
+    pom: &'a str,
+    progress: &'a dyn Progress,
+}
+
+impl Run<'_> {
+    /// Copies what the pom names. Gives how Maven ended, and what it printed.
+    fn copy(
+        &self,
+        properties: &[String],
+        staging: &Path,
+    ) -> Result<(ExitStatus, Vec<String>), FetchError> {
+        let Self { environment, java, pom: text, progress } = *self;
+        let mvn = environment.find_program("mvn").ok_or(FetchError::MavenMissing)?;
+        let pom = staging.join("pom.xml");
+        std::fs::write(&pom, text).map_err(FetchError::io("write", &pom))?;
+        let mut command = Command::new(&mvn);
+        command
+            .args(["-B", "-U", "dependency:copy-dependencies", "-DincludeScope=runtime"])
+            // Its batch mode alone still ends some lines with the codes that reset a colour.
+            .arg("-Dstyle.color=never")
+            .args(properties)
+            .arg(format!("-DoutputDirectory={}", staging.join("libs").display()))
+            .arg("-f")
+            .arg(&pom)
+            .current_dir(staging)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        if let Some(path) = &environment.path {
+            command.env("PATH", path);
+        }
+        // Maven then uses the Java that was checked, and not another one that it would find first.
+        if let Some(home) = java.program.parent().and_then(Path::parent)
+            && environment.java_home.is_some()
+        {
+            command.env("JAVA_HOME", home);
+        }
+        let child = command.spawn().map_err(FetchError::io("run", &mvn))?;
+        let (status, output) = follow(child, progress).map_err(FetchError::io("run", &mvn))?;
+        tracing::debug!(%status, lines = output.len(), "Maven ended");
+        std::fs::remove_file(&pom).map_err(FetchError::io("remove", &pom))?;
+        Ok((status, output))
+    }
 }
 
 /// Reads both of the child's streams to their ends, reporting downloads, and waits for it.
@@ -76,11 +114,7 @@ fn downloaded_file(line: &str) -> Option<&str> {
 
 /// Turns Maven's output into the error that says what to do.
 fn explain(version: KafkaVersion, status: ExitStatus, output: &[String]) -> FetchError {
-    let said = |line: &&String| !line.is_empty();
-    let errors = || output.iter().filter_map(|line| line.strip_prefix("[ERROR] "));
-    // The first error line is the cause; the later ones tell how to get more output.
-    let line = errors().next().or_else(|| output.iter().rfind(said).map(String::as_str));
-    let line = line.unwrap_or("nothing").trim_end_matches(" -> [Help 1]").to_owned();
+    let line = first_error(output);
     let names = |word: &&str| line.contains(*word);
     let lacks_kafka = line.contains("org.apache.kafka:") && line.contains(&version.to_string());
     if lacks_kafka && ["Could not find artifact", "was not found in"].iter().any(names) {
@@ -98,6 +132,14 @@ fn explain(version: KafkaVersion, status: ExitStatus, output: &[String]) -> Fetc
         return FetchError::Unreachable { version, line: cause(&line) };
     }
     FetchError::MavenFailed { status: status.to_string(), line }
+}
+
+/// The first error line is the cause; the later ones tell how to get more output.
+fn first_error(output: &[String]) -> String {
+    let said = |line: &&String| !line.is_empty();
+    let mut errors = output.iter().filter_map(|line| line.strip_prefix("[ERROR] "));
+    let line = errors.next().or_else(|| output.iter().rfind(said).map(String::as_str));
+    line.unwrap_or("nothing").trim_end_matches(" -> [Help 1]").to_owned()
 }
 
 /// The end of a line in which each layer of Maven put its own sentence before the cause.
