@@ -60,6 +60,27 @@ pub(super) enum Usage {
     Both,
 }
 
+/// A kind of key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum KeyKind {
+    /// Small and quickly made.
+    Elliptic,
+    /// For what people use their own programs with: fabric8's client, and with it most of what is written
+    /// in Java for Kubernetes, reads no other from a kubeconfig.
+    Rsa,
+}
+
+impl KeyKind {
+    fn generate(self) -> Result<KeyPair, rcgen::Error> {
+        match self {
+            Self::Elliptic => KeyPair::generate(),
+            Self::Rsa => {
+                KeyPair::generate_rsa_for(&rcgen::PKCS_RSA_SHA256, rcgen::RsaKeySize::_2048)
+            }
+        }
+    }
+}
+
 /// An identity that is wanted.
 #[derive(Debug, Clone)]
 pub(super) struct Wanted {
@@ -71,6 +92,7 @@ pub(super) struct Wanted {
     /// The group, for a client.
     pub(super) organization: Option<&'static str>,
     pub(super) usage: Usage,
+    pub(super) key: KeyKind,
     pub(super) addresses: Vec<IpAddr>,
     pub(super) names: Vec<String>,
 }
@@ -88,6 +110,7 @@ impl Wanted {
             common_name: common_name.to_owned(),
             organization,
             usage: Usage::Client,
+            key: KeyKind::Elliptic,
             addresses: Vec::new(),
             names: Vec::new(),
         }
@@ -100,6 +123,7 @@ impl Wanted {
             common_name: file.to_owned(),
             organization: None,
             usage,
+            key: KeyKind::Elliptic,
             addresses: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)],
             names: vec!["localhost".to_owned()],
         }
@@ -116,6 +140,7 @@ fn wanted(api_service: Ipv4Addr) -> Vec<Wanted> {
     api_server.addresses.push(IpAddr::V4(api_service));
     let service = ["", ".default", ".default.svc", ".default.svc.cluster.local"];
     api_server.names.extend(service.map(|end| format!("kubernetes{end}")));
+    let admin = Wanted::client("admin", Api, "gregor-admin", Some(MASTERS));
     vec![
         // etcd's gateway is a client of etcd, with the certificate of the server.
         Wanted::server("etcd-server", Etcd, Usage::Both),
@@ -128,7 +153,7 @@ fn wanted(api_service: Ipv4Addr) -> Vec<Wanted> {
         Wanted::client("controller-manager", Api, "system:kube-controller-manager", None),
         Wanted::server("scheduler-server", Api, Usage::Server),
         Wanted::client("scheduler", Api, "system:kube-scheduler", None),
-        Wanted::client("admin", Api, "gregor-admin", Some(MASTERS)),
+        Wanted { key: KeyKind::Rsa, ..admin },
     ]
 }
 
@@ -268,7 +293,7 @@ impl Pki {
         let authority = authority_params(wanted.authority)?;
         let issuer = Issuer::from_params(&authority, authority_key);
         let params = identity_params(wanted)?;
-        let key = KeyPair::generate().map_err(certificate_error(&wanted.file))?;
+        let key = wanted.key.generate().map_err(certificate_error(&wanted.file))?;
         let certificate =
             params.signed_by(&key, &issuer).map_err(certificate_error(&wanted.file))?;
         write_private(&files.key, key.serialize_pem().as_bytes())?;
