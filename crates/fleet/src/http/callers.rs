@@ -115,11 +115,9 @@ impl FromRequestParts<App> for Admin {
 }
 
 /// Who asks, for the audit log; whether they may is decided elsewhere.
-pub(super) async fn subject(parts: &Parts, app: &App) -> String {
-    match claims(parts, app).await {
-        Ok(claims) => claims.username.unwrap_or(claims.sub),
-        Err(_) => "nobody".to_owned(),
-    }
+pub(super) async fn subject(parts: &Parts, app: &App) -> Option<String> {
+    let claims = claims(parts, app).await.ok()?;
+    Some(claims.username.unwrap_or(claims.sub))
 }
 
 /// The id in the path. What cannot be an id is not found.

@@ -164,6 +164,8 @@ async fn audit(State(app): State<App>, request: Request, next: Next) -> Response
     let (parts, body) = request.into_parts();
     let subject = callers::subject(&parts, &app).await;
     let response = next.run(Request::from_parts(parts, body)).await;
+    // Strangers must not be able to fill the log; they were refused.
+    let Some(subject) = subject else { return response };
     let path: String = path.chars().take(500).collect();
     let status = response.status().as_u16();
     if let Err(error) = app.store.audit(&subject, method.as_str(), &path, status).await {
