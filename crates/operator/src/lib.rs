@@ -9,6 +9,7 @@ mod client;
 pub mod cluster;
 pub mod context;
 pub mod crash;
+pub mod cruise_control;
 pub mod fence;
 mod hash;
 pub mod http;
