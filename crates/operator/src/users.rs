@@ -79,7 +79,8 @@ pub async fn reconcile(
     Ok(notes)
 }
 
-/// Lets go of the Secrets of users of a cluster that is gone, so that they can be deleted.
+/// Lets go of the Secrets of users of a cluster that is gone, so that they can be deleted, now or later:
+/// their credentials are gone with it, and nobody would be there to let go of them.
 ///
 /// # Errors
 /// If a Secret could not be written.
@@ -88,7 +89,7 @@ pub async fn release(
     api: &Api<Secret>,
     secrets: &[&Secret],
 ) -> Result<(), UsersError> {
-    for secret in secrets.iter().filter(|secret| secret.metadata.deletion_timestamp.is_some()) {
+    for secret in secrets {
         let patch = released(secret);
         let name = secret.name_any();
         writer.patch(api, &name, &patch, Some(*secret)).await.map_err(UsersError::Secret)?;

@@ -213,6 +213,8 @@ pub enum Reason {
     Mismatch,
     /// A new key must not sign before every pod trusts it.
     NotTrustedYet,
+    /// A user has replaced the key that they supply without raising its generation.
+    NotAnnounced,
 }
 
 /// Something a person should know that stops nothing.
@@ -560,6 +562,11 @@ impl fmt::Display for Reason {
             Self::NotTrustedYet => {
                 "the key of the authority was replaced; nothing is signed with it before all pods have \
                  restarted with its certificate in their trust bundle"
+            }
+            Self::NotAnnounced => {
+                "the key of the authority was replaced: raise strimzi.io/ca-key-generation on its Secret \
+                 and strimzi.io/ca-cert-generation on that of its certificate, and keep the former \
+                 certificate there as ca-old.crt until all pods have restarted"
             }
         })
     }

@@ -65,6 +65,9 @@ pub struct Outcome {
     pub warnings: Vec<String>,
     /// The certificate that signs and those above it, also where nothing may be signed.
     pub(super) chain: Vec<Certificate>,
+    /// Whether a new key must come with a new generation: where the user supplies the authority, pods that
+    /// run are known to trust a key by nothing else.
+    pub(super) key_is_announced: bool,
 }
 
 impl fmt::Debug for Outcome {
@@ -130,7 +133,12 @@ pub fn next(
         is_new: observed.certificates.is_none(),
     };
     let written = work.apply(&decision.act)?;
-    Ok(outcome(observed, wishes.kind, decision, written))
+    let mut outcome = outcome(observed, wishes.kind, decision, written);
+    outcome.key_is_announced = match wishes.source {
+        Source::Generated => false,
+        Source::Supplied => facts.in_use != Some(false),
+    };
+    Ok(outcome)
 }
 
 /// What an act wants written.
@@ -165,6 +173,7 @@ fn outcome(observed: &Observed<'_>, kind: Kind, decision: Decision, written: Wri
         warnings,
         key_secret: written.keys,
         cert_secret: written.certificates,
+        key_is_announced: false,
         decision,
     }
 }

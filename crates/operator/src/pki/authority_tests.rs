@@ -62,7 +62,7 @@ impl Store {
         outcome
     }
 
-    fn restart_pods(&mut self) {
+    pub(in crate::pki) fn restart_pods(&mut self) {
         let certificates = self.certificates.as_ref().unwrap();
         let pod = PodGenerations {
             certificates: certificates.number(names::CERT_GENERATION).unwrap(),

@@ -1,6 +1,7 @@
 //! One certificate of a node or of the operator: reads its Secret, asks whether it is to be issued, and
 //! makes what is to be written.
 
+use control::certificates::authority::{Reason, Signing};
 use control::certificates::leaf::{self as decisions, Decision, Found, Subject};
 use control::certificates::{Entry, Timing};
 use rcgen::ExtendedKeyUsagePurpose;
@@ -94,7 +95,11 @@ pub fn next(
         renewal_days: wanted.renewal_days,
         window_open: clock.window_open,
     };
-    let decision = decisions::decide(&found, &wish, &authority.decision.signing, &timing);
+    let signing = match is_unannounced(observed, &found, authority) {
+        true => &Signing::Held(Reason::NotAnnounced),
+        false => &authority.decision.signing,
+    };
+    let decision = decisions::decide(&found, &wish, signing, &timing);
     let secret = match (&decision, &authority.signer, observed) {
         (Decision::Issue(_), Some(signer), _) => Some(issue(observed, wanted, signer, clock)?),
         (Decision::Keep, Some(signer), Some(content)) => adopted(content, signer),
@@ -144,6 +149,17 @@ fn found(
         signed_by_current: signed,
         chain_is_current: authority.is_empty() || chain == authority,
     })
+}
+
+/// Whether another key has taken the place of the one that signed what is stored, under its generation.
+fn is_unannounced(
+    observed: Option<&SecretContent>,
+    found: &Entry<Found>,
+    authority: &authority::Outcome,
+) -> bool {
+    let stored = observed.and_then(|content| content.number(names::CLUSTER_KEY_GENERATION));
+    let replaced = found.read().is_some_and(|found| !found.signed_by_current);
+    authority.key_is_announced && replaced && stored == Some(authority.key_generation)
 }
 
 /// What is stored, marked with the key that signed it: others than us do not say so.

@@ -114,6 +114,29 @@ fn nothing_is_issued_while_the_authority_must_not_sign() {
 }
 
 #[test]
+fn a_supplied_key_that_was_replaced_in_silence_signs_nothing() {
+    let mut wishes = WISHES;
+    wishes.source = control::certificates::authority::Source::Supplied;
+    let (mut before, mut after) = (new_store(), new_store());
+    before.restart_pods();
+    after.restart_pods();
+    let authority = before.next(&wishes, NOW);
+    let secret = next(None, &node(&[]), &authority, &CLOCK).unwrap().secret.unwrap();
+    assert_eq!(
+        next(Some(&secret), &node(&[]), &authority, &CLOCK).unwrap().decision,
+        Decision::Keep
+    );
+    let outcome = next(Some(&secret), &node(&[]), &after.next(&wishes, NOW), &CLOCK).unwrap();
+    assert!(matches!(outcome.decision, Decision::Hold { .. }), "{:?}", outcome.decision);
+    assert!(outcome.warning.unwrap().contains("raise strimzi.io/ca-key-generation"));
+    // With its generation raised it signs, once it is trusted.
+    after.keys.as_mut().unwrap().annotate(names::KEY_GENERATION, 1);
+    let announced = after.next(&wishes, NOW);
+    let outcome = next(Some(&secret), &node(&[]), &announced, &CLOCK).unwrap();
+    assert!(matches!(outcome.decision, Decision::Issue(_)), "{:?}", outcome.decision);
+}
+
+#[test]
 fn serial_numbers_are_positive_and_differ() {
     let authority = new_store().next(&WISHES, NOW);
     let serial = || {
