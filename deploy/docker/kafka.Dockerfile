@@ -23,6 +23,9 @@ FROM eclipse-temurin:21.0.8_9-jre-noble
 COPY --from=kafka /opt/kafka /opt/kafka
 COPY --from=agent /agents /opt/kafka/agents
 COPY --from=build /source/target/release/gregor /usr/local/bin/gregor
+# Classes as the JVM maps them, which takes a third off a node's start. Nodes start without, too.
+ENV GREGOR_NODE_CLASS_ARCHIVE=/opt/kafka/class-archives
+RUN gregor node --kafka-home /opt/kafka --make-class-archive || echo "nodes start without a class archive"
 # Group 0, as Kubernetes distributions that choose a user at random expect it.
 RUN mkdir -p /var/lib/kafka && chown -R 1001:0 /var/lib/kafka && chmod -R g=u /var/lib/kafka
 ENV GREGOR_KAFKA_HOME=/opt/kafka

@@ -15,10 +15,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The file with the rack.
-pub const RACK_FILE: &str = "rack.id";
-/// The file with the addresses, as properties.
-pub const ADDRESS_FILE: &str = "external.address";
+pub use crate::cluster::properties::{ADDRESS_FILE, RACK_FILE};
 
 /// The kinds of addresses as Kubernetes writes them, the best for clients from outside first.
 pub const ADDRESS_KINDS: [&str; 5] =
