@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::support::{Manager, Signer, agent_claims, claims, eventually, report};
+use crate::support::tokens::{agent_claims, claims};
+use crate::support::{Manager, Signer, eventually, report};
 
 /// Who may speak for a data plane, and what strangers are told.
 pub(crate) async fn agents_are_known_by_their_tokens(database: &str) {

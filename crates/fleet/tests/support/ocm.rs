@@ -1,5 +1,8 @@
 //! OpenShift Cluster Manager, as far as the provider asks it: it makes clusters and counts how often.
 
+#![allow(dead_code, reason = "each test program uses a part of it")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
+
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 

@@ -1,5 +1,8 @@
 //! A real PostgreSQL, for as long as a test runs.
 
+#![allow(dead_code, reason = "each test program uses a part of it")]
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
+
 use std::fs::{self, File};
 use std::net::TcpListener;
 use std::os::unix::fs::MetadataExt as _;
