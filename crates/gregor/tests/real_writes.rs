@@ -108,6 +108,7 @@ async fn a_write_that_changes_nothing_is_not_sent_and_one_that_does_is() {
     kinds_of_a_cluster(&writer).await;
     drift_and_removal_are_noticed(&writer).await;
     a_status_is_written_whole(&writer).await;
+    what_the_server_drops_is_not_sent_again(&writer).await;
     only_the_one_that_is_meant_is_replaced_or_deleted(&writer).await;
 }
 
@@ -200,6 +201,22 @@ async fn a_status_is_written_whole(writer: &Writer) {
     let other = json!({ "currentPods": 1 });
     let set = writer.patch_status(&api, "a", &other, Some(&set)).await.unwrap().unwrap();
     assert_eq!(serde_json::to_value(set.status).unwrap(), json!({ "currentPods": 1 }));
+}
+
+/// Where the server drops a field of a status it is sent once, and again only when something changed.
+async fn what_the_server_drops_is_not_sent_again(writer: &Writer) {
+    let api = Api::<PersistentVolumeClaim>::namespaced(writer.client().clone(), "default");
+    let claim = api.get("a").await.unwrap();
+    let mut status = serde_json::to_value(&claim.status).unwrap();
+    status["noSuchField"] = json!("x");
+    // The first time it is noted who has written to the status, which is a change.
+    let noted = writer.patch_status(&api, "a", &status, Some(&claim)).await.unwrap().unwrap();
+    let sent = writer.patch_status(&api, "a", &status, Some(&noted)).await.unwrap().unwrap();
+    assert_eq!(sent.resource_version(), noted.resource_version(), "it was not dropped");
+    assert!(writer.patch_status(&api, "a", &status, Some(&sent)).await.unwrap().is_none());
+    let note = json!({ "metadata": { "annotations": { "note": "1" } } });
+    let changed = writer.patch(&api, "a", &note, None).await.unwrap().unwrap();
+    assert!(writer.patch_status(&api, "a", &status, Some(&changed)).await.unwrap().is_some());
 }
 
 async fn only_the_one_that_is_meant_is_replaced_or_deleted(writer: &Writer) {

@@ -13,8 +13,10 @@
 //!
 //! Leases and Events do not go through it: they are no acts.
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use kafka_admin::Outcome;
@@ -160,7 +162,21 @@ pub struct Writer {
     fence: Fence,
     crash: CrashSwitch,
     metrics: Metrics,
+    in_vain: Arc<Mutex<BTreeMap<String, Vain>>>,
 }
+
+/// A patch that changed nothing, and the version of the object that it did not change.
+///
+/// Where definitions of other people are installed the API server drops fields of ours that these do not
+/// have. To send them again, in every pass, would be in vain again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Vain {
+    version: String,
+    patch: String,
+}
+
+/// As many are remembered; beyond that all are forgotten, and sent once more.
+const VAIN_MAX: usize = 10_000;
 
 impl Debug for Writer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -172,7 +188,7 @@ impl Writer {
     /// A door to what the client talks to.
     #[must_use]
     pub fn new(client: Client, fence: Fence, crash: CrashSwitch, metrics: Metrics) -> Self {
-        Self { client, fence, crash, metrics }
+        Self { client, fence, crash, metrics, in_vain: Arc::default() }
     }
 
     /// The client, for reads.
@@ -250,12 +266,21 @@ impl Writer {
             self.count(&act, WriteOutcome::Skipped);
             return Ok(None);
         };
+        let vain = before.and_then(|before| before.meta().resource_version.clone());
+        let vain = vain.map(|version| Vain { version, patch: same::hash(&patch) });
+        if vain.is_some() && self.tried_in_vain(&act) == vain {
+            self.count(&act, WriteOutcome::Skipped);
+            return Ok(None);
+        }
         let old = self.version_before(api, name, before).await;
         let params =
             PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..Default::default() };
         let patch = Patch::Merge(json!({ "status": patch }));
         let result = self.send(&act, api.patch_status(name, &params, &patch)).await;
-        self.finish(&act, result, old.as_deref()).map(Some)
+        let written = self.finish(&act, result, old.as_deref())?;
+        let now = written.meta().resource_version.as_deref();
+        self.remember_vain(&act, vain.filter(|vain| Some(vain.version.as_str()) == now));
+        Ok(Some(written))
     }
 
     /// Sends a JSON merge patch, for single annotations, labels and finalizers. With a `resourceVersion` in
@@ -364,6 +389,22 @@ impl Writer {
     #[must_use]
     pub fn lead(&self, deadline: Duration) -> bool {
         self.fence.time_left() > deadline
+    }
+
+    fn tried_in_vain(&self, act: &Act) -> Option<Vain> {
+        let in_vain = self.in_vain.lock().unwrap_or_else(PoisonError::into_inner);
+        in_vain.get(&act.what).cloned()
+    }
+
+    fn remember_vain(&self, act: &Act, vain: Option<Vain>) {
+        let mut in_vain = self.in_vain.lock().unwrap_or_else(PoisonError::into_inner);
+        if in_vain.len() >= VAIN_MAX {
+            in_vain.clear();
+        }
+        match vain {
+            Some(vain) => in_vain.insert(act.what.clone(), vain),
+            None => in_vain.remove(&act.what),
+        };
     }
 
     async fn send<T>(
