@@ -248,6 +248,15 @@ pub fn unsettled(facts: &Facts) -> Option<BTreeSet<NodeId>> {
     Some(facts.wished.keys().filter(|id| !settled(id)).copied().collect())
 }
 
+/// The wished controllers that vote and have not caught up: ready as pods, perhaps, and of no use to the
+/// quorum. `None` if it is not known.
+#[must_use]
+pub fn behind(facts: &Facts) -> Option<BTreeSet<NodeId>> {
+    let view = facts.quorum.as_ref()?;
+    let behind = |id: &&NodeId| view.voter(**id).is_some_and(|voter| !view.has_caught_up(voter));
+    Some(facts.wished.keys().filter(behind).copied().collect())
+}
+
 fn step(facts: &Facts) -> Step {
     match (facts.mode, &facts.quorum) {
         (QuorumMode::Unknown, _) => Step::Wait(vec![Waiting::Mode]),

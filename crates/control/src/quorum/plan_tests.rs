@@ -130,7 +130,7 @@ fn controllers_are_added_one_by_one() {
         ("one of two has not caught up", "1 2 3 4 5", "1* 2 3",     "4- 5",    "add 5.5"),
         ("A12 not caught up",            "1 2 3 4",   "1* 2 3",     "4-",      "wait lag 4"),
         ("never fetched",                "1 2 3 4",   "1* 2 3",     "4?",      "wait lag 4"),
-        ("not there at all",             "1 2 3 4",   "1* 2 3",     "",        "wait lag 4"),
+        ("P15 ready, and not there at all", "1 2 3 4",   "1* 2 3",     "",        "wait lag 4"),
         ("its pod does not run",         "1 2 3 4!",  "1* 2 3",     "4",       "wait pod 4"),
         ("3.A a broker that is not restarted yet runs as no controller", "1 2 3 4!", "1* 2 3", "4", "wait pod 4"),
         ("its disk is not known",        "1 2 3 4=",  "1* 2 3",     "4",       "wait disk 4"),
@@ -302,6 +302,16 @@ fn the_roller_waits_for_controllers_that_have_to_join_again() {
     assert_eq!(unsettled("1 2 3=9", "1* 2", "3.9"), Some("3".to_owned()));
     assert_eq!(unsettled("1 2 3=9", "1* 2 3.9", ""), Some(String::new()));
     assert_eq!(unsettled("1 2 3", "", ""), None);
+}
+
+#[test]
+fn a_voter_that_is_ready_and_behind_is_known() {
+    let behind = |wished: &str, voters: &str| {
+        super::behind(&facts(wished, voters, "")).map(|list| ids(&list))
+    };
+    assert_eq!(behind("1 2 3", "1* 2- 3?"), Some("2,3".to_owned()));
+    assert_eq!(behind("1 2", "1* 2 3-"), Some(String::new()));
+    assert_eq!(behind("1 2 3", ""), None);
 }
 
 #[test]

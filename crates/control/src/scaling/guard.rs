@@ -22,6 +22,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::quorum::plan;
+use crate::registration::{KafkaVersion, MetadataVersion};
 use crate::words::count;
 
 /// How far a leaving broker is.
@@ -184,6 +185,27 @@ pub enum Cordon {
     Open,
     /// It takes none.
     Closed,
+}
+
+/// The first Kafka that can close a broker.
+const FIRST_TO_CORDON: KafkaVersion = KafkaVersion::new(4, 3, 0);
+/// The first metadata version at which Kafka heeds it; below, the setting is taken and does nothing.
+const CORDON_HEEDED: MetadataVersion = MetadataVersion { major: 4, minor: 3, iv: 0 };
+
+impl Cordon {
+    /// What is known of it, from the Kafka that the broker runs, the finalized level of `metadata.version`,
+    /// and whether `cordoned.log.dirs` names all its directories.
+    #[must_use]
+    pub fn of(
+        kafka: Option<KafkaVersion>,
+        metadata_level: Option<i16>,
+        closed: Option<bool>,
+    ) -> Option<Self> {
+        if kafka? < FIRST_TO_CORDON || Some(metadata_level?) < CORDON_HEEDED.level() {
+            return Some(Self::Unsupported);
+        }
+        Some(if closed? { Self::Closed } else { Self::Open })
+    }
 }
 
 /// What Kafka says of a broker.

@@ -247,3 +247,20 @@ fn sentences_say_what_is_awaited() {
     let votes = Facts { quorum: Err(plan::Hold::Votes), ..CLOSED };
     assert_eq!(hold(Cordoned, &votes).unwrap().to_string(), "as a controller: it is still a voter");
 }
+
+#[test]
+fn a_cordon_counts_only_where_kafka_heeds_it() {
+    let (old, new) = (Some(KafkaVersion::new(4, 2, 1)), Some(KafkaVersion::new(4, 3, 0)));
+    let rows = [
+        (old, None, None, Some(Cordon::Unsupported)),
+        (new, Some(29), None, Some(Cordon::Unsupported)),
+        (new, Some(30), Some(true), Some(Cordon::Closed)),
+        (new, Some(31), Some(false), Some(Cordon::Open)),
+        (new, Some(30), None, None),
+        (new, None, Some(true), None),
+        (None, Some(30), Some(true), None),
+    ];
+    for (kafka, level, closed, expected) in rows {
+        assert_eq!(Cordon::of(kafka, level, closed), expected, "{kafka:?} {level:?} {closed:?}");
+    }
+}
