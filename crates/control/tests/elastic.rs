@@ -257,7 +257,8 @@ impl Life {
             .map(|(node, _)| *node)
             .filter(|node| !self.world.wished.get(node).is_some_and(|role| role.is_controller()))
             .collect();
-        let quorum = controllers::release(&self.record.released, &leaving_controllers, &facts);
+        let quorum =
+            controllers::release(&self.record.released, &leaving_controllers, Some(&facts));
         self.record.released.clone_from(&quorum.released);
 
         let all = leaving::admit(&self.record.leaving, &self.record.members, &self.world.wished);

@@ -31,17 +31,18 @@ impl Decision {
 }
 
 /// Decides who is released. `leaving` are the nodes that were controllers and are not wished for as such;
-/// `recorded` are those that were released before.
+/// `recorded` are those that were released before. Without facts nobody is released who was not before.
 #[must_use]
 pub fn release(
     recorded: &BTreeSet<NodeId>,
     leaving: &BTreeSet<NodeId>,
-    quorum: &plan::Facts,
+    quorum: Option<&plan::Facts>,
 ) -> Decision {
     let mut decision = Decision::default();
     for node in leaving {
         let before = recorded.contains(node);
-        match plan::may_stop(quorum, *node) {
+        let free = quorum.map_or(Err(Hold::Unknown), |facts| plan::may_stop(facts, *node));
+        match free {
             Ok(()) => {
                 decision.released.insert(*node);
             }
@@ -111,7 +112,7 @@ mod tests {
             ("or is wished for again",        &[4], &[],  quorum(&[], 1, 0),             &[]),
         ];
         for (name, before, leaving, facts, expected) in rows {
-            let decision = release(&ids(before), &ids(leaving), &facts);
+            let decision = release(&ids(before), &ids(leaving), Some(&facts));
             assert_eq!(decision.released, ids(expected), "{name}");
             let held = &ids(leaving) - &ids(expected);
             assert_eq!(decision.holds.keys().copied().collect::<BTreeSet<_>>(), held, "{name}");
@@ -120,9 +121,18 @@ mod tests {
 
     #[test]
     fn a_node_that_is_no_leaving_controller_is_free() {
-        let decision = release(&ids(&[]), &ids(&[4]), &quorum(&[1, 4], 1, 100));
+        let decision = release(&ids(&[]), &ids(&[4]), Some(&quorum(&[1, 4], 1, 100)));
         let node = |id| NodeId::new(id).unwrap();
         assert_eq!(decision.lets_go(node(4)), Err(Hold::Votes));
         assert_eq!(decision.lets_go(node(7)), Ok(()));
+    }
+
+    #[test]
+    fn without_facts_nobody_is_let_go_who_was_not_before() {
+        let decision = release(&ids(&[4]), &ids(&[4, 5]), None);
+        assert_eq!(decision.released, ids(&[4]));
+        let node = |id| NodeId::new(id).unwrap();
+        assert_eq!(decision.lets_go(node(4)), Ok(()));
+        assert_eq!(decision.lets_go(node(5)), Err(Hold::Unknown));
     }
 }

@@ -58,6 +58,11 @@ impl Leaving {
         }
     }
 
+    /// Whether it has lost its broker role for good. It stays until the record of nodes says so too.
+    fn is_role_gone(&self) -> bool {
+        self.phase == Phase::Done && self.kind == Kind::Role
+    }
+
     /// What to keep doing for it.
     #[must_use]
     pub const fn duty(&self) -> Duty {
@@ -87,6 +92,9 @@ pub fn admit(
     wished: &BTreeMap<NodeId, Roles>,
 ) -> BTreeMap<NodeId, Leaving> {
     let mut all = recorded.clone();
+    // A role that is gone is forgotten when the record of nodes says so, or when it is wished for again.
+    // Before that the node would count as a broker that nobody has taken up.
+    all.retain(|id, one| !one.is_role_gone() || awaits_record(*id, members, wished));
     for (id, member) in members.iter().filter(|(_, member)| member.roles.is_broker()) {
         let kind = match wished.get(id) {
             Some(roles) if roles.is_broker() => continue,
@@ -100,6 +108,15 @@ pub fn admit(
         }
     }
     all
+}
+
+fn awaits_record(
+    id: NodeId,
+    members: &BTreeMap<NodeId, Member>,
+    wished: &BTreeMap<NodeId, Roles>,
+) -> bool {
+    let is_broker = |roles: Option<Roles>| roles.is_some_and(Roles::is_broker);
+    is_broker(members.get(&id).map(|one| one.roles)) && !is_broker(wished.get(&id).copied())
 }
 
 /// One pass over all of them.
@@ -120,7 +137,8 @@ pub struct Pass {
 #[must_use]
 pub fn pass(leaving: &BTreeMap<NodeId, Leaving>, facts: &BTreeMap<NodeId, Facts>) -> Pass {
     let mut pass = Pass::default();
-    let ongoing = leaving.iter().filter(|(_, one)| !guard::FINAL.contains(&one.phase));
+    let ended = |one: &Leaving| guard::FINAL.contains(&one.phase) && !one.is_role_gone();
+    let ongoing = leaving.iter().filter(|(_, one)| !ended(one));
     for (id, one) in ongoing {
         let mut one = one.clone();
         if let Some(facts) = facts.get(id) {
@@ -340,6 +358,21 @@ mod tests {
             assert_eq!(second.leaving[&id(2)].phase == Phase::Done, !deletes, "{kind:?}");
             assert!(second.done.is_empty(), "a node that stays is not taken out of the record");
         }
+    }
+
+    #[test]
+    fn a_role_that_is_gone_is_not_taken_up_again() {
+        let done = leaving(&[(2, Phase::Done, Kind::Role)]);
+        let controller: BTreeMap<NodeId, Roles> = [(id(2), Roles::Controller)].into();
+        // The record of nodes still calls it a broker.
+        let stays = admit(&done, &members(&[(2, "b", Roles::Combined)]), &controller);
+        assert_eq!(stays, done);
+        assert_eq!(pass(&stays, &BTreeMap::new()).leaving, done);
+        // It has followed.
+        assert!(admit(&done, &members(&[(2, "b", Roles::Controller)]), &controller).is_empty());
+        // It is to be a broker again, as a new one.
+        let combined = [(id(2), Roles::Combined)].into();
+        assert!(admit(&done, &members(&[(2, "b", Roles::Combined)]), &combined).is_empty());
     }
 
     #[test]

@@ -23,7 +23,8 @@ pub struct Facts<'a> {
     pub released: bool,
 }
 
-/// The roles that its pod, its configuration and its registration follow; `None` if it has no pod.
+/// The roles that its pod, its configuration and its registration follow, and that are recorded; `None` if it
+/// has no pod, and then what was recorded stays.
 #[must_use]
 pub fn now(facts: &Facts) -> Option<Roles> {
     let is_broker = |roles: Option<Roles>| roles.is_some_and(Roles::is_broker);

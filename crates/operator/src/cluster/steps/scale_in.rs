@@ -121,14 +121,7 @@ fn released(work: &Work, recorded: &[Node], before: &BTreeSet<NodeId>) -> contro
     let controllers = recorded.iter().filter(|node| node.roles.is_controller());
     let leaving: BTreeSet<NodeId> =
         controllers.map(|node| node.id).filter(|id| !wished(id)).collect();
-    match &work.known.quorum_facts {
-        Some(facts) => controllers::release(before, &leaving, facts),
-        // Nothing is known: who was released stays so, and nobody else is.
-        None => controllers::Decision {
-            released: before.intersection(&leaving).copied().collect(),
-            ..controllers::Decision::default()
-        },
-    }
+    controllers::release(before, &leaving, work.known.quorum_facts.as_ref())
 }
 
 /// What is known of each broker that leaves.
