@@ -6,10 +6,14 @@ use std::time::Duration;
 
 use kube::Client;
 use kube::runtime::events::{Recorder, Reporter};
+use tokio::sync::Semaphore;
 
 use crate::cluster::admins::Admins;
 use crate::cluster::marks::Marks;
 use crate::write::Writer;
+
+/// How many passes read at a time. A read takes milliseconds, so nobody waits for long.
+const READERS: usize = 16;
 
 /// How the operator was set up.
 #[derive(Debug, Clone)]
@@ -37,6 +41,8 @@ pub struct Context {
     pub recorder: Recorder,
     /// The clients of the clusters' Kafkas, kept between passes.
     pub(crate) admins: Admins,
+    /// Lets some passes at a time read from the API server, so that many clusters at once do not flood it.
+    pub(crate) readers: Arc<Semaphore>,
     /// Where the quorums were when they were last looked at.
     pub(crate) marks: Marks,
 }
@@ -55,6 +61,7 @@ impl Context {
             settings: Arc::new(settings),
             admins: Admins::default(),
             marks: Marks::default(),
+            readers: Arc::new(Semaphore::new(READERS)),
         }
     }
 }

@@ -41,9 +41,6 @@ use crate::context::Context;
 use crate::words::chain;
 use error::PassError;
 
-/// How many clusters are worked on at a time. A pass waits for the API server and for Kafka most of the
-/// time, so this is about sockets and memory.
-const CONCURRENT_PASSES: u16 = 32;
 /// Several events that belong together begin one pass.
 const DEBOUNCE: Duration = Duration::from_millis(200);
 /// The pause after a pass that failed.
@@ -92,7 +89,8 @@ async fn clusters(ctx: Arc<Context>, place: Option<String>, shutdown: oneshot::R
     let pools = ApiResource::erase::<KafkaNodePool>(&());
     let mapper = of_cluster::<DynamicObject>(resource.clone());
     let controller = Controller::new_with(kafkas, watcher::Config::default(), resource.clone())
-        .with_config(Config::default().concurrency(CONCURRENT_PASSES).debounce(DEBOUNCE))
+        // As many passes at a time as there are clusters: one whose Kafka does not answer waits alone.
+        .with_config(Config::default().debounce(DEBOUNCE))
         .watches_with(dynamic(&ctx.client, place, &pools), pools, labelled(), mapper);
     let controller = watch::<StrimziPodSet>(controller, &ctx, place, &resource);
     let controller = watch::<Pod>(controller, &ctx, place, &resource);

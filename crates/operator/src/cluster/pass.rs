@@ -24,6 +24,9 @@ use crate::context::Context;
 /// How soon a cluster is looked at again while something is awaited that no event announces.
 const SOON: Duration = Duration::from_secs(2);
 
+/// How soon one whose Kafka does not answer is. Pods that come up begin a pass by themselves.
+const LATER: Duration = Duration::from_secs(10);
+
 /// What a step came to.
 #[derive(Debug)]
 pub(crate) enum Step {
@@ -130,7 +133,11 @@ pub(crate) async fn run(ctx: &Context, kafka: Kafka, written: &Value) -> Result<
         status::paused(ctx, &names, &kafka).await?;
         return Ok(Next(ctx.settings.interval));
     }
-    let found = Found::read(&ctx.client, &names).await?;
+    let found = {
+        // Never closed, so that there is always a permit to come.
+        let _permit = ctx.readers.acquire().await.ok();
+        Found::read(&ctx.client, &names).await?
+    };
     let (mut report, error) = match steps::wishes::run(ctx, kafka.clone(), written, found).await {
         Ok(steps::wishes::Wishes::Good(mut work)) => {
             let (outcome, error) = steps(&mut work).await;
@@ -141,10 +148,10 @@ pub(crate) async fn run(ctx: &Context, kafka: Kafka, written: &Value) -> Result<
             (status::Report::of(*work, outcome), error)
         }
         Ok(steps::wishes::Wishes::Refused { note, warnings }) => {
-            (status::Report::refused(&names, &kafka, note, warnings), None)
+            (status::Report::refused(&names, note, warnings), None)
         }
         Err(error) => {
-            let report = status::Report::refused(&names, &kafka, error.note(), Vec::new());
+            let report = status::Report::refused(&names, error.note(), Vec::new());
             (report, Some(error))
         }
     };
@@ -152,6 +159,7 @@ pub(crate) async fn run(ctx: &Context, kafka: Kafka, written: &Value) -> Result<
     match error {
         Some(error) => Err(error),
         None if report.is_settled() => Ok(Next(ctx.settings.interval)),
+        None if report.awaits("KafkaUnreachable") => Ok(Next(LATER)),
         None => Ok(Next(SOON)),
     }
 }

@@ -40,8 +40,7 @@ impl Report {
     }
 
     /// Of a pass that did nothing.
-    pub(crate) fn refused(names: &Names, kafka: &Kafka, note: Note, warnings: Vec<Note>) -> Self {
-        let _ = kafka;
+    pub(crate) fn refused(names: &Names, note: Note, warnings: Vec<Note>) -> Self {
         Self {
             names: names.clone(),
             outcome: Outcome::Held(note),
@@ -54,6 +53,11 @@ impl Report {
     /// Whether nothing happens before somebody changes something.
     pub(crate) fn is_settled(&self) -> bool {
         self.outcome == Outcome::Done
+    }
+
+    /// Whether the cluster waits for this and nothing before it.
+    pub(crate) fn awaits(&self, reason: &str) -> bool {
+        matches!(&self.outcome, Outcome::Progressing(note) if note.reason == reason)
     }
 
     /// Writes the status, if it says something new, and tells an Event of what people should notice.

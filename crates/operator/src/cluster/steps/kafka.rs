@@ -87,22 +87,31 @@ async fn ask(work: &mut Work) -> Result<(), PassError> {
     facts.nodes = Some(nodes);
     let mut why = None;
     let count = |call: &str| work.ctx.writer.metrics().kafka_call(call, KafkaEffect::Read);
+    let brokers = async {
+        let admin = access.brokers.as_ref()?;
+        count("describe cluster");
+        Some(admin.describe_cluster().await)
+    };
     count("describe quorum");
-    match access.controllers.describe_quorum().await {
+    count("describe features");
+    // At once: where nobody answers, each takes as long as it may.
+    let (quorum, features, brokers) = tokio::join!(
+        access.controllers.describe_quorum(),
+        access.controllers.describe_features(None),
+        brokers,
+    );
+    match quorum {
         Ok(quorum) => facts.quorum = Some(quorum),
         Err(error) => why = Some(chain(&error)),
     }
-    count("describe features");
-    match access.controllers.describe_features(None).await {
+    match features {
         Ok(features) => facts.features = Some(features),
         Err(error) => why = why.or_else(|| Some(chain(&error))),
     }
-    if let Some(admin) = &access.brokers {
-        count("describe cluster");
-        match admin.describe_cluster().await {
-            Ok(cluster) => facts.brokers = Some(cluster),
-            Err(error) => why = why.or_else(|| Some(chain(&error))),
-        }
+    match brokers {
+        None => {}
+        Some(Ok(cluster)) => facts.brokers = Some(cluster),
+        Some(Err(error)) => why = why.or_else(|| Some(chain(&error))),
     }
     facts.access = Some(access);
     facts.unreachable = why;

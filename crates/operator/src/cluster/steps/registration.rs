@@ -39,8 +39,14 @@ pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
 async fn unregister(work: &mut Work) -> Result<unregister::Decision, PassError> {
     let brokers = work.known.kafka.brokers.as_ref();
     let nodes = &work.blueprint.nodes;
-    let pods = work.found.pods.keys().filter_map(|pod| api::names::node_of_pod(pod));
-    let running: BTreeSet<_> = pods.collect();
+    let id = |pod: &String| api::names::node_of_pod(pod);
+    // One that was started as a controller only is no broker, whatever it was before.
+    let brokers_run =
+        work.found.pods.iter().filter(|(_, pod)| {
+            super::roll::roles_of(pod).is_none_or(control::node::Roles::is_broker)
+        });
+    let running: BTreeSet<_> = brokers_run.filter_map(|(pod, _)| id(pod)).collect();
+    let pods = work.found.pods.keys().filter_map(id);
     let controllers = nodes.iter().filter(|node| node.roles.is_controller());
     // Those that leave are Kafka's to know until the guard of their removal says otherwise.
     let staying = leaving::stay_registered(&Outgoing::of(&work.record)?.leaving);
@@ -50,7 +56,7 @@ async fn unregister(work: &mut Work) -> Result<unregister::Decision, PassError> 
         registered: brokers
             .map(|brokers| brokers.nodes.iter().map(|node| (node.id, node.fenced)).collect()),
         wished: wished.collect(),
-        known_controllers: controllers.map(|node| node.id).chain(running.clone()).collect(),
+        known_controllers: controllers.map(|node| node.id).chain(pods).collect(),
         running: Some(running),
         assigned: None,
         skip_check: work.blueprint.kafka.annotations().get(SKIP_CHECK).is_some_and(|v| v == "true"),
@@ -86,7 +92,7 @@ async fn metadata(work: &mut Work, stale: &unregister::Decision) -> Result<Step,
         nodes: versions(work),
         level: work.known.kafka.metadata_level(),
         mode: work.record.quorum.mode,
-        unregistering: stale.unregister.clone(),
+        unregistering: stale.pending(),
         refused,
     };
     work.warnings.extend(metadata_version::refusal(&facts, &stale.stale(), &stale.ghosts));

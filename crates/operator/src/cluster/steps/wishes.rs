@@ -163,7 +163,8 @@ fn accepted(
     let status = kafka.status.as_ref();
     let metadata = status.and_then(|status| status.kafka_metadata_version.as_deref());
     let current = Current { metadata: metadata.and_then(|text| text.parse().ok()) };
-    let findings = validate(&spec, &known_versions(ctx), Some(&current));
+    let current = record.cluster_id.is_some().then_some(&current);
+    let findings = validate(&spec, &known_versions(ctx), current);
     let (refused, told): (Vec<_>, Vec<_>) =
         findings.into_iter().partition(|finding| finding.severity() == Severity::Refused);
     warnings.extend(told.iter().map(Finding::note));
@@ -246,10 +247,8 @@ fn now(record: &mut Record, wished: &BTreeMap<NodeId, Roles>, out: &Outgoing) ->
     for node in record.nodes() {
         let wish = wished.get(&node.id).copied();
         let Some(roles) = out.roles_now(node.id, Some(node.roles), wish) else { continue };
-        if wish == Some(roles) && !out.leaving.contains_key(&node.id) {
-            let pool = record.pools.entry(node.pool.clone()).or_default();
-            pool.insert(node.id.get(), roles.to_string());
-        }
+        let pool = record.pools.entry(node.pool.clone()).or_default();
+        pool.insert(node.id.get(), roles.to_string());
         nodes.push(Node { roles, ..node });
     }
     nodes
