@@ -145,7 +145,7 @@ fn java_gets_the_heap_the_agent_and_the_configuration() {
     has("\n-javaagent:");
     has(&format!("jmx_prometheus_javaagent-1.0.1.jar={}:9405:", node.network.host(1)));
     has("\n-Dlog4j2.configurationFile=");
-    has("/libs/*\nkafka.Kafka\n");
+    has("/libs/kafka_2.13-4.3.1.jar\nkafka.Kafka\n");
     has("/config/server.config\n");
     assert!(!said.contains("hunter2") && !arguments.contains("hunter2"), "{said}");
 }

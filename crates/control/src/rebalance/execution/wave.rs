@@ -116,8 +116,10 @@ pub(super) fn choose<'a>(
     let mut reordered = 0;
     let of = |task: &Task| all.get(&task.partition).map(|now| takes_part(task, now));
     for (task, standing) in job.tasks.iter().zip(standings) {
-        // What was recorded and is not listed may have been asked for and is on its way.
-        let pending = *standing == Standing::Open && recorded.in_flight.contains(&task.partition);
+        // What was recorded and is not listed may have been asked for and is on its way; also if it would
+        // not be begun now, for it is begun again as soon as it may be.
+        let may_come = matches!(standing, Standing::Open | Standing::Waits);
+        let pending = may_come && recorded.in_flight.contains(&task.partition);
         if pending || matches!(standing, Standing::InFlight { .. }) {
             let brokers = of(task).unwrap_or_default();
             if brokers.is_empty() {
