@@ -32,36 +32,52 @@ fn serves_clients(place: &Place<'_>) {
     place.produce_and_consume(&tls, "tls", &trusting(place, "my-cluster"), 10_000);
 }
 
+/// A manifest with the pods, controllers and claims that it makes.
+type Row = (&'static str, usize, usize, usize);
+
 #[test]
-fn every_example_becomes_a_cluster_that_serves_clients_and_leaves_only_what_was_asked_for() {
+fn examples_of_combined_nodes_become_clusters_and_a_static_quorum_stays_static() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
     let single = folder.join("kafka-single-node.yaml");
     let ground = Ground::start(&["--nodes", "3", "-f", single.to_str().unwrap()]);
     // One came with `gregor up`, which says where its clients begin.
     let said = &ground.up.out;
     assert!(said.contains("my-cluster-kafka-bootstrap.default.svc:9092"), "{said}");
+    become_clusters(
+        &ground,
+        &[("kafka-single-node.yaml", 1, 1, 1), ("kafka-dual-role.yaml", 3, 3, 3)],
+    );
+    a_static_quorum_stays_static(&ground);
+    ground.assert_operator_is_content();
+}
+
+#[test]
+fn examples_of_controllers_and_brokers_become_clusters() {
+    let ground = Ground::start(&["--nodes", "3"]);
     let rows = [
-        ("kafka-single-node.yaml", 1, 1, 1),
-        ("kafka-dual-role.yaml", 3, 3, 3),
         ("kafka-ephemeral.yaml", 6, 3, 0),
         ("kafka-persistent.yaml", 6, 3, 6),
         ("kafka-jbod.yaml", 6, 3, 9),
     ];
+    become_clusters(&ground, &rows);
+    ground.assert_operator_is_content();
+}
+
+/// Each serves clients, and leaves only what was asked for when it is deleted.
+fn become_clusters(ground: &Ground, rows: &[Row]) {
     for (name, nodes, controllers, claims) in rows {
         println!("-- {name}");
         let place = ground.namespace(name.trim_end_matches(".yaml"));
         place.apply(&example(name));
         let kafka = place.ready("my-cluster");
-        assert_eq!(place.names("pods").len(), nodes, "{name}");
-        assert_eq!(place.names("pvc").len(), claims, "{name}");
-        is_dynamic(&kafka, controllers);
+        assert_eq!(place.names("pods").len(), *nodes, "{name}");
+        assert_eq!(place.names("pvc").len(), *claims, "{name}");
+        is_dynamic(&kafka, *controllers);
         warns_of_the_entity_operator(&place);
         serves_clients(&place);
         place.kubectl(&["delete", "kafka,kafkanodepool", "--all"]);
-        leaves_only_claims(&place, claims);
+        leaves_only_claims(&place, *claims);
     }
-    a_static_quorum_stays_static(&ground);
-    ground.assert_operator_is_content();
 }
 
 /// A cluster that was made with a static quorum, as the record of its operator says.
