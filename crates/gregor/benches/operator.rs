@@ -64,8 +64,12 @@ impl Drop for Operator {
 impl Operator {
     fn start(world: &World) -> Self {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let child = world
-            .command(&["operator", "--no-election", "--http-host", "127.0.0.1"])
+        // Ends with this program, also if that is killed.
+        let gregor = world.command(&[]);
+        let child = std::process::Command::new("setpriv")
+            .args(["--pdeathsig", "KILL"])
+            .arg(gregor.get_program())
+            .args(["operator", "--no-election", "--http-host", "127.0.0.1"])
             .args(["--http-port", &port.to_string(), "--kafka-image", "4.3.1=kafka"])
             .env("KUBECONFIG", world.state().join("kubeconfig"))
             .env("GREGOR_LOG", "error")
