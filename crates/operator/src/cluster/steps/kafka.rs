@@ -102,20 +102,27 @@ async fn ask(work: &mut Work) -> Result<(), PassError> {
     );
     match quorum {
         Ok(quorum) => facts.quorum = Some(quorum),
-        Err(error) => why = Some(chain(&error)),
+        Err(error) => why = why.or(silent("controllers", &error)),
     }
     match features {
         Ok(features) => facts.features = Some(features),
-        Err(error) => why = why.or_else(|| Some(chain(&error))),
+        Err(error) => why = why.or(silent("controllers", &error)),
     }
     match brokers {
         None => {}
         Some(Ok(cluster)) => facts.brokers = Some(cluster),
-        Some(Err(error)) => why = why.or_else(|| Some(chain(&error))),
+        Some(Err(error)) => why = why.or(silent("brokers", &error)),
     }
     facts.access = Some(access);
     facts.unreachable = why;
     Ok(())
+}
+
+/// What to tell of nodes that do not answer. Which of them was tried, and for how long, is different every
+/// time, and would be a new status every time.
+fn silent(who: &str, error: &(dyn std::error::Error + 'static)) -> Option<String> {
+    tracing::debug!("the {who} do not answer: {}", chain(error));
+    Some(format!("the {who} of Kafka do not answer; waiting for them"))
 }
 
 /// The quorum as decisions want it.
