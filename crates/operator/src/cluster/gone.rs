@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use api::KafkaNodePool;
 use api::names::{CLUSTER_LABEL, MANAGED_BY, MANAGER, Names};
+use control::scaling::pool::FINALIZER as POOL_FINALIZER;
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
@@ -18,7 +19,6 @@ use serde_json::json;
 
 use super::error::PassError;
 use super::resources::access;
-use super::steps::wishes::POOL_FINALIZER;
 use crate::context::Context;
 use crate::users;
 use crate::words::chain;

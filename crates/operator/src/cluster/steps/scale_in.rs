@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use control::conditions::Note;
-use control::registration::{KafkaVersion, MetadataVersion};
 use control::scaling::guard::{self, Cordon, Registration};
 use control::scaling::leaving::{self, Leaving, Member};
 use control::scaling::{controllers, roles};
@@ -26,9 +25,6 @@ const LEAVING: &str = "leaving";
 const RELEASED: &str = "releasedControllers";
 /// With which setting a broker is closed for new replicas.
 const CORDON: &str = "cordoned.log.dirs";
-/// The first Kafka that can close a broker, and the metadata version that it needs for it.
-const CORDON_SINCE: KafkaVersion = KafkaVersion::new(4, 3, 0);
-const CORDON_METADATA: MetadataVersion = MetadataVersion { major: 4, minor: 3, iv: 0 };
 
 /// Who is on the way out, as it is recorded.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -170,10 +166,11 @@ async fn facts(
 
 /// Whether a broker takes new replicas.
 async fn cordon_of(work: &Work, id: NodeId, runs: bool) -> Option<Cordon> {
-    let kafka: KafkaVersion = work.known.configuration.kafka_version.parse().ok()?;
-    let metadata = work.known.kafka.metadata_level().and_then(MetadataVersion::of_level)?;
-    if kafka < CORDON_SINCE || metadata < CORDON_METADATA {
-        return Some(Cordon::Unsupported);
+    let kafka = work.known.configuration.kafka_version.parse().ok();
+    let level = work.known.kafka.metadata_level();
+    // Where it cannot be closed at all, nobody need be asked.
+    if let Some(known) = Cordon::of(kafka, level, None) {
+        return Some(known);
     }
     let admin = work.known.kafka.access.as_ref()?.brokers.as_ref()?;
     if !runs {
@@ -183,8 +180,7 @@ async fn cordon_of(work: &Work, id: NodeId, runs: bool) -> Option<Cordon> {
     match found {
         Ok(entries) => {
             let value = entries.get(CORDON).and_then(|entry| entry.value.clone());
-            let is_open = value.unwrap_or_default().is_empty();
-            Some(if is_open { Cordon::Open } else { Cordon::Closed })
+            Cordon::of(kafka, level, Some(!value.unwrap_or_default().is_empty()))
         }
         Err(error) => {
             tracing::info!("whether broker {id} is closed is not known: {}", chain(&error));

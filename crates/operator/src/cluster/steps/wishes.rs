@@ -15,6 +15,7 @@ use control::conditions::Note;
 use control::node::Roles;
 use control::quorum::format::QuorumMode;
 use control::quorum::{InitialController, InitialControllers};
+use control::scaling::pool::FINALIZER as POOL_FINALIZER;
 use kube::{Api, ResourceExt as _};
 use model::{DirectoryId, NodeId};
 use serde_json::{Value, json};
@@ -27,9 +28,6 @@ use crate::cluster::pass::{Known, Work};
 use crate::cluster::record::{Record, Stored};
 use crate::cluster::resources::{Blueprint, Node, claims};
 use crate::context::Context;
-
-/// The finalizer that keeps a pool until its nodes are gone.
-pub(crate) const POOL_FINALIZER: &str = "gregor.io/drain";
 
 /// What came of the wishes.
 pub(crate) enum Wishes {
