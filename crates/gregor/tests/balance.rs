@@ -43,6 +43,18 @@ fn plans_are_no_worse_and_move_no_more_than_cruise_control() {
 }
 
 #[test]
+fn nothing_is_left_to_wish_for_where_the_moves_allow_it_and_else_its_price_is_said() {
+    for name in ["small-skew", "mid-skew", "mid-add"] {
+        let output = balance(&data(name), &["-o", "json"]);
+        let plan: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(plan["balancednessAfter"], 100.0, "{name}");
+    }
+    let said = stderr(&balance(&data("mid-remove"), &["-o", "json"]));
+    assert!(said.contains("a balancedness of 100.0 would take "), "{said}");
+    assert!(said.contains(" MB more; brokers that leave are emptied"), "{said}");
+}
+
+#[test]
 fn the_same_input_gives_the_same_plan_and_every_partition_once() {
     let first = balance(&data("small-skew"), &["-o", "csv"]);
     let second = balance(&data("small-skew"), &["-o", "csv"]);

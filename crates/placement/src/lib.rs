@@ -27,7 +27,7 @@ pub use disks::{
     BrokerDisks, DiskChange, DiskFinding, DiskGoals, DiskReplica, DiskSpec, check_disks, plan_disks,
 };
 pub use goals::{Goal, Goals, InvalidGoal, Rate};
-pub use plan::{BrokerShare, Change, Plan, Report, plan};
+pub use plan::{BrokerShare, Change, Plan, Report, Rest, plan};
 pub use provision::Hint;
 pub use view::{
     Assignment, BrokerSpec, BrokerState, Capacity, InvalidView, LeaderLoad, View, ViewBuilder,

@@ -5,8 +5,8 @@ use model::{NodeId, TopicName};
 use crate::check::{Judgement, check};
 use crate::goals::Goals;
 use crate::provision::{Hint, hints};
-use crate::search::search;
-use crate::view::{Assignment, View};
+use crate::search::{Scope, search};
+use crate::view::{Assignment, BrokerState, View};
 
 /// A partition whose replicas or leader change.
 #[derive(Debug, Clone, PartialEq)]
@@ -74,26 +74,52 @@ pub struct Report {
     pub brokers_after: Vec<BrokerShare>,
     /// What the cluster lacks, if a hard goal cannot be met.
     pub hints: Vec<Hint>,
+    /// What the plan leaves undone, and what it would cost.
+    pub rest: Option<Rest>,
+}
+
+/// What could be had for more MB. A plan that empties brokers moves nothing else.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rest {
+    /// The MB that it would cost beyond the plan.
+    pub mb: f64,
+    /// The balancedness that the cluster would have.
+    pub balancedness: f64,
 }
 
 /// Finds an assignment in which the goals hold, with few MB moved. The same view and goals give the
 /// same plan, always.
 #[must_use]
 pub fn plan(view: &View, goals: &Goals) -> (Plan, Report) {
-    let assignment = search(view, goals);
+    // When brokers leave, what need not move stays: the drain is what was asked for, not a tidy-up.
+    let draining = view.brokers.iter().any(|broker| broker.state == BrokerState::Removed);
+    let scope = if draining { Scope::Displaced } else { Scope::All };
+    let assignment = search(view, goals, scope);
     let changes: Vec<Change> =
         (0..view.partitions()).filter_map(|p| change(view, &assignment, p)).collect();
     let after = check(view, goals, &assignment);
     let brokers_after = shares(view, &assignment);
+    let mb = view.moved_mb(&assignment);
     let report = Report {
+        rest: if draining { rest(view, goals, &after, mb) } else { None },
         before: check(view, goals, view.assignment()),
         brokers_before: shares(view, view.assignment()),
         hints: hints(view, &after, &brokers_after),
         after,
         brokers_after,
     };
-    let mb = view.moved_mb(&assignment);
     (Plan { assignment, changes, mb }, report)
+}
+
+/// What a plan without the drain's restraint would come to, if that is better.
+fn rest(view: &View, goals: &Goals, after: &Judgement, mb: f64) -> Option<Rest> {
+    if after.goals.iter().all(|state| state.findings == 0) {
+        return None;
+    }
+    let all = search(view, goals, Scope::All);
+    let balancedness = check(view, goals, &all).balancedness;
+    let rest = Rest { mb: view.moved_mb(&all) - mb, balancedness };
+    (rest.balancedness > after.balancedness && rest.mb > 0.0).then_some(rest)
 }
 
 fn change(view: &View, assignment: &Assignment, partition: usize) -> Option<Change> {

@@ -44,8 +44,11 @@ impl State<'_> {
             for replica in self.slots(partition) {
                 let broker = usize::from(self.broker_of[replica]);
                 if self.is_topic_crowded(partition, broker) && self.may_move(replica) {
-                    let offset = partition % OFFSETS;
-                    changed |= self.exchange_one(replica, offset, price);
+                    let first = partition % OFFSETS;
+                    // When MB no longer count, few are left, and for them the whole sample is tried.
+                    let offsets = if price > 0.0 { 1 } else { OFFSETS };
+                    changed |= (first..first + offsets)
+                        .any(|offset| self.exchange_one(replica, offset % OFFSETS, price));
                 }
             }
         }
@@ -57,7 +60,8 @@ impl State<'_> {
         let broker = usize::from(self.broker_of[gives]);
         let load = self.load(gives);
         let mut best = (-GAIN_MIN, None);
-        for partner in self.partners(broker) {
+        let partners = if price > 0.0 { PARTNERS } else { self.live.len() };
+        for partner in self.partners(broker, partners) {
             if !self.fits(gives, partner) || self.topic_change(gives, partner) >= 0.0 {
                 continue;
             }
@@ -82,7 +86,7 @@ impl State<'_> {
     fn exchange_replicas(&mut self, broker: usize, offset: usize, price: f64) -> bool {
         let own = self.sample(broker, offset, |state, replica| state.may_move(replica));
         let mut best = (-GAIN_MIN, None);
-        for partner in self.partners(broker) {
+        for partner in self.partners(broker, PARTNERS) {
             let theirs = self.sample(partner, offset, |state, replica| state.may_move(replica));
             for &gives in &own {
                 let load = self.load(gives);
@@ -164,7 +168,7 @@ impl State<'_> {
     }
 
     /// The brokers that a broker is paired with: the least full first.
-    fn partners(&self, broker: usize) -> Vec<usize> {
+    fn partners(&self, broker: usize, count: usize) -> Vec<usize> {
         let others = self.live.iter().copied().filter(|other| *other != broker);
         let mut others: Vec<(f64, usize)> =
             others.map(|other| (self.fullness(other), other)).collect();
@@ -173,7 +177,7 @@ impl State<'_> {
         if self.is_short(broker) {
             others.reverse();
         }
-        others.into_iter().take(PARTNERS).map(|(_, other)| other).collect()
+        others.into_iter().take(count).map(|(_, other)| other).collect()
     }
 
     /// Some of a broker's replicas: by size, at even distances.

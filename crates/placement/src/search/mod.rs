@@ -25,7 +25,16 @@ mod racks;
 mod state;
 
 use crate::goals::{Goal, Goals};
-use crate::view::{Assignment, BrokerState, View};
+use crate::view::{Assignment, View};
+
+/// What may move.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scope {
+    /// Only what has no place any more: its broker goes, or shares a rack.
+    Displaced,
+    /// Everything that is not pinned.
+    All,
+}
 
 /// What a MB must at least be worth, in cost for the mean broker's whole disk: from picky to anything.
 const PRICES: [f64; 6] = [1.0, 0.3, 0.1, 0.03, 0.01, 0.0];
@@ -37,7 +46,7 @@ const EXCHANGE_PRICE: f64 = 0.01;
 const ROUNDS: usize = 4;
 
 /// The best assignment that was found.
-pub(crate) fn search(view: &View, goals: &Goals) -> Assignment {
+pub(crate) fn search(view: &View, goals: &Goals, scope: Scope) -> Assignment {
     let mut state = state::State::new(view, goals);
     state.place_forced();
     state.spread_leaders();
@@ -45,9 +54,7 @@ pub(crate) fn search(view: &View, goals: &Goals) -> Assignment {
     if prefers {
         state.prefer_leaders(false);
     }
-    // When brokers leave, what need not move stays: the drain is what was asked for, not a tidy-up.
-    let draining = view.brokers.iter().any(|broker| broker.state == BrokerState::Removed);
-    state.only_displaced = draining;
+    state.only_displaced = scope == Scope::Displaced;
     'prices: for price in PRICES {
         for _ in 0..ROUNDS {
             let mut changed = state.move_leaders();

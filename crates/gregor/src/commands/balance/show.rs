@@ -162,11 +162,18 @@ fn why(view: &View, report: &Report) -> String {
 /// What is left to wish for.
 pub(super) fn remarks(report: &Report) -> Vec<String> {
     let left = report.after.goals.iter().filter(|state| state.findings > 0);
-    left.map(|state| {
+    let left = left.map(|state| {
         let example = state.example.as_ref().map(sentence).unwrap_or_default();
         format!("{} is still violated {} times: {example}", state.goal, state.findings)
-    })
-    .collect()
+    });
+    let rest = report.rest.map(|rest| {
+        format!(
+            "a balancedness of {:.1} would take {:.0} MB more; brokers that leave are emptied, and \
+             nothing else is moved",
+            rest.balancedness, rest.mb
+        )
+    });
+    left.chain(rest).collect()
 }
 
 fn sentence(finding: &Finding) -> String {
