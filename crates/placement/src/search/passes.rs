@@ -201,8 +201,9 @@ impl State<'_> {
         for (_, giver) in givers.into_iter().take(GIVERS) {
             for &replica in &self.on_broker[giver] {
                 let load = self.load(replica as usize);
-                let gain =
-                    -self.cost_change(broker, &load, 1.0) - self.cost_change(giver, &load, -1.0);
+                let gain = -self.cost_change(broker, &load, 1.0)
+                    - self.cost_change(giver, &load, -1.0)
+                    - self.topic_change(replica as usize, broker);
                 let fits = gain > 0.0 && self.fits(replica as usize, broker);
                 if !fits || !self.may_move(replica as usize) {
                     continue;
