@@ -5,6 +5,7 @@
 //! 3. Every pass reads everything anew: what begins a pass only says that it is time for one.
 
 pub(crate) mod admins;
+mod census;
 mod error;
 mod facts;
 mod found;
@@ -30,7 +31,7 @@ use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Secret, Service};
 use kube::api::DynamicObject;
 use kube::core::ApiResource;
-use kube::runtime::controller::{Action, Config, Controller};
+use kube::runtime::controller::{self, Action, Config, Controller};
 use kube::runtime::reflector::ObjectRef;
 use kube::runtime::watcher;
 use kube::{Api, Client, Resource, ResourceExt as _};
@@ -39,6 +40,7 @@ use tokio::sync::oneshot;
 
 use crate::context::Context;
 use crate::words::chain;
+use census::Census;
 use error::PassError;
 
 /// Several events that belong together begin one pass.
@@ -98,10 +100,17 @@ async fn clusters(ctx: Arc<Context>, place: Option<String>, shutdown: oneshot::R
     let controller = watch::<ConfigMap>(controller, &ctx, place, &resource);
     let controller = watch::<Secret>(controller, &ctx, place, &resource);
     let controller = watch::<PersistentVolumeClaim>(controller, &ctx, place, &resource);
+    let mut census = Census::new(ctx.writer.metrics().clone(), controller.store());
     controller
         .graceful_shutdown_on(shutdown.map(|_| ()))
         .run(pass, on_error, ctx)
-        .for_each(|_| async {})
+        .for_each(|done| {
+            if let Err(controller::Error::QueueError(error)) = &done {
+                tracing::warn!("a watch was broken off and begins anew: {}", chain(error));
+            }
+            census.take();
+            std::future::ready(())
+        })
         .await;
 }
 

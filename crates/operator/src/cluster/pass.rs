@@ -116,9 +116,12 @@ impl Work {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Next(pub(crate) Duration);
 
+/// The annotation with which a user wants a resource left alone.
+pub(super) const PAUSE: &str = "strimzi.io/pause-reconciliation";
+
 /// Whether its user wants a resource left alone.
 fn is_paused(kafka: &Kafka) -> bool {
-    kafka.annotations().get("strimzi.io/pause-reconciliation").is_some_and(|value| value == "true")
+    kafka.annotations().get(PAUSE).is_some_and(|value| value == "true")
 }
 
 /// Makes one pass over a cluster. `written` is the resource as its user wrote it.

@@ -1,0 +1,104 @@
+//! How many clusters there are, and how they are, as the watch knows them.
+
+use std::collections::BTreeMap;
+
+use kube::ResourceExt as _;
+use kube::api::DynamicObject;
+use kube::runtime::reflector::Store;
+
+use super::pass::PAUSE;
+use crate::metrics::Metrics;
+
+/// The states of a cluster, each of which has a number in every namespace.
+const STATES: [&str; 4] = ["ready", "not ready", "paused", "new"];
+
+/// Counts the clusters of one watch.
+pub(super) struct Census {
+    metrics: Metrics,
+    store: Store<DynamicObject>,
+    /// By namespace, also those that have none left; in the order of [`STATES`].
+    counts: BTreeMap<String, [i64; STATES.len()]>,
+}
+
+impl Census {
+    pub(super) fn new(metrics: Metrics, store: Store<DynamicObject>) -> Self {
+        Self { metrics, store, counts: BTreeMap::new() }
+    }
+
+    /// Counts anew.
+    pub(super) fn take(&mut self) {
+        self.counts.values_mut().for_each(|counts| *counts = Default::default());
+        for object in self.store.state() {
+            let counts = self.counts.entry(object.namespace().unwrap_or_default()).or_default();
+            counts[state(&object)] += 1;
+        }
+        for (namespace, counts) in &self.counts {
+            let [.., paused, _] = counts;
+            self.metrics.set_resources("Kafka", namespace, counts.iter().sum(), *paused);
+            for (state, count) in STATES.into_iter().zip(counts) {
+                self.metrics.set_clusters(namespace, state, *count);
+            }
+        }
+    }
+}
+
+/// Which of [`STATES`] a cluster is in.
+fn state(object: &DynamicObject) -> usize {
+    if object.annotations().get(PAUSE).is_some_and(|value| value == "true") {
+        return 2;
+    }
+    let conditions = object.data["status"]["conditions"].as_array();
+    let ready = conditions.and_then(|all| all.iter().find(|one| one["type"] == "Ready"));
+    match ready {
+        Some(ready) if ready["status"] == "True" => 0,
+        Some(_) => 1,
+        None if conditions.is_some() => 1,
+        None => 3,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::api::ApiResource;
+    use kube::runtime::reflector::store;
+    use kube::runtime::watcher::Event;
+    use serde_json::json;
+
+    use super::*;
+
+    fn cluster(name: &str, ready: Option<&str>) -> DynamicObject {
+        let resource = ApiResource::erase::<api::Kafka>(&());
+        let mut object = DynamicObject::new(name, &resource).within("demo");
+        if let Some(status) = ready {
+            let condition = json!({ "type": "Ready", "status": status });
+            object.data = json!({ "status": { "conditions": [condition] } });
+        }
+        object
+    }
+
+    #[test]
+    fn clusters_are_counted_by_state_and_a_namespace_without_any_has_none() {
+        let mut writer = store::Writer::new(ApiResource::erase::<api::Kafka>(&()));
+        let mut paused = cluster("d", Some("True"));
+        paused.annotations_mut().insert(PAUSE.to_owned(), "true".to_owned());
+        let all = [cluster("a", Some("True")), cluster("b", Some("False")), cluster("c", None)];
+        for object in all.into_iter().chain([paused]) {
+            writer.apply_watcher_event(&Event::Apply(object));
+        }
+        let metrics = Metrics::new();
+        let mut census = Census::new(metrics.clone(), writer.as_reader());
+        census.take();
+        let text = metrics.encode();
+        for state in STATES {
+            let line = format!(r#"gregor_clusters{{namespace="demo",state="{state}"}} 1"#);
+            assert!(text.contains(&line), "{line} is not in:\n{text}");
+        }
+        assert!(text.contains(r#"strimzi_resources{kind="Kafka",namespace="demo"} 4"#), "{text}");
+        for name in ["a", "b", "c", "d"] {
+            writer.apply_watcher_event(&Event::Delete(cluster(name, None)));
+        }
+        census.take();
+        let text = metrics.encode();
+        assert!(text.contains(r#"strimzi_resources{kind="Kafka",namespace="demo"} 0"#), "{text}");
+    }
+}
