@@ -14,6 +14,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::{NodeId, TopicPartition};
+use serde::{Deserialize, Serialize};
 
 /// What is known of a partition.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,7 +45,8 @@ pub enum Room {
 }
 
 /// Why a broker is not restarted now.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Hold {
     /// The partition that would suffer.
     pub partition: TopicPartition,

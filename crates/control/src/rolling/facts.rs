@@ -154,8 +154,8 @@ pub enum Contact {
 /// How patient and how bold the roller is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// How often a node is tried before it is given up. It is tried on even then, at the longest
-    /// distance, but the roll counts as failed and does not wait for it.
+    /// How often a node is tried before it is given up. It is tried on even then, whenever it is looked
+    /// at, but the roll counts as failed and does not wait for it.
     pub attempts_max: u32,
     /// How long after the first attempt the second comes; the distance then doubles.
     pub backoff_first_ms: u64,

@@ -8,7 +8,9 @@
 //! - [`availability`]: whether partitions keep their min-ISR without some brokers.
 //! - [`batch`]: the largest set of brokers that can be restarted together.
 //! - [`why`], [`estimate`]: what a node waits for, and when the roll will have ended.
+//! - [`account`]: all of that as it is stored, for people.
 
+pub mod account;
 pub mod availability;
 pub mod batch;
 mod choose;

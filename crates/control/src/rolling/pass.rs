@@ -19,6 +19,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::NodeId;
+use serde::{Deserialize, Serialize};
 
 use super::availability::{self, ByBroker, PartitionFacts};
 use super::batch::Certificate;
@@ -85,9 +86,10 @@ pub enum Action {
 }
 
 /// How the roll stands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub enum Standing {
     /// Nothing is to be restarted.
+    #[default]
     Settled,
     /// A batch is under way.
     Rolling,

@@ -178,6 +178,21 @@ fn attempts_are_made_at_growing_distances() {
 }
 
 #[test]
+fn a_node_that_was_given_up_is_tried_on_and_nothing_is_remembered_anew() {
+    let settings = Settings::default();
+    let mut facts = facts();
+    (facts.quorum, facts.partitions) = (None, None);
+    let (chosen, _, decision) = wait_for_restart(facts.clone(), 800_000);
+    assert_eq!((chosen, decision.standing), (vec![], Standing::Failed));
+    facts.memory = decision.memory;
+    for later_ms in [1_000_000, 1_100_000, 9_000_000] {
+        let again = decide(&facts, &settings, NOW + later_ms);
+        assert_eq!((&again.memory, again.actions.len()), (&facts.memory, 0), "{later_ms}");
+        assert_eq!(again.wait_ms, Some(5_000));
+    }
+}
+
+#[test]
 fn a_broker_that_does_not_answer_is_restarted_on_the_last_attempt() {
     let mut facts = brokers_only();
     facts.nodes.iter_mut().for_each(|node| node.reasons.clear());

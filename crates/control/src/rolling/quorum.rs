@@ -12,6 +12,7 @@
 //!    only as the clock that the others are compared with.
 
 use model::NodeId;
+use serde::{Deserialize, Serialize};
 
 /// How long a follower may be without the leader before it looks for another, where nothing else is
 /// configured.
@@ -31,7 +32,8 @@ pub struct Facts {
 }
 
 /// Why a controller is not restarted now.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Hold {
     /// Nobody leads, so nothing is known of the others.
     NoLeader,

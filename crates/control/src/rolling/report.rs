@@ -92,7 +92,7 @@ impl Pass<'_> {
     }
 
     fn node_wait_ms(&self, node: NodeId) -> Option<u64> {
-        let Settings { poll_ms, operation_timeout_ms, .. } = *self.settings;
+        let Settings { poll_ms, operation_timeout_ms, attempts_max, .. } = *self.settings;
         let memory = self.of(node);
         let until = |ms: u64| ms.saturating_sub(self.now_ms).max(MOVED_MS);
         let by_phase = match memory.phase {
@@ -104,7 +104,8 @@ impl Pass<'_> {
             Phase::Serving | Phase::Stuck | Phase::Late => None,
         };
         let held = self.holds.get(&node).filter(|hold| hold.is_attempt());
-        let held = held.and(memory.backoff_until_ms).map(|ms| until(ms).min(RECHECK_MS));
+        let next_ms = memory.backoff_until_ms.filter(|_| memory.attempts < attempts_max);
+        let held = held.map(|_| next_ms.map_or(RECHECK_MS, until).min(RECHECK_MS));
         let update = memory.update.map(|update| until(update.next_ms));
         [by_phase, held, update].into_iter().flatten().min()
     }

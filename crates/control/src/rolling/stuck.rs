@@ -5,11 +5,13 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use super::facts::PodFacts;
 use super::reasons::Reason;
 
 /// How a pod is stuck.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Stuck {
     /// The container ends again and again.
     CrashLoopBackOff,

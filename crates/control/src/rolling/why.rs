@@ -3,6 +3,7 @@
 use std::fmt;
 
 use model::NodeId;
+use serde::{Deserialize, Serialize};
 
 use super::facts::Recovery;
 use super::node::Phase;
@@ -28,7 +29,8 @@ pub struct Why {
 }
 
 /// What a node waits for.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum Hold {
     /// Its own restart is under way.
     UnderWay {
@@ -250,7 +252,7 @@ const fn under_way(phase: Phase) -> &'static str {
 }
 
 /// Some nodes; of many only the first, since a condition is read by people.
-fn list(nodes: &[NodeId]) -> String {
+pub(super) fn list(nodes: &[NodeId]) -> String {
     const SHOWN: usize = 5;
     let shown: Vec<String> = nodes.iter().take(SHOWN).map(|node| format!("node {node}")).collect();
     match nodes.len().checked_sub(SHOWN) {

@@ -210,8 +210,10 @@ impl Pass<'_> {
         for (node, patience_ms) in held {
             let memory = self.of_mut(node);
             let held_ms = *memory.held_ms.get_or_insert(now_ms);
-            if memory.backoff_until_ms.is_none_or(|until_ms| now_ms >= until_ms) {
-                memory.attempts = memory.attempts.saturating_add(1).min(settings.attempts_max);
+            let due = memory.backoff_until_ms.is_none_or(|until_ms| now_ms >= until_ms);
+            // Those that were all made are not counted on: it would be a write for nothing every time.
+            if due && memory.attempts < settings.attempts_max {
+                memory.attempts += 1;
                 let backoff_ms = settings.backoff_ms(memory.attempts);
                 memory.backoff_until_ms = Some(now_ms.saturating_add(backoff_ms));
             }
