@@ -32,15 +32,16 @@ fn sentence(error: DescribeClusterError) -> String {
     format!("{:#}", anyhow::Error::from(error))
 }
 
-/// Not let in, nothing done; and the sentence says why.
-async fn refused(admin: Admin, why: &[&str]) -> anyhow::Result<()> {
+/// Not let in, nothing done; and the sentence says why. Returns whether it is about trust.
+async fn refused(admin: Admin, why: &[&str]) -> anyhow::Result<bool> {
     let error = admin.describe_cluster().await.err().context("this client must not get in")?;
     let DescribeClusterError::Call(call) = &error else { anyhow::bail!("{error:?}") };
     let connect = matches!(call, CallError::Connect { .. });
     ensure!(connect && call.outcome() == Outcome::NotDone, "{call:?}");
+    let distrust = call.is_distrust();
     let sentence = sentence(error);
     ensure!(why.iter().any(|why| sentence.contains(why)), "{sentence}");
-    Ok(())
+    Ok(distrust)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -53,6 +54,9 @@ async fn only_clients_that_both_sides_trust_get_in() -> anyhow::Result<()> {
 
     let admin = client(at(), Some(tls(authority, Some(&good))?), None);
     assert_eq!(admin.describe_cluster().await?.id.as_str(), cluster.cluster_id());
+    for endpoint in at() {
+        admin.reach(&endpoint).await?;
+    }
     let controllers = Bootstrap::Controllers(endpoints(cluster.bootstrap_controllers()));
     let with_tls = ClientOptions { tls: Some(tls(authority, Some(&good))?), ..Default::default() };
     let direct = Admin::new(controllers, with_tls)?;
@@ -60,18 +64,20 @@ async fn only_clients_that_both_sides_trust_get_in() -> anyhow::Result<()> {
 
     let foreign = Authority::new("foreign")?;
     let wrong_ca = client(at(), Some(tls(&foreign, Some(&good))?), None);
-    refused(wrong_ca, &["UnknownIssuer", "BadSignature"]).await?;
+    assert!(refused(wrong_ca, &["UnknownIssuer", "BadSignature"]).await?);
     let stranger = foreign.client_certificate("operator")?;
     let foreign_client = client(at(), Some(tls(authority, Some(&stranger))?), None);
-    refused(foreign_client, &["BadCertificate", "CertificateUnknown"]).await?;
+    assert!(refused(foreign_client, &["BadCertificate", "CertificateUnknown"]).await?);
     let expired = authority.expired_client_certificate()?;
     let expired = client(at(), Some(tls(authority, Some(&expired))?), None);
-    refused(expired, &["CertificateExpired", "BadCertificate", "CertificateUnknown"]).await?;
+    assert!(
+        refused(expired, &["CertificateExpired", "BadCertificate", "CertificateUnknown"]).await?
+    );
     let missing = client(at(), Some(tls(authority, None)?), None);
-    refused(missing, &["CertificateRequired", "BadCertificate"]).await?;
+    assert!(refused(missing, &["CertificateRequired", "BadCertificate"]).await?);
     let other_name = tls(authority, Some(&good))?.with_server_name("elsewhere.example")?;
-    refused(client(at(), Some(other_name), None), &["not valid for name", "NotValidForName"])
-        .await?;
+    let other_name = client(at(), Some(other_name), None);
+    assert!(refused(other_name, &["not valid for name", "NotValidForName"]).await?);
     // Without TLS the node reads our first bytes as TLS and hangs up.
     let plain = client(at(), None, None);
     let error = plain.describe_cluster().await.err().context("plain bytes must not get in")?;
@@ -92,7 +98,7 @@ async fn sasl(cluster: &Cluster, admin: &Admin) -> anyhow::Result<()> {
     let as_user = |who| client(endpoints(cluster.bootstrap_sasl()), None, Some(who));
     let known = as_user(plain("alice", "alice-secret")).describe_cluster().await?;
     assert_eq!(known.id.as_str(), cluster.cluster_id());
-    refused(as_user(plain("alice", "guess")), &["authentication failed"]).await?;
+    assert!(!refused(as_user(plain("alice", "guess")), &["authentication failed"]).await?);
 
     admin.set_scram_password("carol", &Secret::new("open, sesame=")).await?;
     eventually("carol gets in", async || {
@@ -100,8 +106,8 @@ async fn sasl(cluster: &Cluster, admin: &Admin) -> anyhow::Result<()> {
         Ok(carol.describe_cluster().await.map_err(sentence))
     })
     .await?;
-    refused(as_user(scram("carol", "guess")), &["authentication failed"]).await?;
-    refused(as_user(scram("nobody", "x")), &["authentication failed"]).await?;
+    assert!(!refused(as_user(scram("carol", "guess")), &["authentication failed"]).await?);
+    assert!(!refused(as_user(scram("nobody", "x")), &["authentication failed"]).await?);
     let anonymous = client(endpoints(cluster.bootstrap_sasl()), None, None);
     let error = anonymous.describe_cluster().await.err().context("no SASL, no entry")?;
     let DescribeClusterError::Call(call) = error else { anyhow::bail!("refused otherwise") };

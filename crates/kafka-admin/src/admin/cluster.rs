@@ -130,6 +130,12 @@ impl Admin {
         })
     }
 
+    /// Whether a node answers at this endpoint: a node of the kind that was bootstrapped from, asked
+    /// itself and once, whatever others say of it.
+    pub async fn reach(&self, endpoint: &Endpoint) -> Result<(), CallError> {
+        self.client.reach(endpoint).await
+    }
+
     /// Makes Kafka forget a broker.
     ///
     /// Kafka does this to a running broker as well, without a word, even if that holds the only

@@ -179,6 +179,14 @@ impl Client {
         self.look_elsewhere(Route::Controller);
     }
 
+    /// Asks one endpoint something that every node answers, once. What it answers does not matter.
+    pub(crate) async fn reach(&self, endpoint: &Endpoint) -> Result<(), CallError> {
+        let longest = self.call_timeout.min(self.shared.options.attempt_timeout);
+        let endpoint_type = self.shared.bootstrap.endpoint_type();
+        let request = DescribeClusterRequest::default().with_endpoint_type(endpoint_type);
+        self.exchange(endpoint, &request, Instant::now() + longest).await.map(|_| ())
+    }
+
     /// Sends a request where it belongs and waits for the answer. `code` picks the error code of the
     /// answer as a whole; an answer that says no for good is returned like any other.
     pub(crate) async fn call<R: Api>(

@@ -116,6 +116,22 @@ pub enum CallError {
 }
 
 impl CallError {
+    /// Whether one side does not trust the other's certificate. No repetition changes that.
+    #[must_use]
+    pub fn is_distrust(&self) -> bool {
+        match self {
+            CallError::Connect { source, .. } => source.is_distrust(),
+            CallError::Lost { source, .. } => source.is_distrust(),
+            CallError::Locate { source, .. } => source.is_distrust(),
+            CallError::Expired { .. }
+            | CallError::Unsupported { .. }
+            | CallError::Malformed { .. }
+            | CallError::Answer { .. }
+            | CallError::NoSuchNode { .. }
+            | CallError::NoLeader { .. } => false,
+        }
+    }
+
     /// Whether the call may have been carried out.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
@@ -151,6 +167,8 @@ pub enum LinkError {
     Tls {
         /// As the TLS library says.
         message: String,
+        /// Whether it is about who is trusted, and not about what was sent.
+        distrust: bool,
     },
     /// The peer broke the protocol.
     #[error(transparent)]
@@ -162,8 +180,19 @@ impl From<io::Error> for LinkError {
         match error.kind() {
             _ if closed(&error) => LinkError::Closed,
             // What rustls says comes as this kind; the operating system has no use for it.
-            io::ErrorKind::InvalidData => LinkError::Tls { message: error.to_string() },
+            io::ErrorKind::InvalidData => {
+                LinkError::Tls { message: error.to_string(), distrust: is_distrust(&error) }
+            }
             _ => LinkError::Io { message: error.to_string() },
+        }
+    }
+}
+
+impl LinkError {
+    fn is_distrust(&self) -> bool {
+        match self {
+            LinkError::Tls { distrust, .. } => *distrust,
+            LinkError::Closed | LinkError::Io { .. } | LinkError::Protocol(_) => false,
         }
     }
 }
@@ -207,6 +236,19 @@ pub enum ConnectError {
 }
 
 impl ConnectError {
+    fn is_distrust(&self) -> bool {
+        match self {
+            ConnectError::Tls(error) => is_distrust(error),
+            ConnectError::Handshake(error) => error.is_distrust(),
+            ConnectError::Resolve(_)
+            | ConnectError::NoAddress
+            | ConnectError::Tcp { .. }
+            | ConnectError::TlsSetup(_)
+            | ConnectError::NoRandomness
+            | ConnectError::Expired { .. } => false,
+        }
+    }
+
     /// Whether trying again can help. Who is not trusted or not known now is not trusted or known in
     /// a second either.
     pub(super) fn passing(&self) -> bool {
@@ -221,6 +263,29 @@ impl ConnectError {
             ConnectError::Handshake(LinkError::Closed | LinkError::Io { .. }) => true,
             ConnectError::Handshake(LinkError::Tls { .. } | LinkError::Protocol(_)) => false,
         }
+    }
+}
+
+/// Whether we do not trust the peer's certificate, or it said that it does not trust ours.
+fn is_distrust(error: &io::Error) -> bool {
+    use rustls::AlertDescription as Alert;
+    let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    match inner {
+        Some(rustls::Error::InvalidCertificate(_)) => true,
+        Some(rustls::Error::AlertReceived(alert)) => matches!(
+            alert,
+            Alert::NoCertificate
+                | Alert::BadCertificate
+                | Alert::UnsupportedCertificate
+                | Alert::CertificateRevoked
+                | Alert::CertificateExpired
+                | Alert::CertificateUnknown
+                | Alert::UnknownCA
+                | Alert::AccessDenied
+                | Alert::CertificateRequired
+        ),
+        // Of all else that TLS can fail of, none says that somebody is not trusted.
+        _ => false,
     }
 }
 
@@ -250,6 +315,26 @@ mod tests {
             io::ErrorKind::NotConnected,
         ] {
             assert!(matches!(LinkError::from(io::Error::from(kind)), LinkError::Closed), "{kind}");
+        }
+    }
+
+    #[test]
+    fn who_is_not_trusted_is_told_from_who_speaks_no_tls() {
+        let tls = |error: rustls::Error| io::Error::new(io::ErrorKind::InvalidData, error);
+        let alert = |alert| tls(rustls::Error::AlertReceived(alert));
+        let unknown = rustls::CertificateError::UnknownIssuer;
+        let rows = [
+            (tls(rustls::Error::InvalidCertificate(unknown)), true),
+            (alert(rustls::AlertDescription::CertificateUnknown), true),
+            (alert(rustls::AlertDescription::BadCertificate), true),
+            (alert(rustls::AlertDescription::InternalError), false),
+            (tls(rustls::Error::HandshakeNotComplete), false),
+            (io::Error::from(io::ErrorKind::InvalidData), false),
+            (io::Error::from(io::ErrorKind::ConnectionReset), false),
+        ];
+        for (error, expected) in rows {
+            let (text, link) = (error.to_string(), LinkError::from(error));
+            assert_eq!(ConnectError::Handshake(link).is_distrust(), expected, "{text}");
         }
     }
 

@@ -89,6 +89,8 @@ pub(crate) struct Known {
     pub(crate) metadata_version: Option<String>,
     /// Where clients of a listener with node ports begin, by its name.
     pub(crate) machines: BTreeMap<String, Vec<(String, u16)>>,
+    /// When what is being done will be worth another look, if that is known.
+    pub(crate) look_again: Option<Duration>,
 }
 
 impl Work {
@@ -141,6 +143,7 @@ pub(crate) async fn run(ctx: &Context, kafka: Kafka, written: &Value) -> Result<
         let _permit = ctx.readers.acquire().await.ok();
         Found::read(&ctx.client, &names).await?
     };
+    let mut look_again = None;
     let (mut report, error) = match steps::wishes::run(ctx, kafka.clone(), written, found).await {
         Ok(steps::wishes::Wishes::Good(mut work)) => {
             let (outcome, error) = steps(&mut work).await;
@@ -148,6 +151,7 @@ pub(crate) async fn run(ctx: &Context, kafka: Kafka, written: &Value) -> Result<
                 work.record.was_ready = true;
                 work.save().await?;
             }
+            look_again = work.known.look_again;
             (status::Report::of(*work, outcome), error)
         }
         Ok(steps::wishes::Wishes::Refused { note, warnings }) => {
@@ -159,12 +163,14 @@ pub(crate) async fn run(ctx: &Context, kafka: Kafka, written: &Value) -> Result<
         }
     };
     report.write(ctx, &kafka).await?;
-    match error {
-        Some(error) => Err(error),
-        None if report.is_settled() => Ok(Next(ctx.settings.interval)),
-        None if report.awaits("KafkaUnreachable") => Ok(Next(LATER)),
-        None => Ok(Next(SOON)),
-    }
+    let next = match error {
+        Some(error) => return Err(error),
+        None if report.is_settled() => ctx.settings.interval,
+        // Whatever it is that somebody wants to look at, nobody would show it.
+        None if report.awaits("KafkaUnreachable") => return Ok(Next(LATER)),
+        None => SOON,
+    };
+    Ok(Next(look_again.map_or(next, |soon| soon.min(next))))
 }
 
 /// Goes through the steps. A step that fails ends the pass like one that holds it.

@@ -74,6 +74,11 @@ impl Record {
         self.parts.insert(name.to_owned(), serde_json::to_value(part)?);
         Ok(())
     }
+
+    /// Forgets what a part of the pass has remembered.
+    pub(crate) fn remove_part(&mut self, name: &str) {
+        self.parts.remove(name);
+    }
 }
 
 /// Why the record could not be read or written.

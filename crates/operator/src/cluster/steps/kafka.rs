@@ -4,6 +4,7 @@ use control::conditions::Note;
 use control::quorum::{QuorumView, Replica, mode};
 use kafka_admin::Quorum;
 
+use super::authorities::Authorities;
 use super::workload::is_ready;
 use crate::cluster::admins::Keys;
 use crate::cluster::error::PassError;
@@ -18,6 +19,12 @@ const FETCH_TIMEOUT_MS: u64 = 2000;
 
 pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
     work.known.machines = machines::read(work).await?;
+    // Nodes tell how they are also when none of them is ready: one may recover its logs for hours.
+    if let Some(authorities) = &work.known.authorities {
+        let nodes = NodeClient::new(&keys(authorities));
+        let nodes = nodes.map_err(|error| PassError::Certificates(Box::new(error)))?;
+        work.known.kafka.nodes = Some(nodes);
+    }
     let any_ready = work
         .blueprint
         .nodes
@@ -67,6 +74,14 @@ pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
     })
 }
 
+fn keys(authorities: &Authorities) -> Keys<'_> {
+    Keys {
+        authorities: authorities.trusted.as_bytes(),
+        certificate: &authorities.operator_certificate,
+        key: &authorities.operator_key,
+    }
+}
+
 /// Reads everything that can be had.
 async fn ask(work: &mut Work) -> Result<(), PassError> {
     let Some(authorities) = &work.known.authorities else { return Ok(()) };
@@ -76,15 +91,8 @@ async fn ask(work: &mut Work) -> Result<(), PassError> {
     };
     let brokers = hosts(work.blueprint.brokers().collect());
     let controllers = hosts(work.blueprint.controllers().collect());
-    let keys = Keys {
-        authorities: authorities.trusted.as_bytes(),
-        certificate: &authorities.operator_certificate,
-        key: &authorities.operator_key,
-    };
-    let access = work.ctx.admins.get(names, (&brokers, &controllers), &keys)?;
-    let nodes = NodeClient::new(&keys).map_err(|error| PassError::Certificates(Box::new(error)))?;
+    let access = work.ctx.admins.get(names, (&brokers, &controllers), &keys(authorities))?;
     let facts = &mut work.known.kafka;
-    facts.nodes = Some(nodes);
     let mut why = None;
     let count = |call: &str| work.ctx.writer.metrics().kafka_call(call, KafkaEffect::Read);
     let brokers = async {

@@ -3,13 +3,18 @@
 //! What to do is decided by [`control::rolling`]; here it is observed, recorded and done.
 
 mod act;
+mod contact;
 mod observe;
 mod settings;
 
+use std::time::Duration;
+
 use control::conditions::Note;
+use control::rolling::account::{self, Account};
 use control::rolling::facts::Facts;
 use control::rolling::memory::Memory;
-use control::rolling::pass::{self, Standing};
+use control::rolling::pass::{self, Decision, Standing};
+use control::rolling::why::Hold;
 use time::OffsetDateTime;
 
 pub(crate) use observe::roles_of;
@@ -42,20 +47,37 @@ pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
         facts.partitions = seen.as_ref().map(|seen| seen.facts.clone());
     }
     let decision = pass::decide(&facts, &settings, now_ms);
+    let told = tell(work, &decision)?;
     work.record.set_part(MEMORY, &decision.memory)?;
     work.save().await?;
     for action in &decision.actions {
         act::act(work, action, seen.as_ref()).await?;
     }
     observe::confirm(work, &facts).await?;
-    let lines: Vec<_> = decision.why.iter().map(ToString::to_string).collect();
-    let message = lines.join("; ");
+    work.known.look_again = decision.wait_ms.map(Duration::from_millis);
     Ok(match decision.standing {
         Standing::Settled => Step::Done,
-        Standing::Rolling | Standing::Waiting => Step::Waiting(Note::new("Rolling", message)),
-        Standing::Failed => Step::Waiting(Note::new("RollFailed", message)),
-        Standing::Stopped => Step::Hold(Note::new("RollStopped", message)),
+        Standing::Rolling | Standing::Waiting => Step::Waiting(Note::new("Rolling", told)),
+        Standing::Failed => Step::Waiting(Note::new("RollFailed", told)),
+        Standing::Stopped => Step::Hold(Note::new("RollStopped", told)),
     })
+}
+
+/// Puts what people should know into the record and the warnings; a sentence of it for the condition.
+fn tell(work: &mut Work, decision: &Decision) -> Result<String, PassError> {
+    // Nothing rests on it: one that cannot be read is told anew.
+    let before: Option<Account> = work.record.part(account::PART).unwrap_or_default();
+    let account = Account::of(decision, before.as_ref());
+    match &account {
+        Some(account) => work.record.set_part(account::PART, account)?,
+        None => work.record.remove_part(account::PART),
+    }
+    for wait in account.iter().flat_map(|account| &account.waits) {
+        if matches!(wait.hold, Hold::SettingsNotTaken { .. }) {
+            work.warn("SettingsNotTaken", wait.to_string());
+        }
+    }
+    Ok(account.map(|account| account.to_string()).unwrap_or_default())
 }
 
 fn now_ms() -> u64 {

@@ -4,14 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use control::node::Roles;
 use control::rolling::config::{self, Described, Diff, Source};
-use control::rolling::facts::{Contact, Facts, NodeFacts, Pod, PodFacts, Recovery};
+use control::rolling::facts::{Facts, NodeFacts, Pod, PodFacts, Recovery};
 use control::rolling::{quorum, reasons::Reason};
 use k8s_openapi::api::core::v1 as core;
 use kafka_admin::{ConfigEntry, ConfigResource, ConfigSource};
 use kube::ResourceExt as _;
 use model::NodeId;
 
-use super::MANUAL;
+use super::{MANUAL, contact};
 use crate::cluster::error::PassError;
 use crate::cluster::partitions::Seen;
 use crate::cluster::pass::Work;
@@ -31,38 +31,58 @@ const RECOVERY: i64 = 2;
 /// Under which name the record keeps the settings that nodes were found to run with.
 const CONFIRMED: &str = "confirmedSettings";
 
+/// As many nodes are asked at a time. Some may not answer, and each of those takes as long as it may.
+const ASKED_AT_ONCE: usize = 16;
+
 /// What is known of every node.
-pub(super) async fn nodes(work: &mut Work) -> Result<Vec<NodeFacts>, PassError> {
+pub(super) async fn nodes(work: &Work) -> Result<Vec<NodeFacts>, PassError> {
     let confirmed: BTreeMap<NodeId, String> = work.record.part(CONFIRMED)?;
     let mut all = Vec::new();
-    for node in work.blueprint.nodes.clone() {
-        let name = work.blueprint.pod(&node);
-        let found = work.found.pods.get(&name);
-        let set = work.found.pod_sets.get(&work.blueprint.names.pod_set(&node.pool));
-        let set_annotated = set
-            .is_some_and(|set| set.annotations().get(MANUAL).is_some_and(|value| value == "true"));
-        let roles = found.and_then(roles_of).unwrap_or(node.roles);
-        let is_up = found.is_some_and(is_ready);
-        let config = match is_up {
-            true => settings(work, &node, confirmed.get(&node.id)).await,
-            false => None,
-        };
-        let found = work.found.pods.get(&name);
-        all.push(NodeFacts {
-            node: node.id,
-            roles,
-            pool: node.pool.clone(),
-            rack: None,
-            pod: found.map_or(Pod::Absent, |pod| Pod::There(pod_facts(pod))),
-            reasons: found.map(|pod| reasons(work, &node, pod)).unwrap_or_default(),
-            set_annotated,
-            recovery: recovery(work, &node, is_up).await,
-            contact: contact(work, &node, is_up),
-            config,
-            leads_preferred: None,
-        });
+    for some in work.blueprint.nodes.chunks(ASKED_AT_ONCE) {
+        let asked = some.iter().map(|node| one(work, node, confirmed.get(&node.id)));
+        all.extend(futures::future::join_all(asked).await);
     }
     Ok(all)
+}
+
+async fn one(work: &Work, node: &Node, confirmed: Option<&String>) -> NodeFacts {
+    let found = work.found.pods.get(&work.blueprint.pod(node));
+    let set = work.found.pod_sets.get(&work.blueprint.names.pod_set(&node.pool));
+    let set_annotated =
+        set.is_some_and(|set| set.annotations().get(MANUAL).is_some_and(|value| value == "true"));
+    let is_up = found.is_some_and(is_ready);
+    let reasons = found.map(|pod| reasons(work, node, pod)).unwrap_or_default();
+    let config = async {
+        match is_up {
+            true => settings(work, node, confirmed).await,
+            false => None,
+        }
+    };
+    let is_wanted = set_annotated || !reasons.is_empty();
+    let (config, recovery, contact) = tokio::join!(
+        config,
+        recovery(work, node, is_up),
+        contact::of(work, node, (is_up, is_wanted)),
+    );
+    NodeFacts {
+        node: node.id,
+        roles: found.and_then(roles_of).unwrap_or(node.roles),
+        pool: node.pool.clone(),
+        rack: rack(work, node.id),
+        pod: found.map_or(Pod::Absent, |pod| Pod::There(pod_facts(pod))),
+        reasons,
+        set_annotated,
+        recovery,
+        contact,
+        config,
+        leads_preferred: None,
+    }
+}
+
+/// The rack of a broker, as it told when it registered. One that is down has not moved.
+fn rack(work: &Work, node: NodeId) -> Option<String> {
+    let brokers = work.known.kafka.brokers.as_ref()?;
+    brokers.nodes.iter().find(|broker| broker.id == node)?.rack.clone()
 }
 
 /// What a pod is for, by its labels.
@@ -166,23 +186,6 @@ fn wanted_annotations(work: &Work, node: &Node) -> Option<BTreeMap<String, Strin
         .iter()
         .find(|pod| pod.0.get("metadata").is_some_and(|m| m["name"] == name))?;
     serde_json::from_value(pod.0.get("metadata")?.get("annotations")?.clone()).ok()
-}
-
-/// Whether Kafka answers on a node, as far as the others tell.
-fn contact(work: &Work, node: &Node, is_up: bool) -> Contact {
-    let brokers = work.known.kafka.brokers.as_ref();
-    let registered = brokers.is_some_and(|brokers| {
-        brokers.nodes.iter().any(|broker| broker.id == node.id && !broker.fenced)
-    });
-    let quorum = work.known.kafka.quorum.as_ref();
-    let follows = quorum.is_some_and(|quorum| {
-        let all = quorum.voters.iter().chain(&quorum.observers);
-        quorum.leader == node.id || all.into_iter().any(|one| one.id == node.id)
-    });
-    match is_up && (registered || (follows && !node.roles.is_broker())) {
-        true => Contact::Answers,
-        false => Contact::Unknown,
-    }
 }
 
 /// How the settings of a running node differ. Settings that it was found to run with before are not asked
