@@ -2,13 +2,15 @@
 //!
 //! - [`request`]: one `KafkaRebalance`, from a request to a plan, to moves and to an end;
 //! - [`auto`]: which `KafkaRebalance` a cluster makes for itself when it is scaled;
+//! - [`load`]: what a cluster carries, for plans;
 //! - [`execution`]: how a plan is carried out, in waves.
 //!
-//! [`request`] and [`auto`] do not know which engine moves the replicas; [`execution`] is that of the
-//! native one. What none of them must do: choose where replicas go.
+//! [`request`] and [`auto`] do not know which engine moves the replicas; [`load`] and [`execution`] are
+//! those of the native one. What none of them must do: choose where replicas go.
 
 pub mod auto;
 pub mod execution;
+pub mod load;
 pub mod request;
 
 /// Whether a `KafkaRebalance` with these annotations is a template: it is read by others and is no

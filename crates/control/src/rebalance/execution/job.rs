@@ -159,6 +159,8 @@ pub struct Facts {
     pub partitions: Option<BTreeMap<TopicPartition, PartitionNow>>,
     /// The replicas of the job's disk tasks, likewise; one that is missing is not there.
     pub disks: Option<BTreeMap<Disk, DiskNow>>,
+    /// Brokers of disk tasks whose disks could not be read: of these nothing is in `disks`.
+    pub silent: BTreeSet<NodeId>,
     /// For each broker, moves that are in flight and not the job's.
     pub others: BTreeMap<NodeId, usize>,
     /// The brokers of the cluster.

@@ -148,6 +148,18 @@ impl Recorded {
 }
 
 impl Recorded {
+    /// Whether the next decision looks at the rate, and so needs to know of distress.
+    #[must_use]
+    pub fn measures(&self, now_ms: u64) -> bool {
+        self.phase == Moving && throttle::is_due(self, now_ms)
+    }
+
+    /// Forgets what was set on a broker before the throttle. Only for one that is away, and only once
+    /// Kafka has acknowledged the former values: it cannot be asked for them, as others are.
+    pub fn forget_former(&mut self, broker: NodeId) {
+        self.former.remove(&Subject::Broker(broker));
+    }
+
     /// What the request hears of it: see [`request::Facts`](super::request::Facts). A plan that is
     /// outdated is as good as lost: another one is asked for.
     #[must_use]
@@ -200,7 +212,7 @@ pub fn decide(job: &Job, recorded: &Recorded, facts: &Facts) -> Decision {
     let progress = progress::measure(job, &new, facts, standings.as_deref());
     let event = read(job, &new, facts, standings.as_deref());
     if let Some(event) = event {
-        enter(&mut new, event, standings.as_deref(), facts);
+        enter(job, &mut new, event, (standings.as_deref(), facts));
     }
     throttle::adapt(&mut new, &job.limits, facts, &progress);
     let (mut acts, mut reads) = (Vec::new(), BTreeSet::new());
@@ -273,7 +285,7 @@ fn read(
             // Nothing is left that could be begun, or is in flight.
             standings?.iter().all(wave::Standing::is_over).then_some(Placed)
         }
-        Shifting => wave::is_shifted(job, facts)?.then_some(Shifted),
+        Shifting => wave::is_shifted(job, recorded, facts)?.then_some(Shifted),
         Electing => {
             let late = facts.now_ms.saturating_sub(recorded.since_ms) >= ELECTION_MS_MAX;
             let all = facts.partitions.as_ref()?;
@@ -291,7 +303,12 @@ fn any_in_flight(standings: &[wave::Standing]) -> bool {
     standings.iter().any(|standing| matches!(standing, wave::Standing::InFlight { .. }))
 }
 
-fn enter(new: &mut Recorded, event: Event, standings: Option<&[wave::Standing]>, facts: &Facts) {
+fn enter(
+    job: &Job,
+    new: &mut Recorded,
+    event: Event,
+    (standings, facts): (Option<&[wave::Standing]>, &Facts),
+) {
     let from = new.phase;
     let Some(to) = next(from, event) else {
         debug_assert!(false, "{from:?} does not know {event:?}");
@@ -306,6 +323,7 @@ fn enter(new: &mut Recorded, event: Event, standings: Option<&[wave::Standing]>,
             let outdated = standings.is_some_and(|all| all.iter().any(broken));
             new.outcome = outdated.then_some(Outcome::Outdated);
         }
+        Shifted if wave::is_disk_lost(job, new, facts) => new.outcome = Some(Outcome::Outdated),
         Restored => new.outcome = Some(new.outcome.unwrap_or(Outcome::Finished)),
         Shifted | Elected | Cleared | Reappeared => {}
     }

@@ -79,7 +79,9 @@ pub(super) fn measure(
                 let arrived = all.get(&task.partition).map_or(0, |now| now.arrived_bytes);
                 progress.bytes_done += arrived.min(task.bytes);
             }
-            Standing::Foreign | Standing::Waits => progress.moves_waiting += 1,
+            Standing::Foreign | Standing::Waits | Standing::Changed => {
+                progress.moves_waiting += 1;
+            }
             Standing::Open | Standing::Broken => {}
         }
     }

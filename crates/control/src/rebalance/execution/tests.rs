@@ -269,6 +269,86 @@ fn replicas_change_their_disks_two_at_a_time() {
 }
 
 #[test]
+fn a_broker_that_is_away_holds_up_no_throttle_and_gets_its_values_back_when_all_is_over() {
+    let mut cluster = Cluster::new(6, &[vec![0, 1, 2], vec![0, 1, 2], vec![0, 1, 2]]);
+    let limits = Limits { rate_bytes_max: Some(5 << 20), moves_max: 1, ..Limits::default() };
+    let job = job(&[(0, &[0, 1, 3]), (1, &[0, 1, 4]), (2, &[0, 1, 5])], limits);
+    let mut recorded = begin(&job);
+    while !recorded.former.contains_key(&Subject::Broker(broker(2))) {
+        pass(&job, &mut recorded, &mut cluster);
+        cluster.tick();
+    }
+    // It dies with the throttle on it, and never says a word again.
+    cluster.kill(broker(2));
+    let mut told = BTreeMap::new();
+    for _ in 0..200 {
+        cluster.reads.remove(&Subject::Broker(broker(2)));
+        for act in pass(&job, &mut recorded, &mut cluster) {
+            if let Act::Configure(Subject::Broker(of), values) = act
+                && of == broker(2)
+            {
+                assert_eq!(recorded.phase, Restoring, "nothing waits for it before");
+                told.insert(of, values);
+            }
+        }
+        // Kafka has acknowledged it.
+        told.keys().for_each(|broker| recorded.forget_former(*broker));
+        cluster.tick();
+    }
+    assert_eq!((recorded.phase, recorded.outcome), (Ended, Some(Outcome::Finished)));
+    assert_eq!(told, BTreeMap::from([(broker(2), Values::default())]));
+}
+
+#[test]
+fn another_number_of_replicas_than_planned_for_needs_another_plan() {
+    let mut cluster = Cluster::new(5, &[vec![0, 1], vec![0, 1]]);
+    let job = job(&[(0, &[0, 2]), (1, &[0, 2])], Limits::default());
+    cluster.partitions.insert(partition(1), {
+        let now = ids(&[0, 1, 3]);
+        PartitionNow {
+            replicas: now.clone(),
+            isr: now,
+            leader: Some(broker(0)),
+            ..Default::default()
+        }
+    });
+    // Right after a move a broker may still tell of the replica that went.
+    let mut moved = begin(&job);
+    moved.in_flight.insert(partition(1));
+    let decision = decide(&job, &moved, &cluster.facts());
+    assert!(!decision.recorded.in_flight.contains(&partition(1)));
+    assert_eq!(decision.progress.moves_waiting, 1);
+    let mut recorded = begin(&job);
+    live(&job, &mut recorded, &mut cluster);
+    assert_eq!(recorded.outcome, Some(Outcome::Outdated));
+    assert_eq!(cluster.partitions[&partition(1)].replicas, ids(&[0, 1, 3]));
+    assert_eq!(cluster.partitions[&partition(0)].replicas, ids(&[0, 2]));
+}
+
+#[test]
+fn disks_of_a_broker_that_stays_away_are_done_without() {
+    let mut cluster = Cluster::new(3, &[vec![0, 1, 2]]);
+    let replica = |id| Disk { partition: partition(0), broker: broker(id) };
+    let task = |id| DiskTask { replica: replica(id), path: "/b".to_owned(), bytes: SIZE };
+    let job = Job { disks: vec![task(0), task(1)], ..Job::default() };
+    let now = DiskNow { path: "/a".to_owned(), future: None };
+    cluster.disks.insert(replica(1), now);
+    cluster.kill(broker(0));
+    let mut recorded = begin(&job);
+    for _ in 0..50 {
+        let facts = Facts { silent: BTreeSet::from([broker(0)]), ..cluster.facts() };
+        let decision = decide(&job, &recorded, &facts);
+        recorded = decision.recorded;
+        decision.acts.iter().for_each(|act| cluster.act(act));
+        let waits = facts.now_ms < 1_000 + AWAY_MS_MAX;
+        assert!(!waits || recorded.phase <= Shifting, "{recorded:?}");
+        cluster.tick();
+    }
+    assert_eq!((recorded.phase, recorded.outcome), (Ended, Some(Outcome::Outdated)));
+    assert_eq!(cluster.disks[&replica(1)].path, "/b");
+}
+
+#[test]
 fn a_request_hears_that_it_runs_until_the_throttle_is_back() {
     let rows = [
         (Moving, None, Execution::Running),

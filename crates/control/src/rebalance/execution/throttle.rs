@@ -78,7 +78,7 @@ pub struct Values {
 pub(super) fn adapt(new: &mut Recorded, limits: &Limits, facts: &Facts, progress: &Progress) {
     let (at_ms, bytes) = *new.measured.get_or_insert((facts.now_ms, progress.bytes_done));
     let elapsed_ms = facts.now_ms.saturating_sub(at_ms);
-    if elapsed_ms < MEASURE_MS || new.phase != Phase::Moving || facts.partitions.is_none() {
+    if !is_due(new, facts.now_ms) || new.phase != Phase::Moving || facts.partitions.is_none() {
         return;
     }
     new.measured = Some((facts.now_ms, progress.bytes_done));
@@ -99,6 +99,11 @@ pub(super) fn adapt(new: &mut Recorded, limits: &Limits, facts: &Facts, progress
     };
     new.rate_bytes =
         rate.map(|rate| rate.max(floor).min(limits.rate_bytes_max.unwrap_or(u64::MAX)));
+}
+
+/// Whether it is time to look at the rate again.
+pub(super) fn is_due(recorded: &Recorded, now_ms: u64) -> bool {
+    recorded.measured.is_some_and(|(at_ms, _)| now_ms.saturating_sub(at_ms) >= MEASURE_MS)
 }
 
 /// Sets the throttle for what is in flight and for the wave. Whether the wave may begin after it.
@@ -127,16 +132,26 @@ pub(super) fn set(
             acts.push(Act::Configure(subject.clone(), values));
         }
     }
-    let over: Vec<Subject> =
-        new.former.keys().filter(|subject| !wanted.contains_key(subject)).cloned().collect();
+    // One that is away cannot be told now, and must not hold up the others.
+    let over = |subject: &&Subject| !wanted.contains_key(subject) && is_there(facts, subject);
+    let over: Vec<Subject> = new.former.keys().filter(over).cloned().collect();
     restore(new, facts, over, (acts, reads));
     ready
 }
 
-/// Takes all of it back.
+/// Takes all of it back; from brokers that are away last, since that may fail.
 pub(super) fn restore_all(new: &mut Recorded, facts: &Facts, collected: Collected<'_>) {
-    let all = new.former.keys().cloned().collect();
+    let mut all: Vec<Subject> = new.former.keys().cloned().collect();
+    all.sort_by_key(|subject| !is_there(facts, subject));
     restore(new, facts, all, collected);
+}
+
+/// Whether it can be told something: a broker that runs, or a topic.
+fn is_there(facts: &Facts, subject: &Subject) -> bool {
+    match subject {
+        Subject::Broker(broker) => facts.live.as_ref().is_some_and(|live| live.contains(broker)),
+        Subject::Topic(_) => true,
+    }
 }
 
 /// Takes a throttle back, and forgets what was before only when it is so again.
@@ -193,7 +208,9 @@ fn scope(
     let text = rate.to_string();
     let rates = Values { leader: Some(text.clone()), follower: Some(text) };
     let join = |list: BTreeSet<String>| Some(list.into_iter().collect::<Vec<_>>().join(","));
-    let brokers = brokers.into_iter().map(|broker| (Subject::Broker(broker), rates.clone()));
+    // One that is away neither sends nor receives.
+    let brokers = brokers.into_iter().map(Subject::Broker).filter(|it| is_there(facts, it));
+    let brokers = brokers.map(|broker| (broker, rates.clone()));
     let topics = topics.into_iter().map(|(topic, [leader, follower])| {
         (Subject::Topic(topic), Values { leader: join(leader), follower: join(follower) })
     });

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use model::{NodeId, TopicPartition};
 
-use super::job::{Facts, Job, PartitionNow, Task};
+use super::job::{DiskTask, Facts, Job, PartitionNow, Task};
 use super::{Act, Recorded, is_lost};
 
 /// Where a task stands.
@@ -25,7 +25,10 @@ pub(super) enum Standing {
     Open,
     /// It waits: for a broker, or for replicas to be in sync.
     Waits,
-    /// It cannot be done any more: it needs a broker that is lost.
+    /// It has more or fewer replicas than it will have, and was in flight a moment ago: brokers hear of
+    /// the end of a move a little after the controller that ends it, so it is looked at again.
+    Changed,
+    /// It cannot be done any more: it needs a broker that is lost, or another plan.
     Broken,
 }
 
@@ -68,7 +71,12 @@ fn standing(
         return Standing::Done;
     }
     let adding: Vec<&NodeId> = target.iter().filter(|b| !now.replicas.contains(b)).collect();
-    if adding.iter().any(|broker| lost(broker)) {
+    // Who has changed the number of replicas since did not do it for a plan to undo it.
+    let changed = target.len() != now.replicas.len();
+    if changed && recorded.in_flight.contains(&task.partition) {
+        return Standing::Changed;
+    }
+    if changed || adding.iter().any(|broker| lost(broker)) {
         return Standing::Broken;
     }
     let waits = adding.iter().any(|broker| !live.contains(broker)) || !is_safe(now, &target);
@@ -162,7 +170,11 @@ pub(super) fn choose<'a>(
 pub(super) fn forget_ended(job: &Job, new: &mut Recorded, standings: &[Standing]) {
     for (task, standing) in job.tasks.iter().zip(standings) {
         match standing {
-            Standing::Done | Standing::Gone | Standing::Foreign | Standing::Broken => {
+            Standing::Done
+            | Standing::Gone
+            | Standing::Foreign
+            | Standing::Changed
+            | Standing::Broken => {
                 new.in_flight.remove(&task.partition);
             }
             Standing::InFlight { .. } => {
@@ -214,14 +226,22 @@ pub(super) fn elect(job: &Job, facts: &Facts) -> Option<Act> {
 }
 
 /// Whether all replicas are on their disks, or cannot be; `None` if that is not known.
-pub(super) fn is_shifted(job: &Job, facts: &Facts) -> Option<bool> {
+pub(super) fn is_shifted(job: &Job, recorded: &Recorded, facts: &Facts) -> Option<bool> {
     if job.disks.is_empty() {
         return Some(true);
     }
     let all = facts.disks.as_ref()?;
-    Some(
-        job.disks.iter().all(|task| all.get(&task.replica).is_none_or(|now| now.path == task.path)),
-    )
+    let is_over = |task: &DiskTask| match facts.silent.contains(&task.replica.broker) {
+        true => is_lost(recorded, facts, task.replica.broker),
+        false => all.get(&task.replica).is_none_or(|now| now.path == task.path),
+    };
+    Some(job.disks.iter().all(is_over))
+}
+
+/// Whether some replicas stay where they are because their broker is lost.
+pub(super) fn is_disk_lost(job: &Job, recorded: &Recorded, facts: &Facts) -> bool {
+    let silent = |task: &DiskTask| facts.silent.contains(&task.replica.broker);
+    job.disks.iter().any(|task| silent(task) && is_lost(recorded, facts, task.replica.broker))
 }
 
 /// The next replicas to change their disk.
