@@ -300,6 +300,23 @@ impl Admin {
             .map_err(|refusal| AlterConfigsError::Refused { resource: named(), refusal })
     }
 
+    /// Changes settings of a node through the controller, for names that are known to be good: of a
+    /// broker that is down nobody could say which it has.
+    pub(super) async fn alter_unchecked(
+        &self,
+        resource: &ConfigResource,
+        changes: &[ConfigChange],
+    ) -> Result<(), AlterConfigsError> {
+        let named = || resource.clone();
+        let results = self.alter(Route::Controller, [(resource, changes)], false).await;
+        let results =
+            results.map_err(|source| AlterConfigsError::Call { resource: named(), source })?;
+        results
+            .into_iter()
+            .try_for_each(|(_, result)| result)
+            .map_err(|refusal| AlterConfigsError::Refused { resource: named(), refusal })
+    }
+
     /// Changes settings of several topics in one request.
     pub async fn alter_topic_configs(
         &self,

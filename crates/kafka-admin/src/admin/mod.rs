@@ -37,7 +37,7 @@ pub use offsets::{ListOffsetsError, OffsetAt};
 pub use quorum::{DescribeQuorumError, Quorum, QuorumReplica, VoterChangeError, VoterListener};
 pub use reassignments::{AlterReassignmentsError, ListReassignmentsError, Reassignment};
 pub use scram::{AlterScramError, DescribeScramError, ScramUser};
-pub use throttle::{Throttle, ThrottleError, ThrottleGuard, ThrottleRecord};
+pub use throttle::{Throttle, ThrottleError, ThrottleGuard, ThrottleRecord, ThrottleValues};
 pub use topics::{
     CreatePartitionsError, CreateTopicsError, DeleteTopicsError, DescribeTopicsError, Layout,
     ListTopicsError, NewTopic, Partition, Topic, TopicListing, TopicPage, TopicPages,

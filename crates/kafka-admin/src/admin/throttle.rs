@@ -17,9 +17,9 @@ use model::{NodeId, PartitionId, TopicName};
 use serde::{Deserialize, Serialize};
 
 use super::configs::{ConfigChange, ConfigEntry, ConfigResource, ConfigSource};
-use super::{Admin, DescribeConfigsError};
+use super::{Admin, AlterConfigsError, DescribeConfigsError};
 use crate::code::{Code, Refusal};
-use crate::net::CallError;
+use crate::net::{Bootstrap, CallError};
 
 const LEADER_RATE: &str = "leader.replication.throttled.rate";
 const FOLLOWER_RATE: &str = "follower.replication.throttled.rate";
@@ -45,15 +45,17 @@ pub struct Throttle {
 /// The values that were there before. Store it before the throttle is set.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThrottleRecord {
-    brokers: BTreeMap<NodeId, Before>,
-    topics: BTreeMap<TopicName, Before>,
+    brokers: BTreeMap<NodeId, ThrottleValues>,
+    topics: BTreeMap<TopicName, ThrottleValues>,
 }
 
-/// The two values of one broker or topic; none where nothing was set.
+/// The two values of one broker (rates) or topic (lists of replicas); none where nothing is set.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Before {
-    leader: Option<String>,
-    follower: Option<String>,
+pub struct ThrottleValues {
+    /// For what is sent.
+    pub leader: Option<String>,
+    /// For what is received.
+    pub follower: Option<String>,
 }
 
 /// Why a throttle was not set or not taken back.
@@ -133,30 +135,76 @@ impl Admin {
     async fn observe_throttle(&self, throttle: &Throttle) -> Result<ThrottleRecord, ThrottleError> {
         let mut record = ThrottleRecord::default();
         for broker in &throttle.brokers {
-            let resource = ConfigResource::Node(*broker);
-            let found = self.describe_configs(&resource, Some(&[LEADER_RATE, FOLLOWER_RATE])).await;
-            let found = found.map_err(ThrottleError::Observe)?;
-            let own = |name: &str| found.get(name).and_then(|e| own(e, ConfigSource::DynamicNode));
-            let before = Before { leader: own(LEADER_RATE), follower: own(FOLLOWER_RATE) };
-            record.brokers.insert(*broker, before);
+            let found = self.broker_throttle(*broker).await.map_err(ThrottleError::Observe)?;
+            record.brokers.insert(*broker, found);
         }
         let topics: BTreeSet<TopicName> =
             throttle.leaders.keys().chain(throttle.followers.keys()).cloned().collect();
-        let keys = [LEADER_REPLICAS, FOLLOWER_REPLICAS];
-        let found = self.describe_topic_configs(&topics, Some(&keys)).await;
-        for (topic, entries) in found.map_err(ThrottleError::ObserveTopics)? {
-            let entries = entries.map_err(|refusal| {
+        let found = self.topic_throttles(&topics).await.map_err(ThrottleError::ObserveTopics)?;
+        for (topic, found) in found {
+            let found = found.map_err(|refusal| {
                 let topic = topic.clone();
                 ThrottleError::ObserveTopic { topic, refusal }
             })?;
+            record.topics.insert(topic, found);
+        }
+        Ok(record)
+    }
+
+    /// The rates that are set on a broker itself, and not on all.
+    pub async fn broker_throttle(
+        &self,
+        broker: NodeId,
+    ) -> Result<ThrottleValues, DescribeConfigsError> {
+        let resource = ConfigResource::Node(broker);
+        let found = self.describe_configs(&resource, Some(&[LEADER_RATE, FOLLOWER_RATE])).await?;
+        let own = |name: &str| found.get(name).and_then(|e| own(e, ConfigSource::DynamicNode));
+        Ok(ThrottleValues { leader: own(LEADER_RATE), follower: own(FOLLOWER_RATE) })
+    }
+
+    /// The lists of replicas that are set on topics.
+    pub async fn topic_throttles(
+        &self,
+        topics: &BTreeSet<TopicName>,
+    ) -> Result<BTreeMap<TopicName, Result<ThrottleValues, Refusal>>, CallError> {
+        let keys = [LEADER_REPLICAS, FOLLOWER_REPLICAS];
+        let values = |entries: Vec<ConfigEntry>| {
             let own = |name: &str| {
                 let entry = entries.iter().find(|entry| entry.name == name);
                 entry.and_then(|entry| own(entry, ConfigSource::Topic))
             };
-            let before = Before { leader: own(LEADER_REPLICAS), follower: own(FOLLOWER_REPLICAS) };
-            record.topics.insert(topic, before);
+            ThrottleValues { leader: own(LEADER_REPLICAS), follower: own(FOLLOWER_REPLICAS) }
+        };
+        let found = self.describe_topic_configs(topics, Some(&keys)).await?;
+        Ok(found.into_iter().map(|(topic, entries)| (topic, entries.map(values))).collect())
+    }
+
+    /// Makes the rates of a broker these. Record what was there before.
+    ///
+    /// A client that began with brokers asks the broker itself. One that began with controllers
+    /// reaches also a broker that is down: it finds the rates when it comes back.
+    pub async fn set_broker_throttle(
+        &self,
+        broker: NodeId,
+        values: &ThrottleValues,
+    ) -> Result<(), AlterConfigsError> {
+        let changes = values.changes(LEADER_RATE, FOLLOWER_RATE);
+        let resource = ConfigResource::Node(broker);
+        match self.client.bootstrap() {
+            Bootstrap::Brokers(_) => self.alter_configs(&resource, &changes, false).await,
+            Bootstrap::Controllers(_) => self.alter_unchecked(&resource, &changes).await,
         }
-        Ok(record)
+    }
+
+    /// Makes the lists of topics these. Record what was there before.
+    pub async fn set_topic_throttles(
+        &self,
+        values: &BTreeMap<TopicName, ThrottleValues>,
+    ) -> Result<BTreeMap<TopicName, Result<(), Refusal>>, CallError> {
+        let changes = |(topic, values): (&TopicName, &ThrottleValues)| {
+            (topic.clone(), values.changes(LEADER_REPLICAS, FOLLOWER_REPLICAS))
+        };
+        self.alter_topic_configs(&values.iter().map(changes).collect()).await
     }
 
     async fn set_lists(
@@ -237,21 +285,12 @@ impl ThrottleRecord {
     pub async fn restore(&self, admin: &Admin) -> Result<(), ThrottleError> {
         let mut left = Vec::new();
         for (broker, before) in &self.brokers {
-            let resource = ConfigResource::Node(*broker);
-            let changes = before.changes(LEADER_RATE, FOLLOWER_RATE);
-            if let Err(error) = admin.alter_configs(&resource, &changes, false).await {
+            if let Err(error) = admin.set_broker_throttle(*broker, before).await {
                 left.push(format!("broker {broker} ({})", reason(&error)));
             }
         }
-        let changes: BTreeMap<TopicName, Vec<ConfigChange>> = self
-            .topics
-            .iter()
-            .map(|(topic, before)| {
-                (topic.clone(), before.changes(LEADER_REPLICAS, FOLLOWER_REPLICAS))
-            })
-            .collect();
-        match admin.alter_topic_configs(&changes).await {
-            Err(error) => left.push(format!("{} topics ({})", changes.len(), reason(&error))),
+        match admin.set_topic_throttles(&self.topics).await {
+            Err(error) => left.push(format!("{} topics ({})", self.topics.len(), reason(&error))),
             Ok(results) => left.extend(results.into_iter().filter_map(|(topic, result)| {
                 let refusal = result.err()?;
                 let gone = refusal.code == Code::UNKNOWN_TOPIC_OR_PARTITION;
@@ -262,7 +301,7 @@ impl ThrottleRecord {
     }
 }
 
-impl Before {
+impl ThrottleValues {
     fn changes(&self, leader: &str, follower: &str) -> Vec<ConfigChange> {
         let change = |name: &str, value: &Option<String>| match value {
             Some(value) => ConfigChange::Set(name.to_owned(), value.clone()),
@@ -335,7 +374,7 @@ mod tests {
 
     #[test]
     fn what_was_not_set_is_deleted_again_and_what_was_is_set_again() {
-        let before = Before { leader: None, follower: Some("9".to_owned()) };
+        let before = ThrottleValues { leader: None, follower: Some("9".to_owned()) };
         assert_eq!(
             before.changes("l", "f"),
             [
@@ -348,9 +387,9 @@ mod tests {
     #[test]
     fn a_record_survives_being_stored() {
         let mut record = ThrottleRecord::default();
-        let before = Before { leader: Some("*".to_owned()), follower: None };
+        let before = ThrottleValues { leader: Some("*".to_owned()), follower: None };
         record.topics.insert(TopicName::new("a").unwrap(), before);
-        record.brokers.insert(NodeId::new(3).unwrap(), Before::default());
+        record.brokers.insert(NodeId::new(3).unwrap(), ThrottleValues::default());
         let text = serde_json::to_string(&record).unwrap();
         assert_eq!(serde_json::from_str::<ThrottleRecord>(&text).unwrap(), record);
     }
