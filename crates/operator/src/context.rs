@@ -10,6 +10,7 @@ use tokio::sync::Semaphore;
 
 use crate::cluster::admins::Admins;
 use crate::cluster::marks::Marks;
+use crate::rebalance::load::Samples;
 use crate::write::Writer;
 
 /// How many passes read at a time. A read takes milliseconds, so nobody waits for long.
@@ -45,6 +46,8 @@ pub struct Context {
     pub(crate) readers: Arc<Semaphore>,
     /// Where the quorums were when they were last looked at.
     pub(crate) marks: Marks,
+    /// What the clusters carried when that was last looked at, for rates.
+    pub(crate) samples: Samples,
 }
 
 impl Context {
@@ -61,6 +64,7 @@ impl Context {
             settings: Arc::new(settings),
             admins: Admins::default(),
             marks: Marks::default(),
+            samples: Samples::default(),
             readers: Arc::new(Semaphore::new(READERS)),
         }
     }

@@ -18,6 +18,7 @@ pub mod lease;
 pub mod metrics;
 pub mod pki;
 pub mod pod_set;
+pub mod rebalance;
 pub mod runtime;
 pub mod same;
 pub mod users;

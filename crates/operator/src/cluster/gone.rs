@@ -30,6 +30,7 @@ const TRY_AGAIN: Duration = Duration::from_secs(1);
 pub(crate) async fn release(ctx: &Context, names: &Names) -> Result<(), PassError> {
     let get = |error| PassError::Get(Box::new(error));
     ctx.admins.forget(names);
+    ctx.samples.forget(names);
     ctx.marks.forget(names);
     let api: Api<ClusterRoleBinding> = Api::all(ctx.client.clone());
     if let Some(binding) = api.get_opt(&names.init_binding()).await.map_err(get)?

@@ -12,7 +12,7 @@ mod found;
 mod gone;
 mod machines;
 pub(crate) mod marks;
-mod nodes;
+pub(crate) mod nodes;
 mod partitions;
 mod pass;
 mod record;

@@ -25,6 +25,9 @@ use super::admins::Keys;
 const DEADLINE: Duration = Duration::from_secs(2);
 /// More than any answer we ask for has.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
+/// All that a broker counts is a page of some megabytes where there are ten thousand topics, and takes longer.
+const METRICS_BYTES_MAX: usize = 64 << 20;
+const METRICS_DEADLINE: Duration = Duration::from_secs(5);
 
 /// Asks nodes of one cluster.
 #[derive(Clone)]
@@ -99,11 +102,20 @@ impl NodeClient {
         serde_json::from_slice(&text).map_err(|error| AskError::Nonsense(error.to_string()))
     }
 
-    async fn get(&self, host: &str, path: &str) -> Result<Bytes, AskError> {
-        tokio::time::timeout(DEADLINE, self.ask(host, path)).await.map_err(|_| AskError::Late)?
+    /// All that the node counts, as a page of metrics.
+    pub(crate) async fn metrics(&self, host: &str) -> Result<String, AskError> {
+        let asked = self.ask(host, "/metrics", METRICS_BYTES_MAX);
+        let page = tokio::time::timeout(METRICS_DEADLINE, asked).await;
+        let page = page.map_err(|_| AskError::Late)??;
+        Ok(String::from_utf8_lossy(&page).into_owned())
     }
 
-    async fn ask(&self, host: &str, path: &str) -> Result<Bytes, AskError> {
+    async fn get(&self, host: &str, path: &str) -> Result<Bytes, AskError> {
+        let asked = self.ask(host, path, ANSWER_BYTES_MAX);
+        tokio::time::timeout(DEADLINE, asked).await.map_err(|_| AskError::Late)?
+    }
+
+    async fn ask(&self, host: &str, path: &str, bytes_max: usize) -> Result<Bytes, AskError> {
         let broken = |error: hyper::Error| AskError::Broken(Box::new(error));
         let stream = TcpStream::connect((host, AGENT_PORT)).await.map_err(AskError::Connect)?;
         let name = ServerName::try_from(host.to_owned()).map_err(|_| AskError::Name)?;
@@ -119,7 +131,7 @@ impl NodeClient {
             if answer.status() != StatusCode::OK {
                 return Err(AskError::Status(answer.status()));
             }
-            let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
+            let body = Limited::new(answer.into_body(), bytes_max).collect().await;
             Ok(body.map_err(AskError::Broken)?.to_bytes())
         };
         tokio::pin!(answer);

@@ -1,0 +1,48 @@
+//! Rebalancing with the native engine: what clusters carry, and moving it.
+//!
+//! - [`load`] reads what a cluster carries, for `placement` to plan with;
+//! - [`execute`] carries out a plan, one pass at a time.
+//!
+//! What it must not do: decide where replicas go, or when. That is for `placement` and `control`.
+
+pub mod execute;
+pub mod load;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_send<T: Send>(_: fn() -> T) {}
+
+    /// Passes of controllers are tasks, so that whatever they await goes from thread to thread.
+    #[test]
+    fn what_passes_await_can_go_from_thread_to_thread() {
+        struct Nowhere;
+        impl execute::Store for Nowhere {
+            type Error = std::convert::Infallible;
+            async fn save(
+                &mut self,
+                _: &control::rebalance::execution::Recorded,
+            ) -> Result<(), Self::Error> {
+                Ok(())
+            }
+        }
+        is_send(|| {
+            let never = || -> Option<(execute::Reach<'static>, Nowhere)> { None };
+            async move {
+                let (reach, mut store) = never()?;
+                let (job, recorded) = Default::default();
+                let asked = execute::Asked::go_on(0);
+                execute::pass(&reach, &job, &recorded, &asked, &mut store).await.ok()
+            }
+        });
+        is_send(|| {
+            let never = || -> Option<load::Source<'static>> { None };
+            async move {
+                let samples = load::Samples::default();
+                let names = api::names::Names::new("n", "c");
+                load::collect(&never()?, &samples, &names, &Default::default()).await.ok()
+            }
+        });
+    }
+}
