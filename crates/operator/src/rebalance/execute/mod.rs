@@ -20,8 +20,9 @@ use kafka_admin::{Admin, Refusal};
 use model::NodeId;
 
 use crate::write::Writer;
-pub use act::act;
-pub use observe::{Observed, observe};
+pub use act::{Done, act};
+pub use observe::Observed;
+use observe::observe;
 
 /// The ways into a cluster.
 #[derive(Debug, Clone, Copy)]
@@ -120,12 +121,7 @@ pub async fn pass<S: Store>(
     asked: &Asked,
     store: &mut S,
 ) -> Result<Passed, ExecuteError> {
-    let mut observed = observe(reach, job, recorded, asked).await;
-    let mut decision = decide(job, recorded, &observed.facts);
-    // What a throttle would be set on is known only now. What it has before is part of the decision.
-    if observed.read_settings(reach, recorded, &decision.reads).await {
-        decision = decide(job, recorded, &observed.facts);
-    }
+    let (decision, observed) = consider(reach, job, recorded, asked).await;
     keep(store, recorded, &decision.recorded).await?;
     let Decision { event, recorded: mut new, acts, reads: _, progress } = decision;
     let done = act(reach, &acts, &observed.facts).await;
@@ -138,6 +134,22 @@ pub async fn pass<S: Store>(
     }
     let (acts, refused, unread) = (done.acts, done.refused, observed.unread);
     Ok(Passed { recorded: new, event, progress, acts, refused, unread })
+}
+
+/// The first half of a pass: reads, and decides. Nothing is changed.
+pub async fn consider(
+    reach: &Reach<'_>,
+    job: &Job,
+    recorded: &Recorded,
+    asked: &Asked,
+) -> (Decision, Observed) {
+    let mut observed = observe(reach, job, recorded, asked).await;
+    let decision = decide(job, recorded, &observed.facts);
+    // What a throttle would be set on is known only now. What it has before is part of the decision.
+    if observed.read_settings(reach, recorded, &decision.reads).await {
+        return (decide(job, recorded, &observed.facts), observed);
+    }
+    (decision, observed)
 }
 
 async fn keep<S: Store>(

@@ -26,7 +26,12 @@ pub struct Observed {
 }
 
 /// Reads everything that a decision rests on, but for settings that were not touched yet.
-pub async fn observe(reach: &Reach<'_>, job: &Job, recorded: &Recorded, asked: &Asked) -> Observed {
+pub(super) async fn observe(
+    reach: &Reach<'_>,
+    job: &Job,
+    recorded: &Recorded,
+    asked: &Asked,
+) -> Observed {
     let mut observed = Observed::default();
     observed.facts.claimed = asked.claimed;
     observed.facts.stop = asked.stop;
