@@ -15,6 +15,7 @@ pub mod quorum;
 pub mod rebalance;
 pub mod registration;
 pub mod rolling;
+pub mod rules;
 pub mod scaling;
 pub mod users;
 mod words;

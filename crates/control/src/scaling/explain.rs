@@ -1,5 +1,5 @@
-//! What an edit would do, in order: nodes started and stopped, voters added and removed, what blocks, what is
-//! refused.
+//! What an edit would do, in order: nodes started and stopped, voters added and removed, restarts, disks, what
+//! blocks, what is refused.
 //!
 //! 1. Nothing is guessed that the operator decides: the voters are those that the planner itself gives, step
 //!    by step, in a world in which new controllers come up and everything else stays as it is.
@@ -8,7 +8,6 @@
 //! 3. What is not known cannot be promised.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 use model::{DirectoryId, NodeId};
 
@@ -19,7 +18,7 @@ use crate::quorum::QuorumView;
 use crate::quorum::Replica;
 use crate::quorum::format::QuorumMode;
 use crate::quorum::plan::{self, Controller, Listener, Removal, Step};
-use crate::words::{count, list};
+use crate::words::count;
 
 /// What is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,6 +44,73 @@ pub struct Facts {
     pub drains: bool,
     /// Whether brokers that have come are filled by a rebalance.
     pub fills: bool,
+    /// What becomes of nodes that stay, and of disks.
+    pub upkeep: Upkeep,
+}
+
+/// What an edit asks for besides other nodes.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Upkeep {
+    /// Why nothing at all is carried out for now, such as that the cluster is paused.
+    pub blocked: Vec<String>,
+    /// Brokers that are on their way out and would be wished for again.
+    pub taken_back: BTreeSet<NodeId>,
+    /// The claims that new nodes get.
+    pub new_claims: BTreeMap<NodeId, Vec<String>>,
+    /// Claims that grow.
+    pub grown: Vec<Growth>,
+    /// Other objects that are made or changed.
+    pub objects: Vec<Object>,
+    /// Settings that change of which nobody knows whether nodes have to be restarted for them.
+    pub unclear: Vec<String>,
+    /// The metadata version that Kafka is brought to, or why it is not.
+    pub metadata: Option<Result<String, String>>,
+    /// Settings that are changed while nodes run.
+    pub changes: Vec<Setting>,
+    /// Nodes that are restarted with the roles that they have, in this order.
+    pub restarts: Vec<Restart>,
+    /// The claims that nodes have, and whether they are deleted with them.
+    pub claims: BTreeMap<NodeId, Vec<(String, bool)>>,
+}
+
+/// A claim that grows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Growth {
+    /// Which.
+    pub claim: String,
+    /// What it asks for.
+    pub from: String,
+    /// What it would ask for.
+    pub to: String,
+}
+
+/// An object that is made or changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Object {
+    /// Its kind and name.
+    pub name: String,
+    /// Whether it is there.
+    pub exists: bool,
+}
+
+/// A setting that is changed while nodes run.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Setting {
+    /// Its name.
+    pub key: String,
+    /// Its value; `None` if it goes back to what holds without it.
+    pub value: Option<String>,
+    /// On which node; `None` for all.
+    pub node: Option<NodeId>,
+}
+
+/// A node that is restarted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Restart {
+    /// Which.
+    pub node: NodeId,
+    /// Why.
+    pub why: Vec<String>,
 }
 
 /// What an edit would do.
@@ -59,6 +125,20 @@ pub struct Plan {
 pub enum Line {
     /// The edit is not valid.
     Invalid(Note),
+    /// Nothing is carried out for now.
+    Blocked(String),
+    /// This broker was to go, and stays.
+    TakeBack(NodeId),
+    /// Claims are made.
+    MakeClaims(Vec<String>),
+    /// A claim grows.
+    Grow(Growth),
+    /// Another object is made or changed.
+    Write(Object),
+    /// These settings change, with restarts or without.
+    Unclear(Vec<String>),
+    /// The metadata version changes.
+    Metadata(String),
     /// These are started at once.
     Start {
         /// Their pool.
@@ -84,6 +164,10 @@ pub enum Line {
         /// Why.
         why: Removal,
     },
+    /// A setting is changed while nodes run.
+    Change(Setting),
+    /// This one is restarted.
+    Restart(Restart),
     /// A rebalance moves the partitions of this broker to others.
     Drain {
         /// Which.
@@ -95,6 +179,10 @@ pub enum Line {
     Stop(NodeId),
     /// Kafka forgets this broker.
     Unregister(NodeId),
+    /// These claims of a node that is gone are deleted, with what is on them.
+    DeleteClaims(Vec<String>),
+    /// These claims of a node that is gone stay.
+    KeepClaims(Vec<String>),
     /// A rebalance moves partitions to these brokers.
     Fill(BTreeSet<NodeId>),
     /// This would not be carried out, or not as far as one can tell.
@@ -133,7 +221,9 @@ impl Plan {
     /// What comes of it.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
-        let refused = |line: &Line| matches!(line, Line::Refused { .. } | Line::Invalid(_));
+        let refused = |line: &Line| {
+            matches!(line, Line::Refused { .. } | Line::Invalid(_) | Line::Blocked(_))
+        };
         match self.lines.is_empty() {
             true => Outcome::Nothing,
             false if self.lines.iter().any(refused) => Outcome::Refused,
@@ -148,18 +238,42 @@ pub fn explain(facts: &Facts) -> Plan {
     if !facts.invalid.is_empty() {
         return Plan { lines: facts.invalid.iter().cloned().map(Line::Invalid).collect() };
     }
-    let voters = Voters::foresee(facts);
+    let (voters, upkeep) = (Voters::foresee(facts), &facts.upkeep);
     let mut lines = voters.dead.clone();
+    lines.extend(upkeep.taken_back.iter().copied().map(Line::TakeBack));
+    lines.extend(made_claims(facts, &voters));
+    lines.extend(upkeep.grown.iter().cloned().map(Line::Grow));
+    lines.extend(upkeep.objects.iter().cloned().map(Line::Write));
     lines.extend(starts(facts, &voters));
     lines.extend(gains(facts, &voters));
     lines.extend(voters.changes.iter().cloned());
     lines.extend(voters.refused.iter().cloned());
+    lines.extend(upkeep.changes.iter().cloned().map(Line::Change));
+    if !upkeep.unclear.is_empty() {
+        lines.push(Line::Unclear(upkeep.unclear.clone()));
+    }
+    lines.extend(upkeep.restarts.iter().cloned().map(Line::Restart));
     lines.extend(leaves(facts, &voters));
+    lines.extend(upkeep.metadata.clone().map(|change| match change {
+        Ok(to) => Line::Metadata(to),
+        Err(why) => Line::Refused { nodes: BTreeSet::new(), why },
+    }));
     let added = added_brokers(facts, &voters);
     if facts.fills && !added.is_empty() {
         lines.push(Line::Fill(added));
     }
+    // Nothing that is not to happen is held up.
+    if !lines.is_empty() {
+        lines.extend(upkeep.blocked.iter().cloned().map(Line::Blocked));
+    }
     Plan { lines }
+}
+
+/// The claims of nodes that are started.
+fn made_claims(facts: &Facts, voters: &Voters) -> Option<Line> {
+    let made = facts.upkeep.new_claims.iter().filter(|(id, _)| !voters.not_started.contains(id));
+    let made: Vec<String> = made.flat_map(|(_, claims)| claims.clone()).collect();
+    (!made.is_empty()).then_some(Line::MakeClaims(made))
 }
 
 /// What becomes of the voters.
@@ -180,6 +294,10 @@ struct Voters {
 impl Voters {
     fn foresee(facts: &Facts) -> Self {
         let mut voters = Self::default();
+        if facts.now.is_empty() {
+            // The first controllers vote from birth.
+            return voters;
+        }
         let wished = controllers(&facts.wished);
         if wished == controllers(&facts.now) && facts.quorum.is_none() {
             // What cannot be seen is not asked for either.
@@ -361,8 +479,22 @@ fn leaves(facts: &Facts, voters: &Voters) -> Vec<Line> {
         if loses_broker {
             lines.push(Line::Unregister(*id));
         }
+        if wished.is_none() {
+            lines.extend(claims_after(facts, *id));
+        }
     }
     lines
+}
+
+/// What becomes of the claims of a node that is gone.
+fn claims_after(facts: &Facts, id: NodeId) -> Vec<Line> {
+    let of = |deleted: bool| -> Vec<String> {
+        let claims = facts.upkeep.claims.get(&id).into_iter().flatten();
+        claims.filter(|(_, delete)| *delete == deleted).map(|(name, _)| name.clone()).collect()
+    };
+    let some = |claims: Vec<String>| Some(claims).filter(|claims| !claims.is_empty());
+    let deleted = some(of(true)).map(Line::DeleteClaims);
+    deleted.into_iter().chain(some(of(false)).map(Line::KeepClaims)).collect()
 }
 
 /// Whether a broker is, or will be, without partitions.
@@ -407,57 +539,6 @@ fn added_brokers(facts: &Facts, voters: &Voters) -> BTreeSet<NodeId> {
         refused: voters.not_started.clone(),
     };
     super::up::decide(&up).added_brokers
-}
-
-impl fmt::Display for Line {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Invalid(note) => write!(f, "refused: {} ({})", note.message, note.reason),
-            Self::Start { pool, nodes } => write!(f, "start {} of {pool}", named(nodes)),
-            Self::Roles { node, from, to } => write!(f, "restart node {node} as {to} (was {from})"),
-            Self::AddVoter(id) => write!(f, "add controller {id} to the voters"),
-            Self::RemoveVoter { node, why: Removal::Dead } => {
-                write!(f, "remove controller {node}, which is gone or far behind, from the voters")
-            }
-            Self::RemoveVoter { node, why: Removal::DiskReplaced } => {
-                write!(f, "remove the former self of controller {node} from the voters")
-            }
-            Self::RemoveVoter { node, why: Removal::NotWished } => {
-                write!(f, "remove controller {node} from the voters")
-            }
-            Self::Drain { node, partitions } => {
-                write!(f, "move {} from broker {node} to others", count(*partitions, "partition"))
-            }
-            Self::Stop(node) => write!(f, "stop node {node}"),
-            Self::Unregister(node) => write!(f, "unregister broker {node}"),
-            Self::Fill(brokers) if brokers.len() == 1 => {
-                write!(f, "move partitions to the new broker {}", list(brokers))
-            }
-            Self::Fill(brokers) => {
-                write!(f, "move partitions to the new brokers {}", list(brokers))
-            }
-            Self::Refused { nodes, why } => write!(f, "refused for {}: {why}", named(nodes)),
-        }
-    }
-}
-
-fn named(nodes: &BTreeSet<NodeId>) -> String {
-    match nodes.len() {
-        1 => format!("node {}", list(nodes)),
-        _ => format!("nodes {}", list(nodes)),
-    }
-}
-
-impl fmt::Display for Plan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.lines.is_empty() {
-            return f.write_str("nothing would change\n");
-        }
-        for (index, line) in self.lines.iter().enumerate() {
-            writeln!(f, "{:>3}. {line}", index + 1)?;
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]

@@ -58,6 +58,7 @@ fn facts(now: &str, wished: &str) -> Facts {
         skip_check: false,
         drains: true,
         fills: true,
+        upkeep: Upkeep::default(),
     }
 }
 
@@ -314,4 +315,81 @@ fn the_last_broker_stays() {
 fn exit_codes_are_the_documented_ones() {
     let codes = [Outcome::Nothing, Outcome::Changes, Outcome::Refused].map(Outcome::exit_code);
     assert_eq!(codes, [0, 2, 3]);
+}
+
+#[test]
+fn disks_settings_and_restarts_have_their_place_in_the_order() {
+    let mut edit = facts("c:0-2c b:3-5b", "c:0-2c b:3-4b b:6b");
+    edit.partitions.as_mut().unwrap().remove(&id(5));
+    let setting = |value: Option<&str>, node: Option<i32>| Setting {
+        key: "log.cleaner.threads".to_owned(),
+        value: value.map(str::to_owned),
+        node: node.map(id),
+    };
+    let grown = Growth { claim: "d-3".into(), from: "1Gi".into(), to: "2Gi".into() };
+    edit.upkeep = Upkeep {
+        blocked: vec!["the cluster is paused".to_owned()],
+        taken_back: [id(4)].into(),
+        new_claims: [(id(6), vec!["d-6".to_owned(), "e-6".to_owned()])].into(),
+        grown: vec![grown],
+        objects: vec![
+            Object { name: "Service s".to_owned(), exists: false },
+            Object { name: "Service t".to_owned(), exists: true },
+        ],
+        unclear: vec!["x".to_owned(), "y".to_owned()],
+        metadata: Some(Ok("4.3-IV0".to_owned())),
+        changes: vec![setting(Some("2"), None), setting(None, Some(3))],
+        restarts: vec![Restart { node: id(3), why: vec!["Kafka 4.1.2 to 4.3.1".to_owned()] }],
+        claims: [(id(5), vec![("d-5".to_owned(), true), ("e-5".to_owned(), false)])].into(),
+    };
+    check(
+        &edit,
+        Outcome::Refused,
+        &[
+            "keep broker 4, which was to go",
+            "make claims d-6 and e-6",
+            "grow claim d-3 from 1Gi to 2Gi",
+            "make Service s",
+            "change Service t",
+            "start node 6 of b",
+            "set log.cleaner.threads to 2 on all nodes, without a restart",
+            "take log.cleaner.threads back to what holds without it on node 3, without a restart",
+            "change x and y; only Kafka can tell whether nodes have to be restarted for it",
+            "restart node 3: Kafka 4.1.2 to 4.3.1",
+            "stop node 5",
+            "unregister broker 5",
+            "delete claim d-5 and the data on it",
+            "keep claim e-5 with its data",
+            "change the metadata version to 4.3-IV0",
+            "move partitions to the new broker 6",
+            "not yet: the cluster is paused",
+        ],
+    );
+    edit.upkeep.blocked.clear();
+    assert_eq!(explain(&edit).outcome(), Outcome::Changes);
+    edit.upkeep.metadata = Some(Err("4.9 is no version".to_owned()));
+    let lines = explain(&edit).lines;
+    let refused = "refused for the cluster: 4.9 is no version";
+    assert!(lines.iter().any(|line| line.to_string() == refused), "{lines:?}");
+}
+
+#[test]
+fn nothing_holds_up_what_does_not_happen() {
+    let mut edit = facts(SHAPE, SHAPE);
+    edit.upkeep.blocked.push("the cluster is paused".to_owned());
+    check(&edit, Outcome::Nothing, &[]);
+}
+
+#[test]
+fn a_cluster_that_is_not_there_is_made() {
+    let mut edit = facts("c:0c", "c:0-2c b:3-4b");
+    edit.now.clear();
+    edit.quorum = None;
+    edit.partitions = None;
+    edit.upkeep.new_claims.insert(id(3), vec!["d-3".to_owned()]);
+    check(
+        &edit,
+        Outcome::Changes,
+        &["make claim d-3", "start nodes 3 and 4 of b", "start nodes 0, 1 and 2 of c"],
+    );
 }

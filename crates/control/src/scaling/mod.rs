@@ -10,6 +10,7 @@
 
 pub mod controllers;
 pub mod explain;
+mod explain_words;
 pub mod guard;
 pub mod leaving;
 pub mod pool;

@@ -1,0 +1,79 @@
+//! The rules by which a cluster is kept waiting, each in one sentence, for people who ask why.
+
+use crate::quorum::plan::Step;
+use crate::rolling::why;
+use crate::scaling::guard;
+
+/// The rule by which a node is not restarted now.
+#[must_use]
+pub const fn of_restart(hold: &why::Hold) -> &'static str {
+    use why::Hold;
+    match hold {
+        Hold::UnderWay { .. } | Hold::Others { .. } | Hold::NextBatch => {
+            "one batch at a time, and the next when the replicas of the last are in sync again"
+        }
+        Hold::NotReady | Hold::OthersNotReady { .. } => {
+            "nothing is restarted while a node that may yet become ready is not"
+        }
+        Hold::LogRecovery { .. } | Hold::StateUnknown => {
+            "a node that recovers its logs, or may, is waited for and never killed"
+        }
+        Hold::Stuck { .. } | Hold::NoPod | Hold::DidNotHelp | Hold::StoppedBy { .. } => {
+            "a node that cannot start stops everything else: the others might go the same way"
+        }
+        Hold::Unreachable | Hold::PodsUnknown { .. } => "what is not known allows nothing",
+        Hold::QuorumUnknown | Hold::QuorumUnsettled | Hold::Quorum(_) => {
+            "a controller is restarted only if the voters that have caught up are a majority without it"
+        }
+        Hold::ActiveControllerLast { .. } => {
+            "the active controller is the last of the controllers, so that it changes once"
+        }
+        Hold::PartitionsUnknown | Hold::MinIsr { .. } => {
+            "a broker is restarted only if every partition that is available keeps \
+             min.insync.replicas in sync without it"
+        }
+        Hold::ControllersFirst { .. } => {
+            "controllers come first: brokers need them to become ready"
+        }
+        Hold::SettingsNotTaken { .. } => "a node is restarted once for the same settings",
+    }
+}
+
+/// The rule by which a broker that is to go stays for now.
+#[must_use]
+pub const fn of_leaving(hold: &guard::Hold) -> &'static str {
+    use guard::Hold;
+    match hold {
+        Hold::Partitions { .. } | Hold::PartitionsUnknown => {
+            "a broker is stopped only when it is known to hold nothing"
+        }
+        Hold::Rebalance => "a broker of a running rebalance is not stopped before that has ended",
+        Hold::LastBroker => "the last broker stays",
+        Hold::Cordon => "a broker is looked at once more after it takes no new replicas",
+        Hold::Quorum(_) => "a node that votes is not stopped",
+        Hold::Process | Hold::Fence | Hold::Registration | Hold::Claims => {
+            "only a broker that does not run, is fenced and holds nothing is forgotten, and its claims \
+             are deleted after that"
+        }
+        Hold::Return => "until its claims are deleted a scale-down can be taken back",
+    }
+}
+
+/// The rule by which voters change, or do not.
+#[must_use]
+pub const fn of_voters(step: &Step) -> &'static str {
+    match step {
+        Step::Add { .. } | Step::Remove { .. } | Step::Settled => {
+            "one voter at a time, additions first, and the quorum is described again after each"
+        }
+        Step::Wait(_) => {
+            "only a controller that runs and has caught up becomes a voter, and what is not known allows \
+             nothing"
+        }
+        Step::Refuse(_) => {
+            "the voters that would be left have to have a majority that has caught up"
+        }
+        Step::QuorumLost(_) => "lost metadata is never begun anew without a person",
+        Step::StaticRefused { .. } => "the voters of a static quorum cannot be changed",
+    }
+}
