@@ -9,7 +9,7 @@ use axum::http::{Method, Request, Response, StatusCode};
 use kube::client::{Body, ClientBuilder};
 use kube::{Client, Config};
 use tower::timeout::TimeoutLayer;
-use tower::{Layer, Service};
+use tower::{BoxError, Layer, Service};
 
 use crate::metrics::Metrics;
 
@@ -23,6 +23,60 @@ pub(crate) fn counted(config: Config, metrics: &Metrics) -> Result<Client, kube:
     let builder = ClientBuilder::try_from(config)?;
     let counting = Counting { metrics: metrics.clone() };
     Ok(builder.with_layer(&TimeoutLayer::new(ANSWER)).with_layer(&counting).build())
+}
+
+/// Makes a client that only reads: any other request is refused before it is sent, whoever makes it.
+pub(crate) fn reading(mut config: Config) -> Result<Client, kube::Error> {
+    config.connect_timeout = Some(CONNECT);
+    let builder = ClientBuilder::try_from(config)?;
+    Ok(builder.with_layer(&TimeoutLayer::new(ANSWER)).with_layer(&ReadingLayer).build())
+}
+
+/// How long a person waits for an API server that does not take the connection.
+const CONNECT: Duration = Duration::from_secs(5);
+
+/// Somebody wanted to write with a client that only reads.
+#[derive(Debug, thiserror::Error)]
+#[error("{0} was not sent: nothing is changed here")]
+struct NotSent(Method);
+
+#[derive(Clone)]
+struct ReadingLayer;
+
+impl<S> Layer<S> for ReadingLayer {
+    type Service = Reading<S>;
+
+    fn layer(&self, inner: S) -> Reading<S> {
+        Reading { inner }
+    }
+}
+
+struct Reading<S> {
+    inner: S,
+}
+
+impl<S, B> Service<Request<Body>> for Reading<S>
+where
+    S: Service<Request<Body>, Response = Response<B>>,
+    S::Error: Into<BoxError>,
+    S::Future: Send + 'static,
+{
+    type Response = S::Response;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<B>, BoxError>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.inner.poll_ready(context).map_err(Into::into)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        if request.method() != Method::GET {
+            let refused = NotSent(request.method().clone());
+            return Box::pin(async { Err(refused.into()) });
+        }
+        let answer = self.inner.call(request);
+        Box::pin(async move { answer.await.map_err(Into::into) })
+    }
 }
 
 #[derive(Clone)]

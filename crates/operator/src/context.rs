@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use kafka_admin::Resolve;
 use kube::Client;
 use kube::runtime::events::{Recorder, Reporter};
 use tokio::sync::Semaphore;
@@ -67,5 +68,10 @@ impl Context {
             samples: Samples::default(),
             readers: Arc::new(Semaphore::new(READERS)),
         }
+    }
+
+    /// The same, with nodes found by these names.
+    pub(crate) fn with_names(self, names: Arc<dyn Resolve>) -> Self {
+        Self { admins: Admins::new(names), ..self }
     }
 }

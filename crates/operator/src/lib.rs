@@ -19,6 +19,7 @@ pub mod metrics;
 pub mod pki;
 pub mod pod_set;
 pub mod rebalance;
+pub mod rehearsal;
 pub mod runtime;
 pub mod same;
 pub mod users;

@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use api::names::Names;
-use kafka_admin::{Admin, Bootstrap, ClientOptions, Endpoint, NoBootstrap, Tls, TlsError};
+use kafka_admin::{
+    Admin, Bootstrap, ClientOptions, Endpoint, NoBootstrap, Resolve, SystemNames, Tls, TlsError,
+};
 
 use crate::hash;
 use crate::write::KAFKA_DEADLINE;
@@ -42,12 +44,29 @@ pub(crate) enum AccessError {
 }
 
 /// The clients by cluster. Clones share them.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct Admins {
     kept: Arc<Mutex<BTreeMap<Names, (String, Access)>>>,
+    names: Arc<dyn Resolve>,
+}
+
+impl Default for Admins {
+    fn default() -> Self {
+        Self::new(Arc::new(SystemNames))
+    }
 }
 
 impl Admins {
+    /// No clients yet; nodes are found by these names.
+    pub(crate) fn new(names: Arc<dyn Resolve>) -> Self {
+        Self { kept: Arc::default(), names }
+    }
+
+    /// How nodes are found.
+    pub(crate) fn names(&self) -> Arc<dyn Resolve> {
+        self.names.clone()
+    }
+
     /// The clients of a cluster. They are made anew if its nodes or the keys have changed.
     pub(crate) fn get(
         &self,
@@ -69,6 +88,7 @@ impl Admins {
         let options = ClientOptions {
             client_id: "gregor-operator".to_owned(),
             tls: Some(tls),
+            names: self.names(),
             call_timeout: KAFKA_DEADLINE,
             attempt_timeout: KAFKA_DEADLINE,
             connect_timeout: CONNECT_TIMEOUT,

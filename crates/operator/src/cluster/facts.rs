@@ -8,7 +8,7 @@ use super::nodes::NodeClient;
 use super::record::Record;
 
 /// What Kafka says in this pass.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct KafkaFacts {
     /// The clients, if there are nodes and keys to talk to them with.
     pub(crate) access: Option<Access>,

@@ -30,7 +30,7 @@ pub(crate) struct FoundPool {
 }
 
 /// What there is.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Found {
     pub(crate) pools: Vec<FoundPool>,
     /// Pools that cannot be read, with why.
@@ -55,9 +55,35 @@ pub(crate) struct ReadError {
     source: Box<kube::Error>,
 }
 
+impl ReadError {
+    /// Whether it is the Secrets, and they may not be read.
+    pub(crate) fn is_secrets_forbidden(&self) -> bool {
+        let forbidden =
+            matches!(&*self.source, kube::Error::Api(status) if matches!(status.code, 401 | 403));
+        self.what == "Secrets" && forbidden
+    }
+}
+
 impl Found {
     /// Reads everything of the cluster.
     pub(crate) async fn read(client: &Client, names: &Names) -> Result<Self, ReadError> {
+        let secrets = list(client, names, "Secrets");
+        Self::read_with(client, names, secrets).await
+    }
+
+    /// Reads everything but the Secrets, for one who may not.
+    pub(crate) async fn read_without_secrets(
+        client: &Client,
+        names: &Names,
+    ) -> Result<Self, ReadError> {
+        Self::read_with(client, names, async { Ok(ByName::new()) }).await
+    }
+
+    async fn read_with(
+        client: &Client,
+        names: &Names,
+        secrets: impl Future<Output = Result<ByName<Secret>, ReadError>>,
+    ) -> Result<Self, ReadError> {
         let (
             pools,
             pod_sets,
@@ -75,7 +101,7 @@ impl Found {
             list(client, names, "pods"),
             list(client, names, "Services"),
             list(client, names, "ConfigMaps"),
-            list(client, names, "Secrets"),
+            secrets,
             list(client, names, "claims"),
             list(client, names, "ServiceAccounts"),
             list(client, names, "NetworkPolicies"),

@@ -8,6 +8,7 @@ pub(crate) mod admins;
 mod census;
 mod error;
 mod facts;
+pub mod foresee;
 mod found;
 mod gone;
 mod machines;

@@ -11,6 +11,7 @@ use hyper::body::Bytes;
 use hyper::client::conn::http1;
 use hyper::{Request, StatusCode};
 use hyper_util::rt::TokioIo;
+use kafka_admin::{Resolve, SystemNames};
 use model::DirectoryId;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -33,6 +34,7 @@ const METRICS_DEADLINE: Duration = Duration::from_secs(5);
 #[derive(Clone)]
 pub(crate) struct NodeClient {
     tls: TlsConnector,
+    names: Arc<dyn Resolve>,
 }
 
 /// Why a node did not answer.
@@ -86,7 +88,12 @@ impl NodeClient {
             .with_root_certificates(roots)
             .with_client_auth_cert(chain, key)
             .map_err(|error| invalid(&error))?;
-        Ok(Self { tls: TlsConnector::from(Arc::new(config)) })
+        Ok(Self { tls: TlsConnector::from(Arc::new(config)), names: Arc::new(SystemNames) })
+    }
+
+    /// The same, with nodes found by these names.
+    pub(crate) fn with_names(self, names: Arc<dyn Resolve>) -> Self {
+        Self { names, ..self }
     }
 
     /// The id of the disk that the node's metadata is on.
@@ -117,7 +124,8 @@ impl NodeClient {
 
     async fn ask(&self, host: &str, path: &str, bytes_max: usize) -> Result<Bytes, AskError> {
         let broken = |error: hyper::Error| AskError::Broken(Box::new(error));
-        let stream = TcpStream::connect((host, AGENT_PORT)).await.map_err(AskError::Connect)?;
+        let at = self.names.resolve(host, AGENT_PORT).await.map_err(AskError::Connect)?;
+        let stream = TcpStream::connect(at.as_slice()).await.map_err(AskError::Connect)?;
         let name = ServerName::try_from(host.to_owned()).map_err(|_| AskError::Name)?;
         let stream = self.tls.connect(name, stream).await.map_err(AskError::Connect)?;
         let (mut sender, connection) =

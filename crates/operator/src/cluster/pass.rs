@@ -40,11 +40,11 @@ pub(crate) enum Step {
     Hold(Note),
 }
 
-type StepFn = for<'w> fn(&'w mut Work) -> BoxFuture<'w, Result<Step, PassError>>;
+pub(crate) type StepFn = for<'w> fn(&'w mut Work) -> BoxFuture<'w, Result<Step, PassError>>;
 
 /// The order of this list is the operator's behaviour. Each line says what it rests on.
 #[rustfmt::skip]
-const STEPS: &[(&str, StepFn)] = &[
+pub(crate) const STEPS: &[(&str, StepFn)] = &[
     ("authorities",   |work| Box::pin(steps::authorities::run(work))),   // nothing: keys come before what they sign
     ("access",        |work| Box::pin(steps::access::run(work))),        // nothing: accounts come before their pods
     ("services",      |work| Box::pin(steps::services::run(work))),      // nothing: addresses come before those who tell them
@@ -87,6 +87,11 @@ pub(crate) struct Known {
     pub(crate) quorum_settled: Option<bool>,
     /// The metadata version that Kafka is on.
     pub(crate) metadata_version: Option<String>,
+    /// What the roller was told, and what it decided.
+    pub(crate) roll:
+        Option<Box<(control::rolling::facts::Facts, control::rolling::pass::Decision)>>,
+    /// What was decided about those that leave.
+    pub(crate) leaving: Option<control::scaling::leaving::Pass>,
     /// Where clients of a listener with node ports begin, by its name.
     pub(crate) machines: BTreeMap<String, Vec<(String, u16)>>,
     /// When what is being done will be worth another look, if that is known.
@@ -122,7 +127,7 @@ pub(crate) struct Next(pub(crate) Duration);
 pub(super) const PAUSE: &str = "strimzi.io/pause-reconciliation";
 
 /// Whether its user wants a resource left alone.
-fn is_paused(kafka: &Kafka) -> bool {
+pub(crate) fn is_paused(kafka: &Kafka) -> bool {
     kafka.annotations().get(PAUSE).is_some_and(|value| value == "true")
 }
 

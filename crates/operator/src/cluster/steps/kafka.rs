@@ -23,7 +23,7 @@ pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
     if let Some(authorities) = &work.known.authorities {
         let nodes = NodeClient::new(&keys(authorities));
         let nodes = nodes.map_err(|error| PassError::Certificates(Box::new(error)))?;
-        work.known.kafka.nodes = Some(nodes);
+        work.known.kafka.nodes = Some(nodes.with_names(work.ctx.admins.names()));
     }
     let any_ready = work
         .blueprint

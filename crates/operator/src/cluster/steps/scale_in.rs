@@ -98,6 +98,7 @@ pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
     forget(work, &pass.done, &out).await?;
     let held = controllers.holds.iter().map(|(id, hold)| format!("controller {id}: {hold}"));
     let held: Vec<_> = held.collect();
+    work.known.leaving = Some(pass.clone());
     Ok(match (pass.progress(), held.is_empty()) {
         (Some(note), _) => Step::Waiting(note),
         (None, false) => Step::Waiting(Note::new("ScalingDown", held.join("; "))),

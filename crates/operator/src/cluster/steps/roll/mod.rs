@@ -55,7 +55,9 @@ pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
     }
     observe::confirm(work, &facts).await?;
     work.known.look_again = decision.wait_ms.map(Duration::from_millis);
-    Ok(match decision.standing {
+    let standing = decision.standing;
+    work.known.roll = Some(Box::new((facts, decision)));
+    Ok(match standing {
         Standing::Settled => Step::Done,
         Standing::Rolling | Standing::Waiting => Step::Waiting(Note::new("Rolling", told)),
         Standing::Failed => Step::Waiting(Note::new("RollFailed", told)),
