@@ -25,6 +25,7 @@ pub mod node_pool;
 pub mod pod_set;
 pub mod read;
 pub mod rebalance;
+pub mod schema;
 
 mod common;
 

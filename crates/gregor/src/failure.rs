@@ -27,6 +27,21 @@ impl Usage {
 #[error("{0}")]
 pub(crate) struct OutcomeUnknown(pub(crate) String);
 
+/// Not a failure: the command has said what it has to say, and its exit code says it, too.
+#[derive(Debug, thiserror::Error)]
+#[error("the exit code is {0}")]
+pub(crate) struct Said(pub(crate) u8);
+
+impl Said {
+    /// Ends a command with this code; with 0 as ever.
+    pub(crate) fn code(code: u8) -> anyhow::Result<()> {
+        match code {
+            0 => Ok(()),
+            code => Err(Self(code).into()),
+        }
+    }
+}
+
 /// The exit code of a command that failed so.
 pub(crate) fn exit_code(error: &anyhow::Error) -> ExitCode {
     if error.downcast_ref::<OutcomeUnknown>().is_some() {

@@ -170,6 +170,43 @@ impl Grid {
     }
 }
 
+/// A colour that says something at a glance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Colour {
+    /// Something is wrong, or refused.
+    Red,
+    /// Somebody should look.
+    Yellow,
+    /// All is well.
+    Green,
+}
+
+/// A text in a colour, if it goes to a terminal whose user has not forbidden it.
+pub(crate) fn painted(text: &str, colour: Option<Colour>, terminal: Option<u16>) -> String {
+    let text = clean(text);
+    let plain = terminal.is_none() || std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
+    match colour.filter(|_| !plain) {
+        None => text,
+        Some(Colour::Red) => format!("\u{1b}[31m{text}\u{1b}[0m"),
+        Some(Colour::Yellow) => format!("\u{1b}[33m{text}\u{1b}[0m"),
+        Some(Colour::Green) => format!("\u{1b}[32m{text}\u{1b}[0m"),
+    }
+}
+
+/// Lines below a title, after an empty line; nothing if there are none.
+pub(crate) fn bullets(
+    title: &str,
+    lines: &[String],
+    colour: Option<Colour>,
+    terminal: Option<u16>,
+) -> String {
+    if lines.is_empty() {
+        return String::new();
+    }
+    let line = |line: &String| format!("  - {}\n", painted(line, colour, terminal));
+    format!("\n{title}:\n{}", lines.iter().map(line).collect::<String>())
+}
+
 /// Without what a terminal would obey rather than show.
 fn clean(text: &str) -> String {
     if !text.contains(char::is_control) {
@@ -258,6 +295,14 @@ mod tests {
         assert_eq!(grid.take(None), "NAME         N\na-long-name  1\n");
         grid.row(["b".to_owned(), "2".to_owned()]);
         assert_eq!(grid.take(None), "b            2\n");
+    }
+
+    #[test]
+    fn colours_are_for_terminals() {
+        assert_eq!(painted("a\u{1b}", Some(Colour::Red), None), "a\\u{1b}");
+        assert_eq!(painted("a", None, Some(80)), "a");
+        assert_eq!(bullets("T", &[], None, None), "");
+        assert_eq!(bullets("T", &["a".to_owned()], Some(Colour::Green), None), "\nT:\n  - a\n");
     }
 
     #[test]

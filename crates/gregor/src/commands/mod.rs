@@ -7,6 +7,7 @@ mod crds;
 mod down;
 mod fetch;
 mod fleet;
+mod hosts;
 mod install;
 mod kafka;
 mod kubeconfig;
@@ -35,6 +36,9 @@ pub(crate) enum Command {
     Fetch(fetch::Fetch),
     /// Look at a Kafka cluster and change what can be changed by hand
     Kafka(Box<kafka::Kafka>),
+    /// What an edit of a Kafka cluster would do, before it is applied
+    #[command(after_help = cluster::PLAN_HELP)]
+    Plan(Box<cluster::Plan>),
     /// How a Kafka cluster is: its nodes, its quorum, what is being done
     #[command(after_help = cluster::STATUS_EXAMPLES)]
     Status(Box<cluster::Status>),
@@ -83,6 +87,7 @@ impl Command {
             Command::Kubeconfig(kubeconfig) => kubeconfig.run(),
             Command::Fetch(fetch) => fetch.run(),
             Command::Kafka(kafka) => kafka.run(),
+            Command::Plan(plan) => plan.run(),
             Command::Status(status) => status.run(),
             Command::Why(why) => why.run(),
             Command::Roll(roll) => roll.run(),

@@ -1,5 +1,6 @@
 //! How to reach Kubernetes: as kubectl does, unless somebody says otherwise.
 
+use std::env;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
@@ -24,13 +25,31 @@ pub(crate) struct Reach {
 impl Reach {
     /// A client, and the namespace to look in.
     pub(crate) async fn client(&self) -> anyhow::Result<(Client, String)> {
-        let config = self.config().await?;
-        let namespace = self.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
+        let (config, namespace) = self.config().await?;
         let client = Client::try_from(config).context("cannot make a client for Kubernetes")?;
         Ok((client, namespace))
     }
 
-    async fn config(&self) -> anyhow::Result<Config> {
+    /// How to make a client, and the namespace to look in.
+    pub(crate) async fn config(&self) -> anyhow::Result<(Config, String)> {
+        let config = self.read().await?;
+        let namespace = self.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
+        Ok((config, namespace))
+    }
+
+    /// Whether the namespace was named here.
+    pub(crate) fn is_namespace_named(&self) -> bool {
+        self.namespace.is_some()
+    }
+
+    /// Where the kubeconfig is that is used, if it is a single one that was named.
+    pub(crate) fn directory(&self) -> Option<PathBuf> {
+        let named = self.kubeconfig.clone();
+        let file = named.or_else(|| env::var_os("KUBECONFIG").map(PathBuf::from))?;
+        file.parent().map(PathBuf::from)
+    }
+
+    async fn read(&self) -> anyhow::Result<Config> {
         if self.kubeconfig.is_none() && self.context.is_none() {
             return Config::infer().await.context(
                 "cannot find out how to reach Kubernetes: name a kubeconfig with --kubeconfig",

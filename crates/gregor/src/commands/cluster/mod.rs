@@ -1,29 +1,54 @@
-//! `gregor status`, `gregor why` and `gregor roll`: a cluster that the operator looks after, for people.
+//! `gregor plan`, `gregor status`, `gregor why` and `gregor roll`: a cluster that the operator looks after, for
+//! people.
 //!
-//! They need the Kubernetes API and nothing else: what the operator knows and decides, it writes there.
+//! They need the Kubernetes API and, for what only Kafka knows, Kafka. No server of ours is asked: what the
+//! operator knows and decides it writes down, and what it would decide is found out with its own steps.
 
+mod plan;
 mod roll;
+mod stage;
 mod status;
 mod why;
 
+use std::time::Duration;
+
 use anyhow::{Context as _, bail};
 use api::names::{CLUSTER_LABEL, Names};
-use api::{Kafka, KafkaNodePool, StrimziPodSet};
+use api::{Kafka, KafkaNodePool, KafkaRebalance, StrimziPodSet};
 use clap::Args;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
 use kube::{Api, Client};
+use operator::cluster::foresee::View as Seen;
+use time::OffsetDateTime;
 
+use super::hosts::Hosts;
 use super::reach::Reach;
 use crate::output::{Format, Out};
 
+pub(crate) use plan::{PLAN_HELP, Plan};
 pub(crate) use roll::Roll;
 pub(crate) use status::Status;
 pub(crate) use why::Why;
 
-pub(crate) const STATUS_EXAMPLES: &str = "Examples:\n  gregor status my-cluster -n kafka\n  \
-     gregor status my-cluster -o json";
-pub(crate) const WHY_EXAMPLES: &str = "Example:\n  gregor why my-cluster -n kafka";
+pub(crate) const STATUS_EXAMPLES: &str = "\
+Examples:
+  gregor status my-cluster -n kafka
+  gregor status my-cluster --watch
+  gregor status my-cluster -o json
+
+Exit codes:
+  0  all is told
+  1  it could not be found out: the reason is on stderr
+  4  Kafka was not asked, or did not answer: what Kubernetes and the operator know is told";
+pub(crate) const WHY_EXAMPLES: &str = "\
+Example:
+  gregor why my-cluster -n kafka
+
+Exit codes:
+  0  all is told
+  1  it could not be found out: the reason is on stderr
+  4  Kafka was not asked, or did not answer: what Kubernetes and the operator know is told";
 pub(crate) const ROLL_EXAMPLES: &str = "Examples:\n  gregor roll my-cluster --pool broker\n  \
      gregor roll my-cluster --node 3\n  gregor roll my-cluster --dry-run";
 
@@ -35,6 +60,8 @@ pub(crate) struct Target {
     cluster: String,
     #[command(flatten)]
     reach: Reach,
+    #[command(flatten)]
+    hosts: Hosts,
     /// How to print the result
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     output: Format,
@@ -48,9 +75,71 @@ struct Found {
     pools: Vec<KafkaNodePool>,
     sets: Vec<StrimziPodSet>,
     pods: Vec<Pod>,
+    rebalances: Vec<KafkaRebalance>,
+}
+
+/// A cluster as Kubernetes shows it, and as the operator's own steps find it.
+struct Looked {
+    found: Found,
+    seen: Seen,
+    /// What could not be found out.
+    unknown: Vec<String>,
 }
 
 impl Target {
+    /// Looks at the cluster, and runs something with what was seen and the time.
+    fn look<F>(&self, then: impl Fn(Looked, u64) -> F) -> anyhow::Result<()>
+    where
+        F: Future<Output = anyhow::Result<()>>,
+    {
+        self.look_every(None, then)
+    }
+
+    /// The same, again and again.
+    fn look_every<F>(
+        &self,
+        pause: Option<Duration>,
+        then: impl Fn(Looked, u64) -> F,
+    ) -> anyhow::Result<()>
+    where
+        F: Future<Output = anyhow::Result<()>>,
+    {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.context("cannot start the runtime")?;
+        runtime.block_on(async {
+            loop {
+                let now_ms = OffsetDateTime::now_utc().unix_timestamp_nanos() / 1_000_000;
+                let looked = self.looked().await?;
+                then(looked, u64::try_from(now_ms).unwrap_or_default()).await?;
+                let Some(pause) = pause else { return Ok(()) };
+                tokio::time::sleep(pause).await;
+            }
+        })
+    }
+
+    async fn looked(&self) -> anyhow::Result<Looked> {
+        let found = self.find().await?;
+        let at = (&self.reach, &self.hosts);
+        let staged = stage::stage(at, &self.cluster, None, None).await?;
+        let seen = staged.stage.present(&staged.names).await?;
+        let seen = seen.context("the Kafka was deleted just now")?;
+        let mut unknown = Vec::new();
+        match (seen.secrets_readable, &seen.unreachable) {
+            (false, _) => unknown.push(
+                "the Secrets of the cluster may not be read here, and with them the key to its Kafka"
+                    .to_owned(),
+            ),
+            (true, Some(why)) => unknown.push(format!(
+                "{why}: what only Kafka knows is missing, such as the voters and the partitions"
+            )),
+            (true, None) => {}
+        }
+        if found.kafka.status.is_none() {
+            unknown.push("the operator has not looked at the cluster yet: does it run?".to_owned());
+        }
+        Ok(Looked { found, seen, unknown })
+    }
+
     /// Runs something with the cluster.
     fn run<F>(&self, then: impl FnOnce(Found, Out) -> F) -> anyhow::Result<()>
     where
@@ -81,7 +170,9 @@ impl Target {
         let labels = format!("{labels},{}=Kafka", api::names::KIND_LABEL);
         let of_nodes = ListParams::default().labels(&labels);
         let pods = api.list(&of_nodes).await.context("cannot list the pods")?.items;
+        let api: Api<KafkaRebalance> = Api::namespaced(client.clone(), &namespace);
+        let rebalances = api.list(&of_cluster).await.context("cannot list the rebalances")?.items;
         let names = Names::new(&namespace, &self.cluster);
-        Ok(Found { client, names, kafka, pools, sets, pods })
+        Ok(Found { client, names, kafka, pools, sets, pods, rebalances })
     }
 }

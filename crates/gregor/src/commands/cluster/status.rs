@@ -1,20 +1,37 @@
-//! `gregor status`: the nodes of a cluster, its quorum, and what is being done.
+//! `gregor status`: the nodes of a cluster, its quorum, what is being done, and what was last decided.
+
+use std::io::IsTerminal as _;
+use std::time::Duration;
 
 use api::names::{BROKER_LABEL, CONTROLLER_LABEL, POOL_LABEL, node_of_pod};
 use clap::Args;
+use control::quorum::format::QuorumMode;
 use k8s_openapi::api::core::v1::Pod;
+use kafka_admin::{Quorum, QuorumReplica};
 use kube::ResourceExt as _;
+use model::NodeId;
+use operator::cluster::foresee::View as Seen;
 use serde::Serialize;
 
-use super::why::{Line, conditions};
-use super::{Found, Target};
-use crate::output::{Grid, View, optional};
+use super::why::{KAFKA_SILENT, Line, Progress, conditions};
+use super::{Found, Looked, Target};
+use crate::failure::Said;
+use crate::output::{Colour, Grid, Out, View, bullets, optional, painted, yes_no};
+
+/// How often a cluster that is watched is looked at, if nobody says otherwise.
+const WATCH_SECONDS: &str = "2";
+/// Clears a terminal, and begins at its top.
+const CLEAR: &str = "\u{1b}[2J\u{1b}[H";
 
 /// Which cluster.
 #[derive(Debug, Args)]
 pub(crate) struct Status {
     #[command(flatten)]
     target: Target,
+    /// Look again and again, every so many seconds, until interrupted
+    #[arg(short, long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = WATCH_SECONDS)]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..=3600))]
+    watch: Option<u64>,
 }
 
 /// A cluster, as it is printed.
@@ -27,8 +44,23 @@ struct ClusterView {
     kafka_version: Option<String>,
     metadata_version: Option<String>,
     conditions: Vec<Line>,
+    quorum: Option<QuorumView>,
     nodes: Vec<NodeView>,
     listeners: Vec<(String, String)>,
+    /// What is being done, or waited for, now.
+    doing: Vec<String>,
+    progress: Option<Progress>,
+    unknown: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct QuorumView {
+    leader: i32,
+    epoch: i32,
+    /// Whether voters can be added and removed; `null` if that is not known.
+    dynamic: Option<bool>,
+    voters: Vec<i32>,
 }
 
 #[derive(Debug, Serialize)]
@@ -41,6 +73,12 @@ struct NodeView {
     ready: bool,
     /// Whether it has a vote; `null` for one that is no controller.
     votes: Option<bool>,
+    /// Whether it leads the quorum.
+    leads: bool,
+    /// How many records of the metadata it lacks.
+    lag: Option<u64>,
+    /// How many partitions have a replica there; `null` if that is not known.
+    partitions: Option<usize>,
     machine: Option<String>,
     /// Whether the pod is as its set wants it.
     current: Option<bool>,
@@ -48,14 +86,26 @@ struct NodeView {
 
 impl Status {
     pub(crate) fn run(self) -> anyhow::Result<()> {
-        self.target.run(async |found, mut out| out.view(&ClusterView::new(&found)))
+        self.target.look_every(self.watch.map(Duration::from_secs), async |looked, now_ms| {
+            let mut out = Out::new(self.target.output);
+            if self.watch.is_some() && std::io::stdout().is_terminal() {
+                out.text(CLEAR)?;
+            }
+            out.view(&ClusterView::new(&looked, now_ms))?;
+            match (self.watch, looked.seen.is_kafka_seen()) {
+                (Some(_), _) | (None, true) => Ok(()),
+                (None, false) => Said::code(KAFKA_SILENT),
+            }
+        })
     }
 }
 
 impl ClusterView {
-    fn new(found: &Found) -> Self {
+    fn new(looked: &Looked, now_ms: u64) -> Self {
+        let Looked { found, seen, unknown } = looked;
         let status = found.kafka.status.as_ref();
-        let mut nodes: Vec<_> = found.pods.iter().map(|pod| NodeView::new(found, pod)).collect();
+        let pods = found.pods.iter();
+        let mut nodes: Vec<_> = pods.map(|pod| NodeView::new(found, seen, pod)).collect();
         nodes.sort_by_key(|node| node.id);
         let listeners = status.and_then(|status| status.listeners.as_ref()).into_iter().flatten();
         Self {
@@ -65,16 +115,47 @@ impl ClusterView {
             kafka_version: status.and_then(|status| status.kafka_version.clone()),
             metadata_version: status.and_then(|status| status.kafka_metadata_version.clone()),
             conditions: conditions(&found.kafka),
+            quorum: seen.quorum.as_ref().map(|quorum| QuorumView::new(quorum, seen.mode)),
             nodes,
             listeners: listeners
                 .filter_map(|one| Some((one.name.clone()?, one.bootstrap_servers.clone()?)))
                 .collect(),
+            doing: doing(seen),
+            progress: Progress::of(seen, now_ms),
+            unknown: unknown.clone(),
+        }
+    }
+}
+
+/// What the operator's own steps find to do or to wait for.
+fn doing(seen: &Seen) -> Vec<String> {
+    let refused = seen.refused.iter();
+    let notes = refused.chain(seen.notes.iter().map(|(_, note)| note));
+    let mut lines: Vec<_> =
+        notes.map(|note| format!("{} ({})", note.message, note.reason)).collect();
+    if seen.paused {
+        lines.insert(0, "nothing, as long as it is paused".to_owned());
+    }
+    lines
+}
+
+impl QuorumView {
+    fn new(quorum: &Quorum, mode: QuorumMode) -> Self {
+        Self {
+            leader: quorum.leader.get(),
+            epoch: quorum.leader_epoch,
+            dynamic: match mode {
+                QuorumMode::Dynamic => Some(true),
+                QuorumMode::Static => Some(false),
+                QuorumMode::Unknown => None,
+            },
+            voters: quorum.voters.iter().map(|voter| voter.id.get()).collect(),
         }
     }
 }
 
 impl NodeView {
-    fn new(found: &Found, pod: &Pod) -> Self {
+    fn new(found: &Found, seen: &Seen, pod: &Pod) -> Self {
         let is = |label: &str| pod.labels().get(label).is_some_and(|value| value == "true");
         let (broker, controller) = (is(BROKER_LABEL), is(CONTROLLER_LABEL));
         let roles = match (broker, controller) {
@@ -83,20 +164,43 @@ impl NodeView {
             (false, true) => "controller",
             (false, false) => "-",
         };
-        let id = node_of_pod(&pod.name_any()).map(model::NodeId::get);
-        let voters = found.kafka.status.as_ref().and_then(|status| status.controllers.as_ref());
-        let votes = voters.map(|voters| voters.iter().any(|voter| voter.id == id.map(i64::from)));
+        let id = node_of_pod(&pod.name_any());
+        let number = id.map(NodeId::get);
+        let quorum = seen.quorum.as_ref();
+        let is_voter = |quorum: &Quorum| quorum.voters.iter().any(|voter| Some(voter.id) == id);
+        // What the operator was last told, where Kafka does not answer now.
+        let told = found.kafka.status.as_ref().and_then(|status| status.controllers.as_ref());
+        let told = told.map(|all| all.iter().any(|one| one.id == number.map(i64::from)));
+        let votes = quorum.map(is_voter).or(told);
+        let follows = quorum.and_then(|quorum| {
+            let mut all = quorum.voters.iter().chain(&quorum.observers);
+            let replica: &QuorumReplica = all.find(|one| Some(one.id) == id)?;
+            quorum.lag(replica)
+        });
         let status = pod.status.as_ref();
         let ready = status.and_then(|status| status.conditions.as_ref()).into_iter().flatten();
+        let assigned = seen.assigned();
         Self {
-            id,
+            id: number,
             pod: pod.name_any(),
             pool: pod.labels().get(POOL_LABEL).cloned(),
             roles: roles.to_owned(),
             ready: ready.into_iter().any(|one| one.type_ == "Ready" && one.status == "True"),
             votes: votes.filter(|_| controller),
+            leads: quorum.is_some_and(|quorum| Some(quorum.leader) == id),
+            lag: follows,
+            partitions: assigned
+                .filter(|_| broker)
+                .map(|all| id.and_then(|id| all.get(&id).copied()).unwrap_or(0)),
             machine: pod.spec.as_ref().and_then(|spec| spec.node_name.clone()),
             current: is_current(found, pod),
+        }
+    }
+
+    fn vote(&self) -> String {
+        match (self.leads, self.votes) {
+            (true, _) => "leads".to_owned(),
+            (false, votes) => optional(votes.map(yes_no)),
         }
     }
 }
@@ -116,41 +220,163 @@ fn is_current(found: &Found, pod: &Pod) -> Option<bool> {
 
 impl View for ClusterView {
     fn table(&self, width: Option<u16>) -> String {
-        let mut facts = Grid::new(&["CLUSTER", "NAMESPACE", "ID", "KAFKA", "METADATA"]);
+        let titles = ["CLUSTER", "NAMESPACE", "ID", "KAFKA", "METADATA", "QUORUM"];
+        let mut facts = Grid::new(&titles);
+        let quorum = self.quorum.as_ref().map(|quorum| {
+            let kind = match quorum.dynamic {
+                Some(true) => "dynamic",
+                Some(false) => "static",
+                None => "unknown",
+            };
+            let voters = match quorum.voters.len() {
+                1 => "1 voter".to_owned(),
+                count => format!("{count} voters"),
+            };
+            format!("{kind}, {voters}, node {} leads", quorum.leader)
+        });
         facts.row([
             self.name.clone(),
             self.namespace.clone(),
             optional(self.cluster_id.as_ref()),
             optional(self.kafka_version.as_ref()),
             optional(self.metadata_version.as_ref()),
+            optional(quorum),
         ]);
-        let mut text = facts.take(width);
-        let mut nodes =
-            Grid::new(&["NODE", "POD", "ROLES", "READY", "VOTES", "CURRENT", "MACHINE"]);
-        let word = |yes: bool| if yes { "yes" } else { "no" };
+        let mut text = facts.take(width) + "\n" + &self.node_table(width);
+        if !self.listeners.is_empty() {
+            let mut said = Grid::new(&["LISTENER", "CLIENTS BEGIN AT"]);
+            for (name, servers) in &self.listeners {
+                said.row([name.clone(), servers.clone()]);
+            }
+            text.push('\n');
+            text.push_str(&said.take(width));
+        }
+        match self.doing.is_empty() {
+            true => text.push_str("\nNow: nothing is being done\n"),
+            false => text.push_str(&bullets("Now", &self.doing, None, width)),
+        }
+        if let Some(progress) = &self.progress {
+            text.push_str(&format!("  {}\n", progress.sentence()));
+        }
+        for (index, line) in self.conditions.iter().enumerate() {
+            let title = if index == 0 { "\nLast decision: " } else { "" };
+            let colour = match line.kind.as_str() {
+                "Ready" => Some(Colour::Green),
+                "NotReady" => Some(Colour::Red),
+                "Warning" => Some(Colour::Yellow),
+                _ => None,
+            };
+            text.push_str(&format!("{title}{}\n", painted(&line.sentence(), colour, width)));
+        }
+        text.push_str(&bullets("Not known", &self.unknown, Some(Colour::Yellow), width));
+        text
+    }
+}
+
+impl ClusterView {
+    fn node_table(&self, width: Option<u16>) -> String {
+        let mut nodes = Grid::new(&[
+            "NODE",
+            "POD",
+            "ROLES",
+            "READY",
+            "VOTES",
+            "LAG",
+            "PARTITIONS",
+            "CURRENT",
+            "MACHINE",
+        ]);
         for node in &self.nodes {
             nodes.row([
                 optional(node.id),
                 node.pod.clone(),
                 node.roles.clone(),
-                word(node.ready).to_owned(),
-                optional(node.votes.map(word)),
-                optional(node.current.map(word)),
+                yes_no(node.ready),
+                node.vote(),
+                optional(node.lag),
+                optional(node.partitions),
+                optional(node.current.map(yes_no)),
                 optional(node.machine.as_ref()),
             ]);
         }
-        text.push('\n');
-        text.push_str(&nodes.take(width));
-        let mut said = Grid::new(&["LISTENER", "CLIENTS BEGIN AT"]);
-        for (name, servers) in &self.listeners {
-            said.row([name.clone(), servers.clone()]);
+        nodes.take(width)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn node(id: i32, roles: &str, votes: Option<bool>, leads: bool) -> NodeView {
+        NodeView {
+            id: Some(id),
+            pod: format!("c-p-{id}"),
+            pool: Some("p".to_owned()),
+            roles: roles.to_owned(),
+            ready: true,
+            votes,
+            leads,
+            lag: Some(u64::from(!leads)),
+            partitions: (roles == "broker").then_some(7),
+            machine: None,
+            current: Some(true),
         }
-        text.push('\n');
-        text.push_str(&said.take(width));
-        for line in &self.conditions {
-            text.push('\n');
-            text.push_str(&line.sentence());
-        }
-        text
+    }
+
+    #[test]
+    fn a_cluster_reads_as_tables_and_sentences() {
+        let line = |kind: &str, reason: Option<&str>| Line {
+            kind: kind.to_owned(),
+            reason: reason.map(str::to_owned),
+            message: None,
+            since: None,
+        };
+        let view = ClusterView {
+            name: "c".to_owned(),
+            namespace: "n".to_owned(),
+            cluster_id: Some("abc".to_owned()),
+            kafka_version: Some("4.3.1".to_owned()),
+            metadata_version: None,
+            conditions: vec![line("Ready", None), line("Warning", Some("Odd"))],
+            quorum: Some(QuorumView {
+                leader: 1,
+                epoch: 3,
+                dynamic: Some(true),
+                voters: vec![1, 2, 3],
+            }),
+            nodes: vec![
+                node(1, "controller", Some(true), true),
+                node(2, "controller", Some(true), false),
+                node(4, "broker", None, false),
+            ],
+            listeners: vec![("plain".to_owned(), "h:9092".to_owned())],
+            doing: vec!["node 4: waits (Rolling)".to_owned()],
+            progress: Some(Progress::example()),
+            unknown: vec!["no node of Kafka answers".to_owned()],
+        };
+        let expected = "\
+CLUSTER  NAMESPACE  ID   KAFKA  METADATA  QUORUM
+c        n          abc  4.3.1  -         dynamic, 3 voters, node 1 leads
+
+NODE  POD    ROLES       READY  VOTES  LAG  PARTITIONS  CURRENT  MACHINE
+1     c-p-1  controller  yes    leads  0    -           yes      -
+2     c-p-2  controller  yes    yes    1    -           yes      -
+4     c-p-4  broker      yes    -      1    7           yes      -
+
+LISTENER  CLIENTS BEGIN AT
+plain     h:9092
+
+Now:
+  - node 4: waits (Rolling)
+  1 of 3 restarted, about 30 s left, from the restarts seen so far
+
+Last decision: Ready
+Warning (Odd)
+
+Not known:
+  - no node of Kafka answers
+";
+        assert_eq!(view.table(None), expected);
+        assert_eq!(serde_json::to_value(&view).unwrap()["quorum"]["dynamic"], true);
     }
 }

@@ -1,11 +1,32 @@
-//! `gregor why`: what a cluster waits for.
+//! `gregor why`: what a cluster waits for, the exact partitions or voters, and the rule.
+//!
+//! What the operator has written down comes first: it is what happens. What it would find now is looked at
+//! with its own steps, for what was never written down: which partitions, which voters.
 
-use api::Kafka;
+use std::collections::BTreeSet;
+
+use api::{Kafka, KafkaRebalance};
 use clap::Args;
+use control::conditions::Note;
+use control::quorum::plan::{self, Step};
+use control::rolling::account::{self, Account, Wait};
+use control::rolling::availability;
+use control::rolling::why::Hold;
+use control::rules;
+use control::scaling::guard;
+use kube::ResourceExt as _;
+use model::NodeId;
+use operator::cluster::foresee::View as Seen;
 use serde::Serialize;
 
 use super::Target;
-use crate::output::{Grid, View, note, optional};
+use crate::failure::Said;
+use crate::output::{Colour, Out, View, bullets, painted};
+
+/// The exit code that says that Kafka was not asked.
+pub(super) const KAFKA_SILENT: u8 = 4;
+/// As many partitions are named to people; programs get all.
+const PARTITIONS_SHOWN: usize = 10;
 
 /// Which cluster.
 #[derive(Debug, Args)]
@@ -19,9 +40,9 @@ pub(crate) struct Why {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Line {
     pub(super) kind: String,
-    reason: Option<String>,
-    message: Option<String>,
-    since: Option<String>,
+    pub(super) reason: Option<String>,
+    pub(super) message: Option<String>,
+    pub(super) since: Option<String>,
 }
 
 impl Line {
@@ -29,29 +50,246 @@ impl Line {
     pub(super) fn sentence(&self) -> String {
         let reason = self.reason.as_ref().map(|reason| format!(" ({reason})"));
         let message = self.message.as_ref().map(|message| format!(": {message}"));
-        format!("{}{}{}", self.kind, reason.unwrap_or_default(), message.unwrap_or_default())
+        let since = self.since.as_ref().map(|since| format!(", since {since}"));
+        let parts = [reason, since, message].map(Option::unwrap_or_default);
+        format!("{}{}", self.kind, parts.concat())
     }
 }
 
-#[derive(Debug, Serialize)]
-#[serde(transparent)]
-struct Lines(Vec<Line>);
+/// Something that is awaited.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Awaited {
+    /// Who waits.
+    about: String,
+    /// For what.
+    what: String,
+    /// By which rule.
+    rule: Option<&'static str>,
+    /// The partitions that it is about.
+    partitions: Vec<String>,
+}
+
+/// How far a roll is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Progress {
+    restarted: usize,
+    under_way: usize,
+    left: usize,
+    /// How long it will take, from the restarts seen so far.
+    ends_in_ms: Option<u64>,
+}
+
+impl Progress {
+    /// From what the operator has written down; `None` if nothing is being restarted.
+    pub(super) fn of(seen: &Seen, now_ms: u64) -> Option<Self> {
+        let account = stored_account(seen)?;
+        account.roll.as_ref()?;
+        let ends = account.estimate(now_ms);
+        Some(Self {
+            restarted: account.restarted(),
+            under_way: account.under_way.len(),
+            left: account.left.len(),
+            ends_in_ms: ends.map(|estimate| estimate.end_ms.saturating_sub(now_ms)),
+        })
+    }
+
+    /// For tests of those who show it.
+    #[cfg(test)]
+    pub(super) fn example() -> Self {
+        Self { restarted: 1, under_way: 0, left: 2, ends_in_ms: Some(30_000) }
+    }
+
+    pub(super) fn sentence(&self) -> String {
+        let all = self.restarted + self.under_way + self.left;
+        let mut text = format!("{} of {all} restarted", self.restarted);
+        if self.under_way > 0 {
+            text.push_str(&format!(", {} under way", self.under_way));
+        }
+        match self.ends_in_ms {
+            Some(ms) => {
+                text + &format!(", about {} left, from the restarts seen so far", duration(ms))
+            }
+            None => text + ", how long it takes is not known yet",
+        }
+    }
+}
+
+/// A time to come, for people.
+fn duration(ms: u64) -> String {
+    match ms / 1000 {
+        seconds @ 0..90 => format!("{} s", seconds.max(1)),
+        seconds @ 90..5400 => format!("{} min", (seconds + 30) / 60),
+        seconds => format!("{} h", (seconds + 1800) / 3600),
+    }
+}
+
+fn stored_account(seen: &Seen) -> Option<Account> {
+    serde_json::from_value(seen.remembered.get(account::PART)?.clone()).ok()
+}
+
+/// All that is awaited, as it is printed.
+#[derive(Debug, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct WhyView {
+    cluster: String,
+    namespace: String,
+    awaited: Vec<Awaited>,
+    progress: Option<Progress>,
+    /// Rebalances of the cluster that have not ended.
+    rebalances: Vec<Line>,
+    /// What the operator last said.
+    conditions: Vec<Line>,
+    /// What is not known.
+    unknown: Vec<String>,
+}
 
 impl Why {
     pub(crate) fn run(self) -> anyhow::Result<()> {
-        self.target.run(async |found, mut out| {
-            let lines: Vec<_> =
-                conditions(&found.kafka).into_iter().filter(|line| line.kind != "Ready").collect();
-            if lines.is_empty() {
-                let seen = found.kafka.status.is_some();
-                note(match seen {
-                    true => "nothing is awaited: the cluster is as it was asked for",
-                    false => "the operator has not looked at the cluster yet: does it run?",
-                });
-            }
-            out.view(&Lines(lines))
+        self.target.look(async |looked, now_ms| {
+            let mut view = WhyView::new(&looked.seen, now_ms);
+            view.cluster = looked.found.names.cluster.clone();
+            view.namespace = looked.found.names.namespace.clone();
+            view.rebalances = rebalances(&looked.found.rebalances);
+            view.unknown = looked.unknown;
+            Out::new(self.target.output).view(&view)?;
+            Said::code(if looked.seen.is_kafka_seen() { 0 } else { KAFKA_SILENT })
         })
     }
+}
+
+impl WhyView {
+    fn new(seen: &Seen, now_ms: u64) -> Self {
+        let mut awaited = Vec::new();
+        awaited.extend(seen.refused.iter().map(|note| told("the resources", note)));
+        if seen.paused {
+            awaited.push(Awaited {
+                about: "the cluster".to_owned(),
+                what: "it is paused by the annotation strimzi.io/pause-reconciliation".to_owned(),
+                ..Awaited::default()
+            });
+        }
+        awaited.extend(voters(seen));
+        awaited.extend(leaving(seen));
+        awaited.extend(restarts(seen));
+        let spoken_of = ["quorum", "scale-in", "roll"];
+        let others = seen.notes.iter().filter(|(step, _)| !spoken_of.contains(step));
+        awaited.extend(others.map(|(step, note)| told(step, note)));
+        awaited
+            .extend(seen.warnings.iter().filter(|note| is_hold(note)).map(|n| told("warning", n)));
+        let conditions = seen.kafka().map(conditions).unwrap_or_default();
+        Self {
+            awaited,
+            progress: Progress::of(seen, now_ms),
+            conditions: conditions.into_iter().filter(|line| line.kind != "Ready").collect(),
+            ..Self::default()
+        }
+    }
+
+    fn is_settled(&self) -> bool {
+        self.awaited.is_empty() && self.rebalances.is_empty() && self.conditions.is_empty()
+    }
+}
+
+/// Warnings about something that waits and that nothing else tells: stale registrations, the metadata version,
+/// and what becomes of a migration.
+fn is_hold(note: &Note) -> bool {
+    const SPOKEN_OF: &[&str] = &["ScaleDownPreventionCheck", "StaticQuorum"];
+    let words = ["Registration", "Metadata", "Migration", "QuorumMode"];
+    !SPOKEN_OF.contains(&note.reason) && words.iter().any(|word| note.reason.contains(word))
+}
+
+fn told(about: &str, note: &Note) -> Awaited {
+    let what = format!("{} ({})", note.message, note.reason);
+    Awaited { about: about.to_owned(), what, ..Awaited::default() }
+}
+
+/// What the quorum's next step is, if it has one.
+fn voters(seen: &Seen) -> Option<Awaited> {
+    let step = plan::decide(seen.quorum_facts.as_ref()?).step;
+    if step == Step::Settled {
+        return None;
+    }
+    let (rule, what) = (Some(rules::of_voters(&step)), step.to_string());
+    Some(Awaited { about: "the voters".to_owned(), what, rule, ..Awaited::default() })
+}
+
+/// Brokers on their way out, and what keeps them.
+fn leaving(seen: &Seen) -> Vec<Awaited> {
+    let holds = seen.scale_in.as_ref().map(|pass| &pass.holds);
+    let mut all = Vec::new();
+    for (id, hold) in holds.into_iter().flatten() {
+        let partitions = match hold {
+            guard::Hold::Partitions { .. } => partitions_of(seen, *id),
+            _ => Vec::new(),
+        };
+        let (about, rule) = (format!("broker {id}"), Some(rules::of_leaving(hold)));
+        all.push(Awaited { about, what: hold.to_string(), rule, partitions });
+    }
+    if holds.is_none() {
+        let ongoing = seen.leaving.iter().filter(|(_, one)| !guard::FINAL.contains(&one.phase));
+        all.extend(ongoing.map(|(id, one)| Awaited {
+            about: format!("broker {id}"),
+            what: format!("it is on its way out ({:?}); what it waits for is not known", one.phase),
+            ..Awaited::default()
+        }));
+    }
+    all
+}
+
+fn partitions_of(seen: &Seen, id: NodeId) -> Vec<String> {
+    let all = seen.partitions.iter().flatten();
+    let with = all.filter(|partition| partition.replicas.contains(&id));
+    with.map(|partition| partition.partition.to_string()).collect()
+}
+
+/// Nodes that are not restarted now. What the operator has written down counts; where it has written nothing,
+/// what it would find.
+fn restarts(seen: &Seen) -> Vec<Awaited> {
+    let live = seen.roll.as_ref().and_then(|roll| Account::of(&roll.1, None));
+    // That something is begun only the operator can say.
+    let live = live.map(|mut account| {
+        account.waits.retain(|wait| !matches!(wait.hold, Hold::UnderWay { .. }));
+        account
+    });
+    let account = stored_account(seen).or(live);
+    account.iter().flat_map(|account| &account.waits).map(|wait| restart(seen, wait)).collect()
+}
+
+fn restart(seen: &Seen, wait: &Wait) -> Awaited {
+    let text = wait.to_string();
+    let (about, what) = text.split_once(": ").unwrap_or(("", &text));
+    let partitions = match (&wait.hold, &seen.partitions) {
+        (Hold::MinIsr { .. }, Some(partitions)) => {
+            let named = |node: &NodeId| availability::holds(partitions, &BTreeSet::from([*node]));
+            let all = wait.nodes.iter().flat_map(named).map(|hold| hold.partition.to_string());
+            all.collect::<BTreeSet<_>>().into_iter().collect()
+        }
+        (_, _) => Vec::new(),
+    };
+    let rule = Some(rules::of_restart(&wait.hold));
+    Awaited { about: about.to_owned(), what: what.to_owned(), rule, partitions }
+}
+
+/// Rebalances that have not ended, and how far they are.
+fn rebalances(all: &[KafkaRebalance]) -> Vec<Line> {
+    let mut lines = Vec::new();
+    for one in all {
+        let conditions = one.status.as_ref().and_then(|status| status.conditions.as_ref());
+        for condition in conditions.into_iter().flatten() {
+            let state = condition.kind.clone().unwrap_or_default();
+            if !matches!(state.as_str(), "Ready" | "Stopped" | "Warning") {
+                lines.push(Line {
+                    kind: format!("KafkaRebalance {}", one.name_any()),
+                    reason: Some(state),
+                    message: condition.message.clone(),
+                    since: condition.last_transition_time.clone(),
+                });
+            }
+        }
+    }
+    lines
 }
 
 /// What the operator says of the cluster, what matters most first.
@@ -80,43 +318,46 @@ pub(super) fn conditions(kafka: &Kafka) -> Vec<Line> {
     lines
 }
 
-impl View for Lines {
-    fn table(&self, width: Option<u16>) -> String {
-        let mut grid = Grid::new(&["WHAT", "REASON", "SINCE", "WHY"]);
-        for line in &self.0 {
-            grid.row([
-                line.kind.clone(),
-                optional(line.reason.as_ref()),
-                optional(line.since.as_ref()),
-                optional(line.message.as_ref()),
-            ]);
+impl Awaited {
+    fn text(&self, width: Option<u16>) -> String {
+        let mut text = painted(&format!("{}: {}", self.about, self.what), None, width) + "\n";
+        if !self.partitions.is_empty() {
+            let shown: Vec<_> = self.partitions.iter().take(PARTITIONS_SHOWN).cloned().collect();
+            let more = match self.partitions.len().checked_sub(PARTITIONS_SHOWN) {
+                None | Some(0) => String::new(),
+                Some(more) => format!(" and {more} more"),
+            };
+            text.push_str(&format!("  Partitions: {}{more}\n", shown.join(", ")));
         }
-        grid.take(width)
+        if let Some(rule) = self.rule {
+            text.push_str(&format!("  Rule: {rule}\n"));
+        }
+        text
+    }
+}
+
+impl View for WhyView {
+    fn table(&self, width: Option<u16>) -> String {
+        let mut text = format!("Kafka {} in namespace {}\n", self.cluster, self.namespace);
+        if self.is_settled() {
+            let words = "nothing is awaited: the cluster is as it was asked for";
+            text.push_str(&format!("\n{}\n", painted(words, Some(Colour::Green), width)));
+        }
+        for awaited in &self.awaited {
+            text.push('\n');
+            text.push_str(&awaited.text(width));
+        }
+        if let Some(progress) = &self.progress {
+            text.push_str(&format!("\nProgress: {}\n", progress.sentence()));
+        }
+        let said = |lines: &[Line]| lines.iter().map(Line::sentence).collect::<Vec<_>>();
+        text.push_str(&bullets("Rebalances", &said(&self.rebalances), None, width));
+        text.push_str(&bullets("The operator says", &said(&self.conditions), None, width));
+        text.push_str(&bullets("Not known", &self.unknown, Some(Colour::Yellow), width));
+        text
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn what_holds_a_cluster_up_comes_before_what_it_warns_of() {
-        let kafka: Kafka = serde_json::from_value(json!({
-            "apiVersion": "kafka.strimzi.io/v1",
-            "kind": "Kafka",
-            "metadata": { "name": "a" },
-            "spec": { "kafka": { "listeners": [] } },
-            "status": { "conditions": [
-                { "type": "Warning", "status": "True", "reason": "UnknownFields" },
-                { "type": "Ready", "status": "True" },
-                { "type": "Progressing", "status": "True", "reason": "Rolling", "message": "node 3" },
-            ] },
-        }))
-        .unwrap();
-        let kinds: Vec<_> = conditions(&kafka).into_iter().map(|line| line.kind).collect();
-        assert_eq!(kinds, ["Progressing", "Ready", "Warning"]);
-        let table = Lines(conditions(&kafka)).table(None);
-        assert!(table.contains("Rolling") && table.contains("node 3"), "{table}");
-    }
-}
+#[path = "why_tests.rs"]
+mod tests;

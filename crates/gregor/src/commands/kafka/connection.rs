@@ -9,6 +9,7 @@ use clap::{Args, ValueEnum};
 use kafka_admin::{Admin, Bootstrap, ClientOptions, Credentials, Endpoint, Secret, Tls};
 
 use super::Usage;
+use crate::commands::hosts::Hosts;
 use crate::output::Format;
 
 const BOOTSTRAP_VARIABLE: &str = "GREGOR_BOOTSTRAP";
@@ -54,6 +55,8 @@ pub(crate) struct Connection {
     /// The file with the password [env: GREGOR_PASSWORD has the password itself]
     #[arg(long, global = true, value_name = "FILE")]
     password_file: Option<PathBuf>,
+    #[command(flatten)]
+    hosts: Hosts,
     /// The longest that a single request may take, with all its attempts
     #[arg(long, global = true, value_name = "SECONDS", default_value_t = 15)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=TIMEOUT_SECONDS_MAX))]
@@ -105,6 +108,7 @@ impl Connection {
         let options = ClientOptions {
             tls: self.tls()?,
             credentials: self.credentials(environment)?,
+            names: self.hosts.names(None)?,
             call_timeout: timeout,
             attempt_timeout: timeout / ATTEMPT_PARTS,
             connect_timeout: CONNECT_MAX.min(timeout / ATTEMPT_PARTS),

@@ -1,0 +1,295 @@
+//! `gregor plan`: what an edit would do, before anybody applies it.
+//!
+//! The operator's own steps are gone through twice, with the resources as they are and as they would be, and
+//! nothing is written. What the difference means is said by [`control::scaling::explain`].
+
+mod facts;
+mod file;
+mod restarts;
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use clap::Args;
+use control::conditions::Note;
+use control::scaling::explain::{Line, Outcome, explain};
+use model::NodeId;
+use operator::cluster::foresee::View as ClusterView;
+use serde::Serialize;
+
+use self::file::Asked;
+use super::stage;
+use crate::commands::hosts::Hosts;
+use crate::commands::reach::Reach;
+use crate::failure::Said;
+use crate::output::{Colour, Format, Out, View, bullets, painted};
+
+pub(crate) const PLAN_HELP: &str = "\
+What is in the file replaces the spec of the Kafka and of the pools that it names; other pools stay as they
+are. Nothing is written, and nothing is asked of Kafka but questions.
+
+Examples:
+  gregor plan -f my-cluster.yaml -n kafka
+  kubectl get knp broker -o yaml | sed 's/replicas: 3/replicas: 5/' | gregor plan -f -
+  gregor plan --cluster my-cluster --delete-pool old
+
+Exit codes:
+  0  nothing would change
+  1  it could not be found out: the reason is on stderr
+  2  something would change, and all of it would be carried out
+  3  something is refused, is not carried out, or may not be: the lines say what";
+
+/// Which edit.
+#[derive(Debug, Args)]
+pub(crate) struct Plan {
+    /// The file with the Kafka, its pools or both, as for `kubectl apply`; `-` for stdin. May be repeated
+    #[arg(short, long, value_name = "FILE")]
+    filename: Vec<PathBuf>,
+    /// The name of the Kafka resource [default: the only one in the file]
+    #[arg(long, value_name = "NAME")]
+    cluster: Option<String>,
+    /// As if this pool were deleted; may be repeated
+    #[arg(long, value_name = "POOL")]
+    delete_pool: Vec<String>,
+    #[command(flatten)]
+    reach: Reach,
+    #[command(flatten)]
+    hosts: Hosts,
+    /// How to print the result
+    #[arg(short, long, value_name = "FORMAT", default_value = "table")]
+    output: Format,
+}
+
+impl Plan {
+    pub(crate) fn run(self) -> anyhow::Result<()> {
+        if self.filename.is_empty() && self.delete_pool.is_empty() {
+            // Not as a mistake of the command line, whose code says something else here.
+            anyhow::bail!(
+                "what would be changed? Name a file with -f, or a pool with --delete-pool"
+            );
+        }
+        let mut documents = Vec::new();
+        for file in &self.filename {
+            documents.extend(file::read(file)?);
+        }
+        let asked = file::asked(documents, self.cluster.as_deref(), &self.delete_pool)?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.context("cannot start the runtime")?;
+        let view = runtime.block_on(self.look(asked))?;
+        Out::new(self.output).view(&view)?;
+        Said::code(view.outcome.exit_code())
+    }
+
+    async fn look(&self, asked: Asked) -> anyhow::Result<PlanView> {
+        let (_, chosen) = self.reach.config().await?;
+        if let Some(named) = asked.namespace.as_ref().filter(|named| **named != chosen)
+            && self.reach.is_namespace_named()
+        {
+            anyhow::bail!("the file is for namespace {named}, and -n says {chosen}");
+        }
+        let namespace = asked.namespace.as_deref();
+        let at = (&self.reach, &self.hosts);
+        let staged = stage::stage(at, &asked.cluster, namespace, asked.version()).await?;
+        let names = &staged.names;
+        if !asked.problems.is_empty() {
+            let note = Note::new("InvalidResource", asked.problems.join("; "));
+            let mut view = PlanView::empty(names);
+            view.add(&[Line::Invalid(note)], Outcome::Refused);
+            return Ok(view);
+        }
+        let present = staged.stage.present(names).await?;
+        if present.is_none() && asked.edit.kafka.is_none() {
+            anyhow::bail!(
+                "there is no Kafka {} in namespace {}, and the file has none",
+                names.cluster,
+                names.namespace
+            );
+        }
+        let edited = staged.stage.edited(names, &asked.edit, present.as_ref()).await?;
+        let mut view = PlanView::empty(names);
+        view.exists = Some(present.is_some());
+        let plan = explain(&facts::facts(present.as_ref(), &edited));
+        view.add(&plan.lines, plan.outcome());
+        view.unknown = facts::unknown(present.as_ref(), &edited, staged.assumed.as_ref());
+        view.tell(present.as_ref(), &edited);
+        view.ignored = asked.ignored;
+        Ok(view)
+    }
+}
+
+/// A plan, as it is printed.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct PlanView {
+    cluster: String,
+    namespace: String,
+    /// Whether the cluster is there; `null` if nobody looked.
+    exists: Option<bool>,
+    #[serde(serialize_with = "outcome_word")]
+    outcome: Outcome,
+    steps: Vec<Step>,
+    /// What is not known.
+    unknown: Vec<String>,
+    /// What its user would be warned of.
+    warnings: Vec<Told>,
+    /// What the operator does or waits for already, whatever becomes of the edit.
+    under_way: Vec<Told>,
+    /// Documents that were not looked at.
+    ignored: Vec<String>,
+}
+
+/// One thing that would happen, or would not.
+#[derive(Debug, Serialize)]
+struct Step {
+    /// One word, for programs.
+    kind: &'static str,
+    nodes: Vec<i32>,
+    text: String,
+}
+
+/// Something that the operator would tell.
+#[derive(Debug, Serialize)]
+struct Told {
+    reason: &'static str,
+    message: String,
+}
+
+impl From<&Note> for Told {
+    fn from(note: &Note) -> Self {
+        Self { reason: note.reason, message: note.message.clone() }
+    }
+}
+
+impl PlanView {
+    fn empty(names: &api::names::Names) -> Self {
+        Self {
+            cluster: names.cluster.clone(),
+            namespace: names.namespace.clone(),
+            exists: None,
+            outcome: Outcome::Nothing,
+            steps: Vec::new(),
+            unknown: Vec::new(),
+            warnings: Vec::new(),
+            under_way: Vec::new(),
+            ignored: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, lines: &[Line], outcome: Outcome) {
+        self.outcome = outcome;
+        self.steps = lines
+            .iter()
+            .map(|line| Step { kind: word(line), nodes: nodes(line), text: line.to_string() })
+            .collect();
+    }
+
+    /// What is said anyway, and what the edit adds to it.
+    fn tell(&mut self, present: Option<&ClusterView>, edited: &ClusterView) {
+        let said = present.map(|view| view.warnings.as_slice()).unwrap_or_default();
+        let mut new: Vec<_> = edited.warnings.iter().filter(|one| !said.contains(one)).collect();
+        new.sort();
+        new.dedup();
+        self.warnings = new.into_iter().map(Told::from).collect();
+        let notes = present.map(|view| view.notes.as_slice()).unwrap_or_default();
+        self.under_way = notes.iter().map(|(_, note)| Told::from(note)).collect();
+    }
+}
+
+const fn outcome_of(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Nothing => "nothing",
+        Outcome::Changes => "changes",
+        Outcome::Refused => "refused",
+    }
+}
+
+fn outcome_word<S: serde::Serializer>(outcome: &Outcome, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(outcome_of(*outcome))
+}
+
+/// What kind of line it is, for programs.
+const fn word(line: &Line) -> &'static str {
+    match line {
+        Line::Invalid(_) => "invalid",
+        Line::Blocked(_) => "blocked",
+        Line::TakeBack(_) => "takeBack",
+        Line::MakeClaims(_) => "makeClaims",
+        Line::Grow(_) => "growClaim",
+        Line::Write(_) => "write",
+        Line::Unclear(_) => "changeSettings",
+        Line::Metadata(_) => "metadataVersion",
+        Line::Start { .. } => "start",
+        Line::Roles { .. } => "changeRoles",
+        Line::AddVoter(_) => "addVoter",
+        Line::RemoveVoter { .. } => "removeVoter",
+        Line::Change(_) => "setting",
+        Line::Restart(_) => "restart",
+        Line::Drain { .. } => "drain",
+        Line::Stop(_) => "stop",
+        Line::Unregister(_) => "unregister",
+        Line::DeleteClaims(_) => "deleteClaims",
+        Line::KeepClaims(_) => "keepClaims",
+        Line::Fill(_) => "fill",
+        Line::Refused { .. } => "refused",
+    }
+}
+
+/// The nodes that a line is about.
+fn nodes(line: &Line) -> Vec<i32> {
+    let nodes: Vec<NodeId> = match line {
+        Line::Invalid(_)
+        | Line::Blocked(_)
+        | Line::MakeClaims(_)
+        | Line::Grow(_)
+        | Line::Write(_)
+        | Line::Unclear(_)
+        | Line::Metadata(_)
+        | Line::DeleteClaims(_)
+        | Line::KeepClaims(_) => Vec::new(),
+        Line::Change(setting) => setting.node.into_iter().collect(),
+        Line::Start { nodes, .. } | Line::Fill(nodes) | Line::Refused { nodes, .. } => {
+            nodes.iter().copied().collect()
+        }
+        Line::TakeBack(node)
+        | Line::AddVoter(node)
+        | Line::Stop(node)
+        | Line::Unregister(node)
+        | Line::Roles { node, .. }
+        | Line::RemoveVoter { node, .. }
+        | Line::Drain { node, .. } => vec![*node],
+        Line::Restart(restart) => vec![restart.node],
+    };
+    nodes.into_iter().map(NodeId::get).collect()
+}
+
+impl View for PlanView {
+    fn table(&self, width: Option<u16>) -> String {
+        let there = if self.exists == Some(false) { ", which is not there yet" } else { "" };
+        let mut text = format!("Kafka {} in namespace {}{there}\n\n", self.cluster, self.namespace);
+        if self.steps.is_empty() {
+            text.push_str("  nothing would change\n");
+        }
+        for (index, step) in self.steps.iter().enumerate() {
+            let line = format!("{:>3}. {}", index + 1, step.text);
+            let colour = match step.kind {
+                "refused" | "invalid" | "blocked" => Some(Colour::Red),
+                "stop" | "deleteClaims" => Some(Colour::Yellow),
+                _ => None,
+            };
+            text.push_str(&painted(&line, colour, width));
+            text.push('\n');
+        }
+        let told = |all: &[Told]| -> Vec<String> {
+            all.iter().map(|one| format!("{} ({})", one.message, one.reason)).collect()
+        };
+        text.push_str(&bullets("Not known", &self.unknown, Some(Colour::Yellow), width));
+        text.push_str(&bullets("Warnings", &told(&self.warnings), None, width));
+        text.push_str(&bullets("Under way already", &told(&self.under_way), None, width));
+        text.push_str(&bullets("Not looked at", &self.ignored, None, width));
+        text
+    }
+}
+
+#[cfg(test)]
+#[path = "plan_tests.rs"]
+mod tests;

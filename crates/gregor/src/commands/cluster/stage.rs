@@ -1,0 +1,109 @@
+//! How the commands get to see what the operator would do: its own steps, with its own settings, gone through
+//! without a change.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use api::names::Names;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::ListParams;
+use kube::{Api, Client, ResourceExt as _};
+use operator::cluster::foresee::Stage;
+use operator::context::Settings;
+use operator::install;
+
+use crate::commands::hosts::Hosts;
+use crate::commands::operator::KafkaImage;
+use crate::commands::reach::Reach;
+
+/// The DNS domain of most Kubernetes clusters.
+const DOMAIN: &str = "cluster.local";
+
+/// Where to look, and with what.
+pub(super) struct Staged {
+    pub(super) stage: Stage,
+    pub(super) names: Names,
+    /// What had to be assumed of the operator.
+    pub(super) assumed: Option<String>,
+}
+
+/// Makes the stage for one cluster. `version` is a Kafka that is asked for.
+pub(super) async fn stage(
+    (reach, hosts): (&Reach, &Hosts),
+    cluster: &str,
+    namespace: Option<&str>,
+    version: Option<&str>,
+) -> anyhow::Result<Staged> {
+    let (config, default) = reach.config().await?;
+    let names = Names::new(namespace.unwrap_or(&default), cluster);
+    let client = Client::try_from(config.clone()).context("cannot make a client for Kubernetes")?;
+    let found = environment(&client).await;
+    let assumed = found.is_none().then(|| {
+        "the Deployment of the operator was not found: that it has images for the versions of Kafka that \
+         run or are asked for is assumed"
+            .to_owned()
+    });
+    let variables = found.unwrap_or_default();
+    let mut kafka_images = images(variables.get("GREGOR_KAFKA_IMAGES").map_or("", String::as_str));
+    if assumed.is_some() {
+        kafka_images = running(&client, &names).await;
+        if let Some(version) = version {
+            kafka_images.entry(version.to_owned()).or_default();
+        }
+    }
+    let settings = Settings {
+        namespaces: Vec::new(),
+        kafka_images,
+        cluster_domain: variables.get("GREGOR_CLUSTER_DOMAIN").map_or(DOMAIN, |v| v).to_owned(),
+        interval: Duration::ZERO,
+    };
+    let resolve = hosts.names(reach.directory().as_deref())?;
+    let stage = Stage::new(config, settings, resolve)?;
+    Ok(Staged { stage, names, assumed })
+}
+
+/// What the operator's container is told in its environment; `None` if there is no operator to be seen.
+async fn environment(client: &Client) -> Option<BTreeMap<String, String>> {
+    let labels = format!("app.kubernetes.io/name={}", install::NAME);
+    let wanted = ListParams::default().labels(&labels);
+    let everywhere: Api<Deployment> = Api::all(client.clone());
+    let here: Api<Deployment> = Api::namespaced(client.clone(), install::NAMESPACE);
+    let found = match everywhere.list(&wanted).await {
+        Ok(found) => found.items,
+        // Who may not look everywhere may still look where it usually is.
+        Err(_) => here.list(&wanted).await.ok()?.items,
+    };
+    let pod = found.into_iter().next()?.spec?.template.spec?;
+    let variables = pod.containers.into_iter().next()?.env.unwrap_or_default();
+    Some(variables.into_iter().filter_map(|one| Some((one.name, one.value?))).collect())
+}
+
+fn images(text: &str) -> BTreeMap<String, String> {
+    KafkaImage::map(text.split_whitespace().filter_map(|one| one.parse().ok()).collect())
+}
+
+/// The versions of Kafka that run, with their images.
+async fn running(client: &Client, names: &Names) -> BTreeMap<String, String> {
+    let api: Api<Pod> = Api::namespaced(client.clone(), &names.namespace);
+    let labels = format!("{}={}", api::names::CLUSTER_LABEL, names.cluster);
+    let pods = api.list(&ListParams::default().labels(&labels)).await;
+    let of = |pod: &Pod| {
+        let version = pod.annotations().get("strimzi.io/kafka-version")?.clone();
+        let image = pod.spec.as_ref()?.containers.first()?.image.clone()?;
+        Some((version, image))
+    };
+    pods.map(|pods| pods.iter().filter_map(of).collect()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn images_are_read_as_the_operator_reads_them() {
+        let all: Vec<_> = images("4.1.2=a/b:1 4.3.1=c").into_iter().collect();
+        assert_eq!(all, [("4.1.2".into(), "a/b:1".into()), ("4.3.1".into(), "c".into())]);
+    }
+}
