@@ -1,6 +1,7 @@
 //! The controllers and who of them votes.
 
 pub mod answer;
+pub mod bootstrap;
 pub mod format;
 mod initial;
 pub mod migrate;

@@ -176,12 +176,17 @@ impl Pass {
         notes
     }
 
-    /// What is being done, if nobody has to do anything about it.
+    /// What is being done, if nobody has to do anything about it: there is more to do in the next pass,
+    /// whoever else is waited for.
     #[must_use]
     pub fn progress(&self) -> Option<Note> {
-        let said = |(id, hold): (&NodeId, &Hold)| format!("broker {id}: {hold}");
-        let all: Vec<String> =
-            self.holds.iter().filter(|(_, hold)| !hold.is_warning()).map(said).collect();
+        let said = |id: &NodeId| match self.holds.get(id) {
+            Some(hold) if hold.is_warning() => None,
+            Some(hold) => Some(format!("broker {id}: {hold}")),
+            None => Some(format!("broker {id}: it is on its way out")),
+        };
+        let ongoing = self.leaving.iter().filter(|(_, one)| !one.is_role_gone());
+        let all: Vec<String> = ongoing.filter_map(|(id, _)| said(id)).collect();
         (!all.is_empty()).then(|| Note::new("ScalingDown", all.join("; ")))
     }
 
@@ -339,6 +344,21 @@ mod tests {
              it still has partitions could not be read"
         );
         assert_eq!(pass.progress(), None);
+    }
+
+    #[test]
+    fn who_goes_on_does_not_wait_for_who_waits_for_people() {
+        let all = leaving(&[(0, Phase::Draining, Kind::Node), (1, Phase::Requested, Kind::Node)]);
+        let held = facts(Some(3));
+        let next = pass(&all, &[(id(0), held), (id(1), facts(Some(0)))].into());
+        assert_eq!(next.warnings().len(), 1);
+        let said = |pass: &Pass| pass.progress().map(|note| note.message);
+        assert_eq!(said(&next).unwrap(), "broker 1: it is on its way out");
+        let gone = Facts { runs: Some(false), registration: Some(Registration::Live), ..held };
+        let stopped = leaving(&[(0, Phase::Draining, Kind::Node), (1, Phase::Stopped, Kind::Node)]);
+        let gone = Facts { partitions: Some(0), ..gone };
+        let next = pass(&stopped, &[(id(0), held), (id(1), gone)].into());
+        assert_eq!(said(&next).unwrap(), "broker 1: Kafka has to notice that it is gone");
     }
 
     #[test]

@@ -5,7 +5,8 @@
 //! 2. The brokers among them are recorded, so that replicas can be moved to them. In a cluster whose brokers
 //!    are all new there is nothing to move.
 //! 3. A node that gets the broker role is a new broker, whatever it was before.
-//! 4. A controller more is not started in a static quorum: it could never vote.
+//! 4. A controller more is not started in a quorum that is static, or of which that is not known: it could
+//!    never vote, and with another list of voters the others would not be the quorum that they were.
 //! 5. Which nodes there are must be known. If it is not, nothing is new.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use model::NodeId;
 
 use crate::node::Roles;
+use crate::quorum::format::QuorumMode;
 
 /// What is known.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -22,7 +24,7 @@ pub struct Facts {
     /// The nodes that were there when this was last decided, with those that are leaving, from the record.
     /// `None` if the record could not be read.
     pub recorded: Option<BTreeMap<NodeId, Roles>>,
-    /// Controllers that a static quorum cannot take ([`crate::quorum::plan::Step::StaticRefused`]).
+    /// Controllers that a static quorum cannot take ([`refused`]).
     pub refused: BTreeSet<NodeId>,
 }
 
@@ -33,19 +35,45 @@ pub struct Decision {
     pub start: BTreeSet<NodeId>,
     /// The new brokers among them and among the others, to be recorded before they are started.
     pub added_brokers: BTreeSet<NodeId>,
+    /// What can be had of the wishes: without the nodes, or the roles, that are refused.
+    pub wished: BTreeMap<NodeId, Roles>,
+}
+
+/// The nodes that are wished for as controllers and cannot become any (4). Where none was recorded they are
+/// the first ones.
+#[must_use]
+pub fn refused(
+    mode: QuorumMode,
+    wished: &BTreeMap<NodeId, Roles>,
+    recorded: &BTreeMap<NodeId, Roles>,
+) -> BTreeSet<NodeId> {
+    let votes = |id: &NodeId| recorded.get(id).is_some_and(|roles| roles.is_controller());
+    let new = || wished.iter().filter(|(id, roles)| roles.is_controller() && !votes(id));
+    match mode {
+        QuorumMode::Dynamic => BTreeSet::new(),
+        QuorumMode::Static | QuorumMode::Unknown if !recorded.keys().any(votes) => BTreeSet::new(),
+        QuorumMode::Static | QuorumMode::Unknown => new().map(|(id, _)| *id).collect(),
+    }
 }
 
 /// Decides which nodes come.
 #[must_use]
 pub fn decide(facts: &Facts) -> Decision {
     let Some(recorded) = &facts.recorded else { return Decision::default() };
+    // A broker that was to get a vote stays what it is.
+    let had = |(id, roles): (&NodeId, &Roles)| match facts.refused.contains(id) {
+        false => Some((*id, *roles)),
+        true => recorded.get(id).map(|had| (*id, *had)),
+    };
+    let possible = facts.wished.iter().filter_map(had).collect();
     let wished = || facts.wished.iter().filter(|(id, _)| !facts.refused.contains(id));
     let start = wished().map(|(id, _)| *id).filter(|id| !recorded.contains_key(id)).collect();
     let was_broker = |id: &NodeId| recorded.get(id).is_some_and(|roles| roles.is_broker());
     let brokers = || wished().filter(|(_, roles)| roles.is_broker()).map(|(id, _)| *id);
     let added: BTreeSet<NodeId> = brokers().filter(|id| !was_broker(id)).collect();
     let all_new = !recorded.values().any(|roles| roles.is_broker());
-    Decision { start, added_brokers: if all_new { BTreeSet::new() } else { added } }
+    let added_brokers = if all_new { BTreeSet::new() } else { added };
+    Decision { start, added_brokers, wished: possible }
 }
 
 #[cfg(test)]
@@ -120,5 +148,29 @@ mod tests {
             (text(&decision.start), text(&decision.added_brokers)),
             ("6".into(), "6".into())
         );
+        assert_eq!(decision.wished, nodes("0-2b 3c 6b"));
+    }
+
+    #[test]
+    #[rustfmt::skip]
+    fn what_a_quorum_that_is_not_dynamic_cannot_take_is_refused() {
+        use QuorumMode::{Dynamic, Static, Unknown};
+        let rows = [
+            ("a dynamic one takes all",         Dynamic, "0-2b 3-5c",  "0-2b 3-7c",  "",      "0-2b 3-7c"),
+            ("two controllers more",            Static,  "0-2b 3-5c",  "0-2b 3-7c",  "6 7",   "0-2b 3-5c"),
+            ("not known what it is",            Unknown, "0-2b 3-5c",  "0-2b 3-7c",  "6 7",   "0-2b 3-5c"),
+            ("a broker is to get a vote",       Static,  "0-2b 3-5c",  "0b 1-2x 3-5c", "1 2", "0-2b 3-5c"),
+            ("a broker more is none of it",     Static,  "0-2b 3-5c",  "0-2b 3-5c 6b", "",    "0-2b 3-5c 6b"),
+            ("a controller gets data",          Static,  "0-2b 3-5c",  "0-2b 3-4c 5x", "",    "0-2b 3-4c 5x"),
+            ("its first controllers",           Unknown, "",           "0-2x",       "",      "0-2x"),
+            ("one goes, which is not ours",     Static,  "0-2b 3-5c",  "0-2b 3-4c",  "",      "0-2b 3-4c"),
+        ];
+        for (name, mode, recorded, wished, expected, possible) in rows {
+            let (recorded, wished) = (nodes(recorded), nodes(wished));
+            let refused = refused(mode, &wished, &recorded);
+            assert_eq!(text(&refused), expected, "{name}");
+            let decision = decide(&Facts { wished, recorded: Some(recorded), refused });
+            assert_eq!(decision.wished, nodes(possible), "{name}");
+        }
     }
 }

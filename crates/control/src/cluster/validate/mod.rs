@@ -20,6 +20,7 @@ pub use versions::{Versions, resolve};
 use crate::cluster::spec::{ClusterSpec, Disk, PoolSpec};
 use crate::conditions::Note;
 use crate::node::Roles;
+use crate::quorum::plan::Warning;
 use crate::registration::{KafkaVersion, MetadataVersion};
 
 /// More nodes than anybody runs in one cluster: a slip of the pen, which must not cost the memory of the
@@ -235,11 +236,9 @@ fn nodes(spec: &ClusterSpec, findings: &mut Findings) {
     }
     let controllers = spec.controllers();
     if controllers != 0 && controllers.is_multiple_of(2) {
-        let message = format!(
-            "{controllers} controllers bear no more failures than {}: use an odd number of them",
-            controllers - 1
-        );
-        findings.add(Reason::KafkaKRaftControllerNodeCount, message);
+        // In the words of the quorum's planner, which says it too: it is told once.
+        let even = Warning::EvenCount(usize::try_from(controllers).unwrap_or(usize::MAX));
+        findings.add(Reason::KafkaKRaftControllerNodeCount, even.to_string());
     }
 }
 

@@ -83,14 +83,14 @@ const NODES: &[Row] = &[
         |s| s.pools[1].replicas = 4,
         &[(
             R::KafkaKRaftControllerNodeCount,
-            "4 controllers bear no more failures than 3: use an odd number of them",
+            "4 controllers bear no more failures than 3: an odd number is recommended",
         )],
     ),
     (
         |s| s.pools[1].replicas = 2,
         &[(
             R::KafkaKRaftControllerNodeCount,
-            "2 controllers bear no more failures than 1: use an odd number of them",
+            "two controllers are not advisable: both are needed, so each is a single point of failure",
         )],
     ),
     (|s| s.pools[1].roles = Roles::Combined, &[]),
