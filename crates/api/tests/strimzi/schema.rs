@@ -135,6 +135,8 @@ fn what_we_add_is_in_the_status_only() {
             "Kafka status.controllers[].directoryId",
             "Kafka status.controllers[].id",
             "Kafka status.initialControllers",
+            "Kafka status.nodeIds",
+            "Kafka status.nodeIds[]",
         ]
     );
 }
