@@ -389,6 +389,11 @@ impl View {
                 self.held = true;
                 false
             }
+            Step::Fault(note) => {
+                self.notes.push((name, note));
+                self.held = true;
+                true
+            }
         }
     }
 

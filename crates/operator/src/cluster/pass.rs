@@ -2,7 +2,7 @@
 //!
 //! A pass never waits. What it cannot do yet it names, and the next pass looks again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use api::Kafka;
@@ -11,6 +11,7 @@ use control::conditions::{Note, Outcome};
 use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, ResourceExt as _};
+use model::NodeId;
 use serde_json::Value;
 
 use super::error::PassError;
@@ -27,6 +28,9 @@ const SOON: Duration = Duration::from_secs(2);
 /// How soon one whose Kafka does not answer is. Pods that come up begin a pass by themselves.
 const LATER: Duration = Duration::from_secs(10);
 
+/// How soon Kafka is asked again for what somebody may have done there.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+
 /// What a step came to.
 #[derive(Debug)]
 pub(crate) enum Step {
@@ -38,6 +42,8 @@ pub(crate) enum Step {
     Stop(Note),
     /// It cannot go on before somebody acts. Steps after this one rest on it.
     Hold(Note),
+    /// It cannot go on before somebody acts, and the steps after this one do not rest on it.
+    Fault(Note),
 }
 
 pub(crate) type StepFn = for<'w> fn(&'w mut Work) -> BoxFuture<'w, Result<Step, PassError>>;
@@ -85,6 +91,8 @@ pub(crate) struct Known {
     pub(crate) quorum_facts: Option<control::quorum::plan::Facts>,
     /// Whether every controller votes with the disk that it has.
     pub(crate) quorum_settled: Option<bool>,
+    /// The nodes that have to be restarted before voters go ([`control::quorum::bootstrap`]).
+    pub(crate) strangers: BTreeSet<NodeId>,
     /// The metadata version that Kafka is on.
     pub(crate) metadata_version: Option<String>,
     /// What the roller was told, and what it decided.
@@ -96,6 +104,13 @@ pub(crate) struct Known {
     pub(crate) machines: BTreeMap<String, Vec<(String, u16)>>,
     /// When what is being done will be worth another look, if that is known.
     pub(crate) look_again: Option<Duration>,
+}
+
+impl Known {
+    /// What is awaited happens in Kafka, and no event tells of it.
+    pub(crate) fn look_again_soon(&mut self) {
+        self.look_again = Some(self.look_again.map_or(LOOK_AGAIN, |time| time.min(LOOK_AGAIN)));
+    }
 }
 
 impl Work {
@@ -180,7 +195,7 @@ pub(crate) async fn run(ctx: &Context, kafka: Kafka, written: &Value) -> Result<
 
 /// Goes through the steps. A step that fails ends the pass like one that holds it.
 async fn steps(work: &mut Work) -> (Outcome, Option<PassError>) {
-    let mut awaited = None;
+    let (mut awaited, mut fault) = (None, None);
     for (name, step) in STEPS {
         tracing::trace!(step = name, "step");
         match step(work).await {
@@ -188,11 +203,14 @@ async fn steps(work: &mut Work) -> (Outcome, Option<PassError>) {
             Ok(Step::Waiting(note)) => {
                 awaited.get_or_insert(note);
             }
-            Ok(Step::Stop(note)) => {
-                let first = awaited.unwrap_or(note);
-                return (Outcome::Progressing(first), None);
+            Ok(Step::Fault(note)) => {
+                fault.get_or_insert(note);
             }
-            Ok(Step::Hold(note)) => return (Outcome::Held(note), None),
+            Ok(Step::Stop(note)) => {
+                awaited.get_or_insert(note);
+                break;
+            }
+            Ok(Step::Hold(note)) => return (Outcome::Held(fault.unwrap_or(note)), None),
             Err(error) if error.is_conflict() => {
                 // Somebody wrote at the same time; the next pass sees it.
                 return (
@@ -203,5 +221,6 @@ async fn steps(work: &mut Work) -> (Outcome, Option<PassError>) {
             Err(error) => return (Outcome::Held(error.note()), Some(error)),
         }
     }
-    (awaited.map_or(Outcome::Done, Outcome::Progressing), None)
+    let going_on = awaited.map_or(Outcome::Done, Outcome::Progressing);
+    (fault.map_or(going_on, Outcome::Held), None)
 }

@@ -4,7 +4,7 @@
 //! there, and a user may edit it. The record is written before anything is done that depends on it, and only
 //! over the version that was read, so that two writers never overwrite each other.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api::names::Names;
 use control::node::Roles;
@@ -32,6 +32,10 @@ pub(crate) struct Record {
     pub(crate) pools: BTreeMap<String, BTreeMap<i32, String>>,
     /// The storage that the nodes of each pool were made with, as it was written.
     pub(crate) storage: BTreeMap<String, String>,
+    /// Brokers that came after the cluster was made, and that nobody has moved replicas to yet. Who does
+    /// takes them out; who leaves is taken out too.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub(crate) added_brokers: BTreeSet<NodeId>,
     /// Whether the cluster has ever been as it was asked for.
     pub(crate) was_ready: bool,
     /// What other parts of a pass remember, each under its own name.

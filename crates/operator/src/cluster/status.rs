@@ -153,6 +153,8 @@ fn fields(work: &Work, is_done: bool) -> Map<String, Value> {
         set("initialControllers", json!(record.quorum.initial.to_string()));
     }
     set("controllers", controllers(work));
+    let nodes = record.nodes();
+    set("nodeIds", nodes.iter().map(|node| node.id.get()).collect::<Vec<_>>().into());
     set("listeners", listeners(work));
     if is_done {
         set("kafkaVersion", json!(work.known.configuration.kafka_version));

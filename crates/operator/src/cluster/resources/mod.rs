@@ -9,7 +9,7 @@ pub(crate) mod pods;
 pub(crate) mod secrets;
 pub(crate) mod services;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api::names::{Labels, Names};
 use api::{Kafka, KafkaNodePool, ObjectTemplate};
@@ -41,6 +41,8 @@ pub(crate) struct Blueprint {
     pub(crate) nodes: Vec<Node>,
     /// The nodes that are wished for, with the roles that they shall have.
     pub(crate) wished: BTreeMap<NodeId, Roles>,
+    /// The nodes that should be controllers too and cannot: the quorum is static.
+    pub(crate) refused: BTreeSet<NodeId>,
     /// The DNS domain of the Kubernetes cluster.
     pub(crate) domain: String,
 }

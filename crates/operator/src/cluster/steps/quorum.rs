@@ -1,13 +1,14 @@
 //! Who votes: at most one change in a pass, after which the quorum is described anew.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use control::conditions::Note;
 use control::node::Roles;
-use control::quorum::plan::{self, Controller, Decision, Listener};
+use control::quorum::bootstrap::{self, Strangers};
+use control::quorum::plan::{self, Controller, Decision, Listener, Removal};
 use control::quorum::{QuorumView, plan::Step as Plan};
 use control::scaling::leaving::Leaving;
-use kafka_admin::{Outcome, VoterListener};
+use kafka_admin::{ConfigResource, Outcome, VoterListener};
 use model::{DirectoryId, NodeId};
 
 use super::kafka::view;
@@ -15,7 +16,9 @@ use super::scale_in::Outgoing;
 use super::workload::is_ready;
 use crate::cluster::error::PassError;
 use crate::cluster::pass::{Step, Work};
+use crate::cluster::resources::Node;
 use crate::cluster::steps::roll::roles_of;
+use crate::metrics::KafkaEffect;
 use crate::words::chain;
 
 /// The name of the listener of controllers.
@@ -42,6 +45,17 @@ pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
     let note = step.note();
     work.known.quorum_facts = Some(facts);
     let Some(note) = note else { return Ok(Step::Done) };
+    if matches!(step, Plan::Remove { why: Removal::NotWished, .. }) {
+        let strangers = strangers(work).await;
+        if let Some(note) = strangers.note() {
+            work.known.strangers = strangers.restart;
+            return Ok(Step::Waiting(note));
+        }
+    }
+    // What is known of the voters is old once one of them has changed: nobody is restarted by it.
+    if matches!(step, Plan::Add { .. } | Plan::Remove { .. }) {
+        work.known.quorum_settled = Some(false);
+    }
     match step {
         Plan::Settled => Ok(Step::Done),
         Plan::Wait(_) => Ok(Step::Waiting(note)),
@@ -51,6 +65,7 @@ pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
         Plan::Remove { id, directory, .. } => remove(work, (id, directory), note).await,
         // The controllers stay as they are, and everything else goes on.
         Plan::Refuse(_) | Plan::StaticRefused { .. } => {
+            work.known.look_again_soon();
             work.warnings.push(note);
             Ok(Step::Done)
         }
@@ -78,16 +93,56 @@ async fn facts(work: &Work) -> Result<plan::Facts, PassError> {
         };
         (node.id, Controller { runs: Some(runs), listeners: vec![listener] })
     });
+    // Those that were not even started are told with the others.
+    let refused = work.blueprint.refused.iter().map(|id| (*id, Controller::default()));
     let kept = work.ctx.marks.get(names);
     Ok(plan::Facts {
         mode: work.record.quorum.mode,
-        wished: wished.collect(),
+        wished: wished.chain(refused).collect(),
         disks: disks(work, quorum.as_ref()).await,
         earlier: kept.mark,
         recorded_voters: work.record.part(VOTERS)?,
         failed_adds: kept.failed_adds,
         quorum,
     })
+}
+
+/// The nodes that would not find the quorum again without the voters that go.
+async fn strangers(work: &Work) -> Strangers {
+    let facts = work.known.quorum_facts.as_ref();
+    let voters = facts.and_then(|facts| facts.quorum.as_ref()).map(|view| &view.voters);
+    let stays = |id: NodeId| facts.is_some_and(|facts| facts.wished.contains_key(&id));
+    let stay: BTreeSet<NodeId> =
+        voters.into_iter().flatten().map(|voter| voter.id).filter(|id| stays(*id)).collect();
+    let host = |node: &Node| work.blueprint.names.host(&work.blueprint.pod(node));
+    let stay = work.blueprint.controllers().filter(|node| stay.contains(&node.id));
+    let stay = stay.map(|node| format!("{}:{}", host(node), api::names::CONTROLLER_PORT)).collect();
+    let mut running = BTreeMap::new();
+    for node in &work.blueprint.nodes {
+        let pod = work.found.pods.get(&work.blueprint.pod(node));
+        if let Some(pod) = pod.filter(|pod| is_ready(pod)) {
+            running.insert(node.id, servers(work, node, roles_of(pod)).await);
+        }
+    }
+    bootstrap::strangers(&stay, &running)
+}
+
+/// The controllers that a node was started with, as it says.
+async fn servers(work: &Work, node: &Node, started_as: Option<Roles>) -> Option<String> {
+    let access = work.known.kafka.access.as_ref()?;
+    let admin = match started_as.unwrap_or(node.roles) {
+        Roles::Broker | Roles::Combined => access.brokers.as_ref()?,
+        Roles::Controller => &access.controllers,
+    };
+    work.ctx.writer.metrics().kafka_call("describe configs", KafkaEffect::Read);
+    let of = ConfigResource::Node(node.id);
+    match admin.describe_configs(&of, Some(&[bootstrap::SERVERS])).await {
+        Ok(mut found) => found.remove(bootstrap::SERVERS)?.value,
+        Err(error) => {
+            tracing::info!("whom node {} knows is not known: {}", node.id, chain(&error));
+            None
+        }
+    }
 }
 
 /// The disk that each controller has now. One that votes and keeps up fetches with it; the others are

@@ -12,15 +12,19 @@ use model::NodeId;
 
 use super::configuration::KAFKA_VERSION;
 use super::scale_in::Outgoing;
+use super::workload::is_ready;
 use crate::cluster::error::PassError;
 use crate::cluster::partitions;
 use crate::cluster::pass::{Step, Work};
+use crate::metrics::KafkaEffect;
 use crate::words::chain;
 use crate::write::KafkaWriteError;
 
 /// Under which names the record keeps what the next pass must know.
 const SUSPECTS: &str = "staleRegistrations";
 const REFUSED: &str = "refusedMetadataVersion";
+/// Under which name the record keeps the controllers that were there once: Kafka still knows them.
+pub(crate) const FORMER: &str = "formerControllers";
 /// The annotation with which a user gives up the check for partitions.
 pub(crate) const SKIP_CHECK: &str = "strimzi.io/skip-broker-scaledown-check";
 
@@ -61,7 +65,7 @@ async fn unregister(work: &mut Work) -> Result<unregister::Decision, PassError> 
         assigned: None,
         skip_check: work.blueprint.kafka.annotations().get(SKIP_CHECK).is_some_and(|v| v == "true"),
         suspects: work.record.part(SUSPECTS)?,
-        controllers: None,
+        controllers: registered_controllers(work).await?,
     };
     if !unregister::candidates(&facts).is_empty() {
         facts.assigned = partitions::read(work).await.map(|seen| seen.assigned());
@@ -70,6 +74,9 @@ async fn unregister(work: &mut Work) -> Result<unregister::Decision, PassError> 
     work.record.set_part(SUSPECTS, &decision.suspects)?;
     work.save().await?;
     work.warnings.extend(decision.warnings());
+    if !decision.pending().is_empty() {
+        work.known.look_again_soon();
+    }
     let access = work.known.kafka.access.clone();
     let Some(admin) = access.and_then(|access| access.brokers) else { return Ok(decision) };
     for broker in &decision.unregister {
@@ -81,6 +88,25 @@ async fn unregister(work: &mut Work) -> Result<unregister::Decision, PassError> 
         }
     }
     Ok(decision)
+}
+
+/// The controllers that Kafka knows. It is asked only where there may be one that is gone: where one was taken
+/// away, and where the metadata version was refused.
+async fn registered_controllers(work: &Work) -> Result<Option<BTreeSet<NodeId>>, PassError> {
+    let former: BTreeSet<NodeId> = work.record.part(FORMER)?;
+    let refused: Option<Refused> = work.record.part(REFUSED)?;
+    let Some(access) = &work.known.kafka.access else { return Ok(None) };
+    if former.is_empty() && refused.is_none() {
+        return Ok(None);
+    }
+    work.ctx.writer.metrics().kafka_call("describe cluster", KafkaEffect::Read);
+    match access.controllers.describe_cluster().await {
+        Ok(found) => Ok(Some(found.nodes.iter().map(|node| node.id).collect())),
+        Err(error) => {
+            tracing::info!("the registered controllers are not known: {}", chain(&error));
+            Ok(None)
+        }
+    }
 }
 
 async fn metadata(work: &mut Work, stale: &unregister::Decision) -> Result<Step, PassError> {
@@ -111,10 +137,10 @@ async fn metadata(work: &mut Work, stale: &unregister::Decision) -> Result<Step,
     }
 }
 
-/// The Kafka that each node runs, as its pod says.
+/// The Kafka that each node runs, as its pod says. One that is not ready may never run it.
 fn versions(work: &Work) -> BTreeMap<NodeId, Option<control::registration::KafkaVersion>> {
     let of = |node: &crate::cluster::resources::Node| {
-        let pod = work.found.pods.get(&work.blueprint.pod(node))?;
+        let pod = work.found.pods.get(&work.blueprint.pod(node)).filter(|pod| is_ready(pod))?;
         pod.annotations().get(KAFKA_VERSION)?.parse().ok()
     };
     work.blueprint.nodes.iter().map(|node| (node.id, of(node))).collect()

@@ -11,7 +11,7 @@ use kafka_admin::{ConfigChange, ConfigResource};
 use kube::ResourceExt as _;
 use model::NodeId;
 
-use super::registration::SKIP_CHECK;
+use super::registration::{FORMER, SKIP_CHECK};
 use crate::cluster::error::PassError;
 use crate::cluster::partitions;
 use crate::cluster::pass::{Step, Work};
@@ -96,18 +96,19 @@ pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
         }
     }
     forget(work, &pass.done, &out).await?;
+    // That a user has moved partitions away is no event.
+    work.known.look_again_soon();
     let held = controllers.holds.iter().map(|(id, hold)| format!("controller {id}: {hold}"));
-    let held: Vec<_> = held.collect();
     work.known.leaving = Some(pass.clone());
-    Ok(match (pass.progress(), held.is_empty()) {
-        (Some(note), _) => Step::Waiting(note),
-        (None, false) => Step::Waiting(Note::new("ScalingDown", held.join("; "))),
-        (None, true) if pass.duties.is_empty() && out.released.is_empty() => Step::Done,
-        (None, true) if pass.holds.is_empty() => {
-            Step::Waiting(Note::new("ScalingDown", "nodes are on their way out"))
-        }
+    let mut awaited: Vec<_> = held.collect();
+    // One that waits as a broker is told as such.
+    let released = out.released.iter().filter(|id| !pass.holds.contains_key(id));
+    awaited.extend(released.map(|id| format!("controller {id}: it is on its way out")));
+    Ok(match pass.progress() {
+        Some(note) => Step::Waiting(note),
+        None if !awaited.is_empty() => Step::Waiting(Note::new("ScalingDown", awaited.join("; "))),
         // Somebody has to act, and a warning says what; everything else goes on.
-        (None, true) => Step::Done,
+        None => Step::Done,
     })
 }
 
@@ -250,6 +251,12 @@ async fn forget(work: &mut Work, done: &BTreeSet<NodeId>, out: &Outgoing) -> Res
     }
     if gone.is_empty() {
         return Ok(());
+    }
+    let mut former: BTreeSet<NodeId> = work.record.part(FORMER)?;
+    let controllers = recorded.iter().filter(|node| node.roles.is_controller());
+    former.extend(controllers.map(|node| node.id).filter(|id| gone.contains(id)));
+    if !former.is_empty() {
+        work.record.set_part(FORMER, &former)?;
     }
     for nodes in work.record.pools.values_mut() {
         nodes.retain(|id, _| !gone.iter().any(|node| node.get() == *id));

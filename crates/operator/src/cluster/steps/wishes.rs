@@ -15,12 +15,13 @@ use control::conditions::Note;
 use control::node::Roles;
 use control::quorum::format::QuorumMode;
 use control::quorum::{InitialController, InitialControllers};
-use control::scaling::pool::FINALIZER as POOL_FINALIZER;
-use kube::{Api, ResourceExt as _};
+use control::scaling::up;
+use kube::ResourceExt as _;
 use model::{DirectoryId, NodeId};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::configuration::known_versions;
+use super::pools;
 use super::scale_in::Outgoing;
 use crate::cluster::error::PassError;
 use crate::cluster::found::Found;
@@ -69,8 +70,16 @@ pub(crate) async fn run(
         Err(note) => return refuse(note, &warnings),
     };
     let domain = ctx.settings.cluster_domain.clone();
-    let blueprint =
-        Blueprint { names, kafka, pools, spec, nodes: Vec::new(), wished: BTreeMap::new(), domain };
+    let blueprint = Blueprint {
+        names,
+        kafka,
+        pools,
+        spec,
+        nodes: Vec::new(),
+        wished: BTreeMap::new(),
+        refused: BTreeSet::new(),
+        domain,
+    };
     let known = Known::default();
     let mut work = Work { ctx: ctx.clone(), blueprint, found, record, stored, warnings, known };
     if let Err(note) = choose_nodes(&mut work) {
@@ -78,7 +87,7 @@ pub(crate) async fn run(
     }
     begin(&mut work);
     work.save().await?;
-    tell_pools(&work).await?;
+    pools::tell(&work).await?;
     Ok(Wishes::Good(Box::new(work)))
 }
 
@@ -220,11 +229,13 @@ fn choose_nodes(work: &mut Work) -> Result<(), Note> {
         let lines: Vec<_> = duplicates.iter().map(ToString::to_string).collect();
         Note::new("DuplicateNodeIds", lines.join("; "))
     })?;
-    let mut wished = BTreeMap::new();
+    let all = spec.pools.iter().zip(&assigned);
+    let wished = all.flat_map(|(pool, ids)| ids.desired().into_iter().map(|id| (id, pool.roles)));
+    let (refused, coming) = come(&mut work.record, wished.collect());
     for (pool, ids) in spec.pools.iter().zip(&assigned) {
         let nodes = work.record.pools.entry(pool.name.clone()).or_default();
-        nodes.extend(ids.added.iter().map(|id| (id.get(), pool.roles.to_string())));
-        wished.extend(ids.desired().into_iter().map(|id| (id, pool.roles)));
+        let added = ids.added.iter().filter(|id| coming.start.contains(id));
+        nodes.extend(added.map(|id| (id.get(), pool.roles.to_string())));
         for warning in &ids.warnings {
             let message = format!("KafkaNodePool {}: {warning}", pool.name);
             work.warnings.push(Note::new("InvalidNodeIds", message));
@@ -233,9 +244,25 @@ fn choose_nodes(work: &mut Work) -> Result<(), Note> {
     let out = Outgoing::of(&work.record).map_err(|error| {
         Note::new("RecordUnreadable", format!("the record of the cluster cannot be read: {error}"))
     })?;
-    work.blueprint.nodes = now(&mut work.record, &wished, &out);
-    work.blueprint.wished = wished;
+    work.blueprint.nodes = now(&mut work.record, &coming.wished, &out);
+    work.blueprint.wished = coming.wished;
+    work.blueprint.refused = refused;
     Ok(())
+}
+
+/// Which nodes come, and which controllers cannot. Brokers that come are recorded, for those who move
+/// replicas to them.
+fn come(record: &mut Record, wished: BTreeMap<NodeId, Roles>) -> (BTreeSet<NodeId>, up::Decision) {
+    let recorded = record.nodes().into_iter().map(|node| (node.id, node.roles)).collect();
+    // One that never was is about to be made, and dynamic.
+    let mode = record.cluster_id.as_ref().map_or(QuorumMode::Dynamic, |_| record.quorum.mode);
+    let refused = up::refused(mode, &wished, &recorded);
+    let facts = up::Facts { wished, recorded: Some(recorded), refused: refused.clone() };
+    let decision = up::decide(&facts);
+    record.added_brokers.extend(&decision.added_brokers);
+    let is_wished = |id: &NodeId| decision.wished.get(id).is_some_and(|roles| roles.is_broker());
+    record.added_brokers.retain(is_wished);
+    (refused, decision)
 }
 
 /// The nodes that have a pod now, with the roles that they have on their way to what is wished for. What has
@@ -294,43 +321,4 @@ fn random_id() -> DirectoryId {
             return id;
         }
     }
-}
-
-/// Writes the ids to the pools' statuses, where people and other operators look for them, and puts the
-/// finalizer on pools that have nodes.
-async fn tell_pools(work: &Work) -> Result<(), PassError> {
-    let api: Api<KafkaNodePool> = work.api();
-    for pool in &work.blueprint.pools {
-        let name = pool.name_any();
-        let nodes: BTreeMap<_, _> = work.record.pools.get(&name).cloned().unwrap_or_default();
-        let is_deleted = pool.metadata.deletion_timestamp.is_some();
-        let mut finalizers = pool.finalizers().to_vec();
-        let has = finalizers.iter().any(|finalizer| finalizer == POOL_FINALIZER);
-        if nodes.is_empty() {
-            finalizers.retain(|finalizer| finalizer != POOL_FINALIZER);
-        } else if !has && !is_deleted {
-            finalizers.push(POOL_FINALIZER.to_owned());
-        }
-        if finalizers != pool.finalizers() {
-            let patch = json!({ "metadata": {
-                "finalizers": finalizers,
-                "resourceVersion": pool.resource_version(),
-            } });
-            work.ctx.writer.patch(&api, &name, &patch, Some(pool)).await?;
-        }
-        if is_deleted && nodes.is_empty() {
-            continue;
-        }
-        let selector = work.blueprint.names.selector(Some(&name));
-        let status = json!({
-            "observedGeneration": pool.metadata.generation,
-            "nodeIds": nodes.keys().collect::<Vec<_>>(),
-            "clusterId": work.record.cluster_id,
-            "roles": pool.spec.roles,
-            "replicas": nodes.len(),
-            "labelSelector": api::names::selector_text(&selector),
-        });
-        work.ctx.writer.patch_status(&api, &name, &status, Some(pool)).await?;
-    }
-    Ok(())
 }

@@ -1,13 +1,15 @@
 //! The pods of all nodes, through their pod sets. Pods that are there are not touched: restarting is for the
 //! roller.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use api::names::POOL_LABEL;
 use control::cluster::spec::{Disk, PoolSpec};
 use control::cluster::storage::{Place, layout};
 use control::conditions::Note;
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, ResourceExt as _};
+use serde_json::json;
 
 use crate::cluster::error::PassError;
 use crate::cluster::pass::{Step, Work};
@@ -28,7 +30,34 @@ pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
         let after = work.ctx.writer.apply(&api, &name, &set, before).await?;
         work.found.pod_sets.insert(name, after);
     }
+    shrink_orphans(work, &api).await?;
     Ok(awaited(work))
+}
+
+/// Sets of pools that somebody took away past the finalizer: nothing is made there any more, but nodes that
+/// are to go do, one by one as elsewhere.
+async fn shrink_orphans(work: &mut Work, api: &Api<api::StrimziPodSet>) -> Result<(), PassError> {
+    let known: Vec<_> = work.blueprint.spec.pools.iter().map(|pool| pool.name.as_str()).collect();
+    let orphans = work.found.pod_sets.values().filter(|set| {
+        set.labels().get(POOL_LABEL).is_some_and(|pool| !known.contains(&pool.as_str()))
+    });
+    let stay: BTreeSet<_> =
+        work.blueprint.nodes.iter().map(|node| work.blueprint.pod(node)).collect();
+    for set in orphans.cloned().collect::<Vec<_>>() {
+        let is_there = |pod: &&api::Verbatim| {
+            let name = pod.0.get("metadata").and_then(|metadata| metadata["name"].as_str());
+            name.is_some_and(|name| stay.contains(name))
+        };
+        let pods: Vec<_> = set.spec.pods.iter().filter(is_there).collect();
+        let patch = json!({
+            "metadata": { "resourceVersion": set.resource_version() },
+            "spec": { "pods": pods },
+        });
+        if pods.len() < set.spec.pods.len() {
+            work.ctx.writer.patch(api, &set.name_any(), &patch, Some(&set)).await?;
+        }
+    }
+    Ok(())
 }
 
 fn parts(work: &Work, pool: &PoolSpec) -> PodParts {

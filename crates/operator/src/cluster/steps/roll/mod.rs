@@ -61,7 +61,8 @@ pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
         Standing::Settled => Step::Done,
         Standing::Rolling | Standing::Waiting => Step::Waiting(Note::new("Rolling", told)),
         Standing::Failed => Step::Waiting(Note::new("RollFailed", told)),
-        Standing::Stopped => Step::Hold(Note::new("RollStopped", told)),
+        // Nobody else is restarted, but whoever is on the way out may be the one that cannot start.
+        Standing::Stopped => Step::Fault(Note::new("RollStopped", told)),
     })
 }
 

@@ -149,6 +149,10 @@ fn reasons(work: &Work, node: &Node, pod: &core::Pod) -> BTreeSet<Reason> {
     if has(MANUAL).is_some_and(|value| value == "true") {
         reasons.insert(Reason::ManualRollingUpdate);
     }
+    if work.known.strangers.contains(&node.id) {
+        let keys = vec![control::quorum::bootstrap::SERVERS.to_owned()];
+        reasons.insert(Reason::ConfigChangeRequiresRestart { keys });
+    }
     let Some(wanted) = wanted_annotations(work, node) else { return reasons };
     if has(REVISION) != wanted.get(REVISION) {
         reasons.insert(Reason::PodHasOldRevision);
