@@ -1,14 +1,15 @@
 //! What people are told of a cluster, and of an edit before it is applied, with a real cluster: `gregor plan`,
-//! `gregor why` and `gregor status`.
+//! `gregor why` and `gregor status`, also as a plugin of kubectl.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 mod kafka;
 mod up;
 
+use std::os::unix::fs::symlink;
 use std::process::{Command, Stdio};
 
-use kafka::{Ground, Place};
+use kafka::{Ground, Place, wait_for};
 use serde_json::Value;
 use up::Run;
 
@@ -109,8 +110,12 @@ fn people_are_told_what_is_and_what_would_be() {
     a_broker_with_data_stays(&scene);
     invalid_edits(&scene);
     status_and_why(&scene);
+    as_a_plugin(&scene);
+    somebody_who_may_less(&scene);
     assert_eq!(everything(&scene), before, "something was written");
+    scale_down_is_held(&scene);
     ground.assert_operator_is_content();
+    without_kafka(&scene);
 }
 
 /// The versions of all that plans could have touched.
@@ -212,9 +217,26 @@ fn invalid_edits(scene: &Scene<'_>) {
     says(&version, 3, &["3.9.0"]);
     scene.plan("metadata:\n  name: my-cluster", "metadata: [").failed("is not YAML");
     scene.gregor(&["plan", "-n", PLACE]).failed("Name a file with -f");
+    // No Kubernetes is there.
+    let nowhere = scene.place.ground.world.file("nowhere", NOWHERE);
+    for command in ["why", "status"] {
+        let run = scene.gregor(&[command, CLUSTER, "--kubeconfig", &nowhere]);
+        run.failed("cannot read the Kafka my-cluster from Kubernetes at http://127.0.0.1:1/");
+    }
+    let file = scene.place.ground.world.file("edit.yaml", MANIFEST);
+    let run = scene.gregor(&["plan", "-f", &file, "--kubeconfig", &nowhere]);
+    run.failed("Kubernetes at http://127.0.0.1:1/: cannot read the resources of the cluster");
     let unknown = scene.gregor(&["plan", "--nonsense"]);
     assert_eq!(unknown.code, 1, "{}", unknown.err);
 }
+
+const NOWHERE: &str = r#"apiVersion: v1
+kind: Config
+clusters: [{name: a, cluster: {server: "http://127.0.0.1:1"}}]
+users: [{name: u, user: {}}]
+contexts: [{name: c, context: {cluster: a, user: u}}]
+current-context: c
+"#;
 
 fn status_and_why(scene: &Scene<'_>) {
     let status = scene.gregor(&["status", CLUSTER, "-n", PLACE]);
@@ -232,4 +254,134 @@ fn status_and_why(scene: &Scene<'_>) {
     assert_eq!(json["nodes"][1]["partitions"], 2, "{json}");
     let why = scene.gregor(&["why", CLUSTER, "-n", PLACE]);
     says(&why, 0, &["nothing is awaited"]);
+    // Names of local mode are in no DNS.
+    let hosts = scene.place.ground.world.state().join("hosts");
+    let words = ["kafka", "describe", "--hosts", hosts.to_str().unwrap(), "--bootstrap"];
+    let bootstrap = scene.place.bootstrap(CLUSTER, "plain");
+    says(&scene.gregor(&[&words[..], &[&bootstrap]].concat()), 0, &["my-cluster-more-1"]);
 }
+
+/// As kubectl finds its plugins: by their names, on the path.
+fn as_a_plugin(scene: &Scene<'_>) {
+    let dir = scene.place.ground.world.temp().join("plugins");
+    std::fs::create_dir_all(&dir).unwrap();
+    symlink(env!("CARGO_BIN_EXE_gregor"), dir.join("kubectl-gregor")).unwrap();
+    let known = scene.place.ground.world.kubectl_command(&scene.place.ground.up, &[]);
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let all = [dir].into_iter().chain(std::env::split_paths(&path));
+    let path = std::env::join_paths(all).unwrap();
+    // No flag may come before the name of a plugin.
+    let kubectl = || {
+        let mut command = Command::new(known.get_program());
+        command.env("PATH", &path).env("KUBECONFIG", &scene.kubeconfig).stdin(Stdio::null());
+        command
+    };
+    let status = kubectl().args(["gregor", "status", CLUSTER, "-n", PLACE]).output().unwrap();
+    let out = String::from_utf8(status.stdout).unwrap();
+    let err = String::from_utf8(status.stderr).unwrap();
+    assert!(status.status.success() && out.contains("my-cluster-both-0"), "{out}{err}");
+    let help = kubectl().args(["gregor", "plan", "--help"]).output().unwrap();
+    let out = String::from_utf8(help.stdout).unwrap();
+    assert!(out.contains("Usage: kubectl gregor plan"), "{out}");
+}
+
+/// Who may read what is running, but no Secret, is told what he cannot be told.
+fn somebody_who_may_less(scene: &Scene<'_>) {
+    let ground = scene.place.ground;
+    let rights = ground.world.file("rights.yaml", RIGHTS);
+    scene.place.kubectl(&["apply", "-f", &rights]);
+    let token = scene.place.kubectl(&["create", "token", "reader"]);
+    let theirs = ground.world.file("theirs", &std::fs::read_to_string(&scene.kubeconfig).unwrap());
+    let token = format!("--token={}", token.trim());
+    ground.kubectl(&["--kubeconfig", &theirs, "config", "set-credentials", "reader", &token]);
+    let context = ["--kubeconfig", &theirs, "config", "set-context", "less"];
+    let cluster = ground.kubectl(&[
+        "--kubeconfig",
+        &theirs,
+        "config",
+        "view",
+        "-o",
+        "jsonpath={.contexts[0].context.cluster}",
+    ]);
+    let cluster = format!("--cluster={cluster}");
+    ground.kubectl(&[&context[..], &["--user=reader", &cluster]].concat());
+    let file = ground.world.file("edit.yaml", &MANIFEST.replace("replicas: 1", "replicas: 2"));
+    let words = ["plan", "-f", &file, "-n", PLACE, "--kubeconfig", &theirs, "--context", "less"];
+    let plan = scene.gregor(&words);
+    says(
+        &plan,
+        3,
+        &[
+            "start node 3 of more",
+            "refused for node 2: the quorum could not be described",
+            "Not known:",
+            "the Secrets of the cluster may not be read here",
+        ],
+    );
+    // Without keys nobody knows whether certificates are old, and nobody says so.
+    let told = plan.out.contains("restart node") || plan.out.contains("Under way already");
+    assert!(!told, "{}", plan.out);
+}
+
+const RIGHTS: &str = r#"apiVersion: v1
+kind: ServiceAccount
+metadata: {name: reader}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: reader}
+rules:
+- {apiGroups: [kafka.strimzi.io, core.strimzi.io, networking.k8s.io, policy], resources: ["*"], verbs: [get, list]}
+- apiGroups: [""]
+  resources: [pods, services, configmaps, persistentvolumeclaims, serviceaccounts]
+  verbs: [get, list]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: reader}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: reader}
+subjects: [{kind: ServiceAccount, name: reader, namespace: plan}]
+"#;
+
+fn scale_down_is_held(scene: &Scene<'_>) {
+    scene.place.kubectl(&["scale", "kafkanodepool", "more", "--replicas=0"]);
+    wait_for(|| {
+        let why = scene.gregor(&["why", CLUSTER, "-n", PLACE]);
+        match why.out.contains("broker 1") && why.out.contains("held-0") {
+            true => Ok(()),
+            false => Err(why.out),
+        }
+    });
+    let why = scene.gregor(&["why", CLUSTER, "-n", PLACE]);
+    says(&why, 0, &["it still has 2 partitions", "held-0, held-1", "Rule:"]);
+    // The edit that takes it back says so.
+    let back = scene.plan("replicas: 1", "replicas: 1");
+    says(&back, 2, &["keep broker 1, which was to go"]);
+    scene.place.kubectl(&["scale", "kafkanodepool", "more", "--replicas=1"]);
+    scene.place.ready(CLUSTER);
+}
+
+/// The operator is sent home, and the nodes are stopped: what Kubernetes knows is told, and what is not known.
+fn without_kafka(scene: &Scene<'_>) {
+    let ground = scene.place.ground;
+    ground.kubectl(&["-n", "gregor", "scale", "deployment/gregor-operator", "--replicas=0"]);
+    ground.kubectl(&[
+        "-n",
+        "gregor",
+        "wait",
+        "--for=delete",
+        "pod",
+        "-l",
+        OPERATOR,
+        "--timeout=120s",
+    ]);
+    scene.place.kubectl(&["delete", "pods", "--all", "--grace-period=1"]);
+    let plan = scene.plan("log.retention.ms: 86400000", "log.retention.ms: 96400000");
+    says(&plan, 2, &["Not known:", "no node of Kafka is ready"]);
+    let more = scene.plan("replicas: 1\n  roles: [broker]", "replicas: 0\n  roles: [broker]");
+    says(&more, 3, &["refused for node 1: whether it still has partitions could not be read"]);
+    let status = scene.gregor(&["status", CLUSTER, "-n", PLACE]);
+    says(&status, 4, &["my-cluster-more-1", "no node of Kafka is ready"]);
+}
+
+const OPERATOR: &str = "app.kubernetes.io/name=gregor-operator";

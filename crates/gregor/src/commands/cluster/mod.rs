@@ -75,7 +75,8 @@ struct Found {
     pools: Vec<KafkaNodePool>,
     sets: Vec<StrimziPodSet>,
     pods: Vec<Pod>,
-    rebalances: Vec<KafkaRebalance>,
+    /// `None` if they may not be read.
+    rebalances: Option<Vec<KafkaRebalance>>,
 }
 
 /// A cluster as Kubernetes shows it, and as the operator's own steps find it.
@@ -134,6 +135,9 @@ impl Target {
             )),
             (true, None) => {}
         }
+        if found.rebalances.is_none() {
+            unknown.push("the KafkaRebalances could not be listed".to_owned());
+        }
         if found.kafka.status.is_none() {
             unknown.push("the operator has not looked at the cluster yet: does it run?".to_owned());
         }
@@ -154,9 +158,14 @@ impl Target {
     }
 
     async fn find(&self) -> anyhow::Result<Found> {
-        let (client, namespace) = self.reach.client().await?;
+        let (config, namespace) = self.reach.config().await?;
+        let server = config.cluster_url.to_string();
+        let client = Client::try_from(config).context("cannot make a client for Kubernetes")?;
         let api: Api<Kafka> = Api::namespaced(client.clone(), &namespace);
-        let kafka = api.get_opt(&self.cluster).await.context("cannot read the Kafka")?;
+        let kafka = api.get_opt(&self.cluster).await;
+        let kafka = kafka.with_context(|| {
+            format!("cannot read the Kafka {} from Kubernetes at {server}", self.cluster)
+        })?;
         let Some(kafka) = kafka else {
             bail!("there is no Kafka {} in namespace {namespace}", self.cluster);
         };
@@ -171,7 +180,7 @@ impl Target {
         let of_nodes = ListParams::default().labels(&labels);
         let pods = api.list(&of_nodes).await.context("cannot list the pods")?.items;
         let api: Api<KafkaRebalance> = Api::namespaced(client.clone(), &namespace);
-        let rebalances = api.list(&of_cluster).await.context("cannot list the rebalances")?.items;
+        let rebalances = api.list(&of_cluster).await.ok().map(|list| list.items);
         let names = Names::new(&namespace, &self.cluster);
         Ok(Found { client, names, kafka, pools, sets, pods, rebalances })
     }

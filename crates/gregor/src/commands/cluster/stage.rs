@@ -25,6 +25,8 @@ const DOMAIN: &str = "cluster.local";
 pub(super) struct Staged {
     pub(super) stage: Stage,
     pub(super) names: Names,
+    /// The API server.
+    pub(super) server: String,
     /// What had to be assumed of the operator.
     pub(super) assumed: Option<String>,
 }
@@ -37,6 +39,7 @@ pub(super) async fn stage(
     version: Option<&str>,
 ) -> anyhow::Result<Staged> {
     let (config, default) = reach.config().await?;
+    let server = config.cluster_url.to_string();
     let names = Names::new(namespace.unwrap_or(&default), cluster);
     let client = Client::try_from(config.clone()).context("cannot make a client for Kubernetes")?;
     let found = environment(&client).await;
@@ -61,7 +64,7 @@ pub(super) async fn stage(
     };
     let resolve = hosts.names(reach.directory().as_deref())?;
     let stage = Stage::new(config, settings, resolve)?;
-    Ok(Staged { stage, names, assumed })
+    Ok(Staged { stage, names, server, assumed })
 }
 
 /// What the operator's container is told in its environment; `None` if there is no operator to be seen.

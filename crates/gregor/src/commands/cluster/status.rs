@@ -6,6 +6,7 @@ use std::time::Duration;
 use api::names::{BROKER_LABEL, CONTROLLER_LABEL, POOL_LABEL, node_of_pod};
 use clap::Args;
 use control::quorum::format::QuorumMode;
+use control::scaling::leaving::Member;
 use k8s_openapi::api::core::v1::Pod;
 use kafka_admin::{Quorum, QuorumReplica};
 use kube::ResourceExt as _;
@@ -106,6 +107,10 @@ impl ClusterView {
         let status = found.kafka.status.as_ref();
         let pods = found.pods.iter();
         let mut nodes: Vec<_> = pods.map(|pod| NodeView::new(found, seen, pod)).collect();
+        let there = |id: &NodeId| nodes.iter().any(|node| node.id == Some(id.get()));
+        let gone: Vec<_> = seen.recorded.iter().filter(|(id, _)| !there(id)).collect();
+        nodes
+            .extend(gone.into_iter().map(|(id, member)| NodeView::without_pod(found, *id, member)));
         nodes.sort_by_key(|node| node.id);
         let listeners = status.and_then(|status| status.listeners.as_ref()).into_iter().flatten();
         Self {
@@ -194,6 +199,23 @@ impl NodeView {
                 .map(|all| id.and_then(|id| all.get(&id).copied()).unwrap_or(0)),
             machine: pod.spec.as_ref().and_then(|spec| spec.node_name.clone()),
             current: is_current(found, pod),
+        }
+    }
+
+    /// A node that is recorded and has no pod now.
+    fn without_pod(found: &Found, id: NodeId, member: &Member) -> Self {
+        Self {
+            id: Some(id.get()),
+            pod: found.names.pod(&member.pool, id),
+            pool: Some(member.pool.clone()),
+            roles: member.roles.to_string().replace(',', ", "),
+            ready: false,
+            votes: None,
+            leads: false,
+            lag: None,
+            partitions: None,
+            machine: None,
+            current: None,
         }
     }
 

@@ -151,7 +151,7 @@ impl Why {
             let mut view = WhyView::new(&looked.seen, now_ms);
             view.cluster = looked.found.names.cluster.clone();
             view.namespace = looked.found.names.namespace.clone();
-            view.rebalances = rebalances(&looked.found.rebalances);
+            view.rebalances = rebalances(looked.found.rebalances.as_deref().unwrap_or_default());
             view.unknown = looked.unknown;
             Out::new(self.target.output).view(&view)?;
             Said::code(if looked.seen.is_kafka_seen() { 0 } else { KAFKA_SILENT })

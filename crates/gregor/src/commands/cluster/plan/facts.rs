@@ -198,6 +198,8 @@ pub(super) fn unknown(
          whether they are restarted for them is not known"
             .to_owned()
     }));
+    let unread = edited.notes.iter().filter(|(step, _)| *step == "access");
+    all.extend(unread.map(|(_, note)| note.message.clone()));
     all.extend(assumed.cloned());
     all
 }

@@ -25,8 +25,8 @@ use crate::failure::Said;
 use crate::output::{Colour, Format, Out, View, bullets, painted};
 
 pub(crate) const PLAN_HELP: &str = "\
-What is in the file replaces the spec of the Kafka and of the pools that it names; other pools stay as they
-are. Nothing is written, and nothing is asked of Kafka but questions.
+What is in the file replaces the spec of the Kafka and of the pools that it names; other pools
+stay as they are. Nothing is written, and Kafka is only asked questions.
 
 Examples:
   gregor plan -f my-cluster.yaml -n kafka
@@ -97,7 +97,8 @@ impl Plan {
             view.add(&[Line::Invalid(note)], Outcome::Refused);
             return Ok(view);
         }
-        let present = staged.stage.present(names).await?;
+        let unread = || format!("Kubernetes at {}", staged.server);
+        let present = staged.stage.present(names).await.with_context(unread)?;
         if present.is_none() && asked.edit.kafka.is_none() {
             anyhow::bail!(
                 "there is no Kafka {} in namespace {}, and the file has none",
@@ -105,7 +106,8 @@ impl Plan {
                 names.namespace
             );
         }
-        let edited = staged.stage.edited(names, &asked.edit, present.as_ref()).await?;
+        let edited = staged.stage.edited(names, &asked.edit, present.as_ref()).await;
+        let edited = edited.with_context(unread)?;
         let mut view = PlanView::empty(names);
         view.exists = Some(present.is_some());
         let plan = explain(&facts::facts(present.as_ref(), &edited));
