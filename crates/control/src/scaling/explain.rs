@@ -63,6 +63,8 @@ pub struct Upkeep {
     pub objects: Vec<Object>,
     /// Settings that change of which nobody knows whether nodes have to be restarted for them.
     pub unclear: Vec<String>,
+    /// Whether it is asked that a static quorum becomes dynamic.
+    pub migrates: bool,
     /// The metadata version that Kafka is brought to, or why it is not.
     pub metadata: Option<Result<String, String>>,
     /// Settings that are changed while nodes run.
@@ -137,6 +139,8 @@ pub enum Line {
     Write(Object),
     /// These settings change, with restarts or without.
     Unclear(Vec<String>),
+    /// The static quorum becomes dynamic.
+    Migrate,
     /// The metadata version changes.
     Metadata(String),
     /// These are started at once.
@@ -246,6 +250,9 @@ pub fn explain(facts: &Facts) -> Plan {
     lines.extend(upkeep.objects.iter().cloned().map(Line::Write));
     lines.extend(starts(facts, &voters));
     lines.extend(gains(facts, &voters));
+    if upkeep.migrates && facts.mode == QuorumMode::Static {
+        lines.push(Line::Migrate);
+    }
     lines.extend(voters.changes.iter().cloned());
     lines.extend(voters.refused.iter().cloned());
     lines.extend(upkeep.changes.iter().cloned().map(Line::Change));

@@ -337,6 +337,7 @@ fn disks_settings_and_restarts_have_their_place_in_the_order() {
             Object { name: "Service t".to_owned(), exists: true },
         ],
         unclear: vec!["x".to_owned(), "y".to_owned()],
+        migrates: true,
         metadata: Some(Ok("4.3-IV0".to_owned())),
         changes: vec![setting(Some("2"), None), setting(None, Some(3))],
         restarts: vec![Restart { node: id(3), why: vec!["Kafka 4.1.2 to 4.3.1".to_owned()] }],
@@ -391,5 +392,21 @@ fn a_cluster_that_is_not_there_is_made() {
         &edit,
         Outcome::Changes,
         &["make claim d-3", "start nodes 3 and 4 of b", "start nodes 0, 1 and 2 of c"],
+    );
+}
+
+#[test]
+fn a_static_quorum_is_made_dynamic_on_request_and_a_dynamic_one_is_not() {
+    let mut edit = facts(SHAPE, SHAPE);
+    edit.upkeep.migrates = true;
+    check(&edit, Outcome::Nothing, &[]);
+    edit.mode = QuorumMode::Static;
+    check(
+        &edit,
+        Outcome::Changes,
+        &[
+            "make the quorum dynamic, for good: raise kraft.version when every controller has caught up, \
+           then restart all nodes, one after another",
+        ],
     );
 }

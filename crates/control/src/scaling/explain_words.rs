@@ -26,6 +26,10 @@ impl fmt::Display for Line {
                 "change {}; only Kafka can tell whether nodes have to be restarted for it",
                 list(keys)
             ),
+            Self::Migrate => f.write_str(
+                "make the quorum dynamic, for good: raise kraft.version when every controller has caught \
+                 up, then restart all nodes, one after another",
+            ),
             Self::Metadata(to) => write!(f, "change the metadata version to {to}"),
             Self::Change(setting) => setting.fmt(f),
             Self::Restart(Restart { node, why }) => {

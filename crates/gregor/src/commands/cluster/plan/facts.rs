@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use api::Kafka;
 use api::kafka::cruise_control::AutoRebalanceMode;
+use control::quorum::migrate;
 use control::registration::KafkaVersion;
 use control::registration::metadata_version::{self, Decision};
 use control::scaling::explain::{Facts, Growth, Object, Upkeep};
@@ -57,6 +58,7 @@ fn upkeep(present: Option<&View>, edited: &View) -> Upkeep {
         grown: grown(edited),
         objects: Vec::new(),
         unclear: compared.unclear,
+        migrates: migrates(edited) && !present.is_some_and(migrates),
         metadata: present.and_then(|present| metadata(present, edited)),
         changes: compared.changes,
         restarts: compared.restarts,
@@ -68,6 +70,12 @@ fn upkeep(present: Option<&View>, edited: &View) -> Upkeep {
         upkeep.objects = objects(present, edited, silent);
     }
     upkeep
+}
+
+/// Whether a dynamic quorum is asked for.
+fn migrates(view: &View) -> bool {
+    let annotations = view.kafka().map(|kafka| kafka.annotations());
+    annotations.and_then(|all| all.get(migrate::ANNOTATION)).is_some_and(|value| value == "true")
 }
 
 fn is_silent(upkeep: &Upkeep) -> bool {

@@ -220,6 +220,7 @@ const fn word(line: &Line) -> &'static str {
         Line::Write(_) => "write",
         Line::Unclear(_) => "changeSettings",
         Line::Metadata(_) => "metadataVersion",
+        Line::Migrate => "migrateQuorum",
         Line::Start { .. } => "start",
         Line::Roles { .. } => "changeRoles",
         Line::AddVoter(_) => "addVoter",
@@ -246,6 +247,7 @@ fn nodes(line: &Line) -> Vec<i32> {
         | Line::Write(_)
         | Line::Unclear(_)
         | Line::Metadata(_)
+        | Line::Migrate
         | Line::DeleteClaims(_)
         | Line::KeepClaims(_) => Vec::new(),
         Line::Change(setting) => setting.node.into_iter().collect(),
