@@ -289,7 +289,9 @@ fn read(
         Electing => {
             let late = facts.now_ms.saturating_sub(recorded.since_ms) >= ELECTION_MS_MAX;
             let all = facts.partitions.as_ref()?;
-            let leads = |task: &Task| wave::leads(task, all);
+            let lost = |broker: &NodeId| is_lost(recorded, facts, *broker);
+            let leads =
+                |task: &Task| wave::leads(task, all) || task.target.first().is_some_and(lost);
             (late || job.tasks.iter().all(leads)).then_some(Elected)
         }
         Stopping => (!any_in_flight(standings?)).then_some(Cleared),

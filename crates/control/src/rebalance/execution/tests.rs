@@ -300,6 +300,21 @@ fn a_broker_that_is_away_holds_up_no_throttle_and_gets_its_values_back_when_all_
 }
 
 #[test]
+fn nobody_waits_for_one_that_is_lost_to_lead() {
+    let mut cluster = Cluster::new(4, &[vec![1, 2, 3]]);
+    let job = job(&[(0, &[3, 1, 2])], Limits::default());
+    let mut recorded = begin(&job);
+    pass(&job, &mut recorded, &mut cluster);
+    cluster.kill(broker(3));
+    cluster.clock_ms += AWAY_MS_MAX;
+    recorded.away.insert(broker(3), 1_000);
+    recorded.phase = Electing;
+    recorded.since_ms = cluster.clock_ms;
+    pass(&job, &mut recorded, &mut cluster);
+    assert_eq!(recorded.phase, Restoring);
+}
+
+#[test]
 fn another_number_of_replicas_than_planned_for_needs_another_plan() {
     let mut cluster = Cluster::new(5, &[vec![0, 1], vec![0, 1]]);
     let job = job(&[(0, &[0, 2]), (1, &[0, 2])], Limits::default());
