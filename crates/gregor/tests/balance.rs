@@ -83,6 +83,16 @@ fn a_table_shows_goals_and_brokers() {
 }
 
 #[test]
+fn a_cluster_runs_or_is_described_by_files() {
+    let both = balance(&data("small-skew"), &["--bootstrap", "kafka:9092"]);
+    assert_eq!(both.status.code(), Some(2), "{}", stderr(&both));
+    let mut neither = Command::new(env!("CARGO_BIN_EXE_gregor"));
+    let neither = neither.arg("balance").env_remove("GREGOR_BOOTSTRAP").output().unwrap();
+    assert_eq!(neither.status.code(), Some(2));
+    assert!(stderr(&neither).contains("which cluster?"), "{}", stderr(&neither));
+}
+
+#[test]
 fn input_that_cannot_be_read_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let missing = balance(dir.path(), &[]);

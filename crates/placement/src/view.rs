@@ -174,6 +174,18 @@ impl View {
         self.load[partition].disk
     }
 
+    /// The load of a partition's leader.
+    #[must_use]
+    pub fn leader_load(&self, partition: usize) -> LeaderLoad {
+        let load = &self.load[partition];
+        LeaderLoad {
+            cpu_percent: load.cpu_leader,
+            network_in_kb: load.inbound,
+            network_out_kb: load.outbound,
+            disk_mb: load.disk,
+        }
+    }
+
     /// Where a partition's replicas stand in an assignment.
     #[must_use]
     pub fn slots(&self, partition: usize) -> Range<usize> {

@@ -55,7 +55,7 @@ pub(crate) enum Command {
     Node(Box<node::Node>),
     /// Plan where the replicas of a cluster should be, with few bytes moved
     #[command(after_help = balance::HELP)]
-    Balance(balance::Balance),
+    Balance(Box<balance::Balance>),
     /// Print the definitions of the custom resources
     #[command(after_help = crds::EXAMPLES)]
     Crds(crds::Crds),

@@ -1,6 +1,7 @@
-//! Reading a cluster from a folder.
+//! A cluster in a folder: reading it, and writing it.
 
-use std::fs::File;
+use std::fmt::Write as _;
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::str::FromStr;
@@ -8,7 +9,7 @@ use std::str::FromStr;
 use anyhow::{Context as _, bail, ensure};
 use flate2::read::GzDecoder;
 use model::{NodeId, TopicName};
-use placement::{BrokerSpec, BrokerState, Capacity, LeaderLoad, ViewBuilder};
+use placement::{BrokerSpec, BrokerState, Capacity, LeaderLoad, View, ViewBuilder};
 
 const BROKERS: &str = "brokers.csv";
 const BROKERS_HEADER: &str = "id,rack,cpu_capacity_pct,nw_in_capacity_kbps,nw_out_capacity_kbps,\
@@ -65,6 +66,39 @@ pub(super) fn read(
         Ok(builder.partition(topic, partition, &replicas, load)?)
     })?;
     Ok(builder)
+}
+
+/// Writes a view as [`read`] reads it.
+pub(super) fn write(dir: &Path, view: &View) -> anyhow::Result<()> {
+    let named = |name: &str| dir.join(name).display().to_string();
+    fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
+    let mut text = format!("{BROKERS_HEADER}\n");
+    for broker in view.brokers() {
+        let Capacity { cpu_percent, network_in_kb, network_out_kb, disk_mb } = broker.capacity;
+        let rack = broker.rack.as_deref().unwrap_or_default();
+        let state = match broker.state {
+            BrokerState::Alive => "alive",
+            BrokerState::New => "new",
+            BrokerState::Removed => "remove",
+        };
+        let numbers = format!("{cpu_percent},{network_in_kb},{network_out_kb},{disk_mb}");
+        let _ = writeln!(text, "{},{rack},{numbers},{state}", broker.id);
+    }
+    let result = fs::write(dir.join(BROKERS), &text);
+    result.with_context(|| format!("cannot write {}", named(BROKERS)))?;
+    text = format!("{PARTITIONS_HEADER}\n");
+    for partition in 0..view.partitions() {
+        let (topic, number) = view.partition_name(partition);
+        let brokers = &view.assignment()[view.slots(partition)];
+        let ids: Vec<String> =
+            brokers.iter().map(|at| view.brokers()[usize::from(*at)].id.to_string()).collect();
+        let LeaderLoad { cpu_percent, network_in_kb, network_out_kb, disk_mb } =
+            view.leader_load(partition);
+        let numbers = format!("{cpu_percent},{network_in_kb},{network_out_kb},{disk_mb}");
+        let _ = writeln!(text, "{topic},{number},{},{numbers}", ids.join(";"));
+    }
+    let result = fs::write(dir.join(PARTITIONS), &text);
+    result.with_context(|| format!("cannot write {}", named(PARTITIONS)))
 }
 
 fn number(text: &str) -> anyhow::Result<f64> {

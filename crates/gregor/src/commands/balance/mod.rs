@@ -1,18 +1,21 @@
-//! `gregor balance`: where replicas should be, for a cluster described by files.
+//! `gregor balance`: where replicas should be, for a cluster that runs or that files describe.
 //!
 //! It only plans; nothing is moved.
 
 mod files;
+mod live;
 mod show;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context as _, bail};
 use clap::{Args, ValueEnum};
+use control::rebalance::load::Unknown;
 use model::{NodeId, TopicName};
-use placement::{BrokerState, Goal, Goals};
+use placement::{BrokerState, Goal, Goals, Rate, View};
 
+use super::kafka::connection::Connection;
 use crate::output::{Format, Out, note};
 
 pub(super) const HELP: &str = "\
@@ -22,8 +25,14 @@ DIR holds brokers.csv and partitions.csv or partitions.csv.gz:
 where state is alive, new, remove or dead, replicas are ids separated by ; with the leader first, and
 the numbers of a partition are the load of its leader.
 
+Of a cluster that runs, sizes come from the brokers' disks, and what comes in from how far partitions grow
+while they are watched (--sample). What goes out and processor time are not known, nor what brokers can take of
+the network, so that no goal about these counts.
+
 Examples:
   gregor balance --from cluster/
+  gregor balance --bootstrap kafka:9092 --remove 4
+  gregor balance --bootstrap kafka:9092 --sample 60 --save cluster/
   gregor balance --from cluster/ --remove 4,5 -o json > reassignment.json
   gregor balance --from cluster/ --goals RackAware,DiskUsageDistribution --skip-hard-goal-check
 
@@ -46,9 +55,18 @@ enum PlanFormat {
 /// What to balance, and how.
 #[derive(Debug, Args)]
 pub(crate) struct Balance {
-    /// The folder that describes the cluster
+    /// The folder that describes the cluster, instead of one that runs
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["bootstrap", "sample", "save"])]
+    from: Option<PathBuf>,
+    #[command(flatten)]
+    connection: Connection,
+    /// For how long a running cluster is watched to see what comes in; 0 for not at all
+    #[arg(long, value_name = "SECONDS", default_value_t = 5)]
+    #[arg(value_parser = clap::value_parser!(u64).range(..=SAMPLE_SECONDS_MAX))]
+    sample: u64,
+    /// Write what a running cluster carries to this folder, for --from
     #[arg(long, value_name = "DIR")]
-    from: PathBuf,
+    save: Option<PathBuf>,
     /// The goals, most important first, instead of the default list
     #[arg(long, value_name = "GOAL,…", value_delimiter = ',')]
     goals: Vec<Goal>,
@@ -69,9 +87,59 @@ pub(crate) struct Balance {
     output: PlanFormat,
 }
 
+/// Whoever watches for longer has forgotten it.
+const SAMPLE_SECONDS_MAX: u64 = 3_600;
+
+/// A cluster to plan for.
+struct Cluster {
+    view: View,
+    /// Where it comes from, for people.
+    named: String,
+    /// What is not known of it.
+    unknown: Vec<Unknown>,
+}
+
 impl Balance {
     pub(crate) fn run(self) -> anyhow::Result<()> {
         let goals = self.goal_list()?;
+        let cluster = match &self.from {
+            Some(dir) => self.from_files(dir)?,
+            None => live::read(&self)?,
+        };
+        let Cluster { view, named, unknown } = cluster;
+        for id in self.add.iter().chain(&self.remove) {
+            if !view.brokers().iter().any(|broker| broker.id == *id) {
+                bail!("broker {id} is not in {named}");
+            }
+        }
+        if let Some(dir) = &self.save {
+            files::write(dir, &view)?;
+        }
+        // A goal about something that is not known would rest on nothing.
+        let rates: Vec<Rate> = unknown.iter().flat_map(Unknown::rates).copied().collect();
+        let goals = goals.without(&rates);
+        let begun = Instant::now();
+        let (plan, report) = placement::plan(&view, &goals);
+        let took = begun.elapsed();
+        let mut out = Out::new(Format::Table);
+        match self.output {
+            PlanFormat::Table => out.text(&show::table(&view, &plan, &report, took))?,
+            PlanFormat::Json => out.text(&show::json(&plan, &report, &unknown)?)?,
+            PlanFormat::Csv => out.text(&show::csv(&view, &plan))?,
+        }
+        for unknown in &unknown {
+            note(&format!("The plan rests on part of what there is to know: {unknown}."));
+        }
+        if !report.after.is_acceptable() {
+            bail!("{}", show::infeasible(&view, &report));
+        }
+        for sentence in show::remarks(&report) {
+            note(&sentence);
+        }
+        Ok(())
+    }
+
+    fn from_files(&self, dir: &Path) -> anyhow::Result<Cluster> {
         let state = |id: NodeId, given: BrokerState| {
             if self.remove.contains(&id) {
                 BrokerState::Removed
@@ -81,32 +149,13 @@ impl Balance {
                 given
             }
         };
-        let mut builder = files::read(&self.from, &state)?;
+        let mut builder = files::read(dir, &state)?;
         for topic in &self.exclude_topics {
             builder.pin(topic);
         }
-        let view = builder.build().with_context(|| format!("in {}", self.from.display()))?;
-        for id in self.add.iter().chain(&self.remove) {
-            if !view.brokers().iter().any(|broker| broker.id == *id) {
-                bail!("broker {id} is not in {}", self.from.display());
-            }
-        }
-        let begun = Instant::now();
-        let (plan, report) = placement::plan(&view, &goals);
-        let took = begun.elapsed();
-        let mut out = Out::new(Format::Table);
-        match self.output {
-            PlanFormat::Table => out.text(&show::table(&view, &plan, &report, took))?,
-            PlanFormat::Json => out.text(&show::json(&plan, &report)?)?,
-            PlanFormat::Csv => out.text(&show::csv(&view, &plan))?,
-        }
-        if !report.after.is_acceptable() {
-            bail!("{}", show::infeasible(&view, &report));
-        }
-        for sentence in show::remarks(&report) {
-            note(&sentence);
-        }
-        Ok(())
+        let named = dir.display().to_string();
+        let view = builder.build().with_context(|| format!("in {named}"))?;
+        Ok(Cluster { view, named, unknown: Vec::new() })
     }
 
     fn goal_list(&self) -> anyhow::Result<Goals> {

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use control::rebalance::load::Unknown;
 use placement::{BrokerShare, Change, Finding, GoalState, Plan, Report, View, Wave, WaveLimits};
 use serde::Serialize;
 
@@ -71,6 +72,9 @@ struct PlanJson {
     balancedness_after: f64,
     goals: Vec<GoalJson>,
     waves: Vec<WaveJson>,
+    /// What is not known of the cluster, in words.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unknown: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -95,7 +99,7 @@ struct GoalJson {
     violations_after: usize,
 }
 
-pub(super) fn json(plan: &Plan, report: &Report) -> anyhow::Result<String> {
+pub(super) fn json(plan: &Plan, report: &Report, unknown: &[Unknown]) -> anyhow::Result<String> {
     let partition = |change: &Change| PartitionJson {
         topic: change.topic.as_str().to_owned(),
         partition: change.partition,
@@ -116,6 +120,7 @@ pub(super) fn json(plan: &Plan, report: &Report) -> anyhow::Result<String> {
         balancedness_after: report.after.balancedness,
         goals: report.before.goals.iter().zip(&report.after.goals).map(goal).collect(),
         waves: plan.waves(WaveLimits::default()).iter().map(wave).collect(),
+        unknown: unknown.iter().map(ToString::to_string).collect(),
     };
     Ok(serde_json::to_string_pretty(&shown).context("cannot write JSON")? + "\n")
 }

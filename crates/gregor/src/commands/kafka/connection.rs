@@ -10,7 +10,6 @@ use kafka_admin::{Admin, Bootstrap, ClientOptions, Credentials, Endpoint, Secret
 
 use super::Usage;
 use crate::commands::hosts::Hosts;
-use crate::output::Format;
 
 const BOOTSTRAP_VARIABLE: &str = "GREGOR_BOOTSTRAP";
 const PASSWORD_VARIABLE: &str = "GREGOR_PASSWORD";
@@ -61,9 +60,6 @@ pub(crate) struct Connection {
     #[arg(long, global = true, value_name = "SECONDS", default_value_t = 15)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=TIMEOUT_SECONDS_MAX))]
     timeout: u64,
-    /// How to print the result
-    #[arg(short, long, global = true, value_name = "FORMAT", default_value = "table")]
-    pub(super) output: Format,
 }
 
 /// How to log in.
@@ -78,15 +74,15 @@ enum Mechanism {
 
 /// A client, and whom it asks.
 #[derive(Debug)]
-pub(super) struct Session {
-    pub(super) admin: Admin,
+pub(crate) struct Session {
+    pub(crate) admin: Admin,
     /// Whether it asks brokers, and not controllers.
     pub(super) asks_brokers: bool,
 }
 
 impl Session {
     /// Fails if controllers are asked, which do not know about `what`.
-    pub(super) fn require_brokers(&self, what: &str) -> anyhow::Result<()> {
+    pub(crate) fn require_brokers(&self, what: &str) -> anyhow::Result<()> {
         match self.asks_brokers {
             true => Ok(()),
             false => Err(Usage::error(format!(
@@ -101,7 +97,7 @@ type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 impl Connection {
     /// The client that the flags describe. Reads files, connects nothing.
-    pub(super) fn session(&self, environment: Environment<'_>) -> anyhow::Result<Session> {
+    pub(crate) fn session(&self, environment: Environment<'_>) -> anyhow::Result<Session> {
         let bootstrap = self.bootstrap(environment)?;
         let asks_brokers = matches!(bootstrap, Bootstrap::Brokers(_));
         let timeout = Duration::from_secs(self.timeout);

@@ -6,7 +6,7 @@
 
 mod access;
 mod configs;
-mod connection;
+pub(crate) mod connection;
 mod describe;
 mod elect_leaders;
 mod features;
@@ -26,7 +26,7 @@ use model::{TopicName, TopicPartition};
 
 use self::connection::{Connection, Session};
 use crate::failure::{EXIT_CODES, OutcomeUnknown, Usage};
-use crate::output::Out;
+use crate::output::{Format, Out};
 
 /// What to do with the cluster, and how to reach it.
 #[derive(Debug, Args)]
@@ -34,6 +34,10 @@ use crate::output::Out;
 pub(crate) struct Kafka {
     #[command(flatten)]
     connection: Connection,
+    /// How to print the result
+    #[arg(short, long, global = true, value_name = "FORMAT", default_value = "table")]
+    #[arg(help_heading = "Connection")]
+    output: Format,
     #[command(subcommand)]
     command: Command,
 }
@@ -95,7 +99,7 @@ enum Command {
 
 impl Kafka {
     pub(crate) fn run(self) -> anyhow::Result<()> {
-        let mut out = Out::new(self.connection.output);
+        let mut out = Out::new(self.output);
         let session = self.connection.session(&|name| std::env::var(name).ok())?;
         // One connection at a time does all the work there is.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
