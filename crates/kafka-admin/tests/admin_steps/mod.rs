@@ -23,6 +23,7 @@ pub(crate) async fn run(cluster: &Cluster) -> anyhow::Result<()> {
     users::access_control_lists(cluster).await?;
     moves::between_the_disks_of_a_broker(cluster).await?;
     moves::under_a_throttle_cancelled_half_way(cluster).await?;
+    moves::throttle_of_a_broker_through_controllers(cluster).await?;
     moves::leaders_are_elected(cluster).await?;
     registration::of_a_stopped_broker(cluster).await?;
     registration::of_a_running_broker(cluster).await

@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::{Context as _, ensure};
 use kafka_admin::{
-    Admin, Code, ConfigChange, ConfigResource, Election, ElectionOutcome, Layout, NewTopic,
-    Partition, ReplicaMove, Throttle, ThrottleError, ThrottleRecord,
+    Admin, AlterConfigsError, Code, ConfigChange, ConfigResource, Election, ElectionOutcome,
+    Layout, NewTopic, Partition, ReplicaMove, Throttle, ThrottleError, ThrottleRecord,
+    ThrottleValues,
 };
 use model::{PartitionId, TopicPartition};
 use testkit::Cluster;
 
-use crate::common::{brokers, eventually, node, nodes, partition, produce, so, topic};
+use crate::common::{brokers, controllers, eventually, node, nodes, partition, produce, so, topic};
 
 async fn create(admin: &Admin, name: &str, layout: &[&[i32]]) -> anyhow::Result<()> {
     let layout = Layout::Assigned(layout.iter().map(|ids| nodes(ids)).collect());
@@ -157,6 +158,33 @@ pub(crate) async fn under_a_throttle_cancelled_half_way(cluster: &Cluster) -> an
     let record: ThrottleRecord = serde_json::from_str(&stored)?;
     record.restore(&admin).await?;
     settings_become(&admin, &before).await
+}
+
+/// Through controllers the settings of a broker can be made that would not answer itself.
+pub(crate) async fn throttle_of_a_broker_through_controllers(
+    cluster: &Cluster,
+) -> anyhow::Result<()> {
+    let (admin, through) = (brokers(cluster), controllers(cluster));
+    let is = async |values: &ThrottleValues| {
+        eventually("the broker has it", async || {
+            let found = admin.broker_throttle(node(101)).await?;
+            so(found == *values, found)
+        })
+        .await
+    };
+    let before = admin.broker_throttle(node(101)).await?;
+    let ours = ThrottleValues { leader: Some("1234567".to_owned()), follower: None };
+    through.set_broker_throttle(node(101), &ours).await?;
+    is(&ours).await?;
+    through.set_broker_throttle(node(101), &before).await?;
+    is(&before).await?;
+    let missing = through.set_broker_throttle(node(199), &ThrottleValues::default()).await;
+    let code = Code::BROKER_ID_NOT_REGISTERED;
+    ensure!(
+        matches!(&missing, Err(AlterConfigsError::Refused { refusal, .. }) if refusal.code == code),
+        "{missing:?}"
+    );
+    Ok(())
 }
 
 async fn settings_become(admin: &Admin, expected: &BTreeMap<String, String>) -> anyhow::Result<()> {
