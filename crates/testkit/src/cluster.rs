@@ -18,6 +18,7 @@ use crate::config::{
     server_properties,
 };
 use crate::ground::Ground;
+use crate::load::LoadOptions;
 use crate::node::Node;
 use crate::process::Reaper;
 use crate::storage;
@@ -303,6 +304,15 @@ impl Cluster {
     pub async fn run_tool(&self, class: &str, arguments: &[&str]) -> anyhow::Result<String> {
         let arguments: Vec<_> = arguments.iter().map(|one| (*one).to_owned()).collect();
         self.ground.run_tool(class, &arguments).await
+    }
+
+    /// Load on a topic of this cluster, by the clients that came with it. Without TLS.
+    #[must_use]
+    pub fn load_options(&self, topic: &str) -> LoadOptions {
+        let brokers = self.bootstrap_brokers();
+        let addresses: Vec<_> =
+            brokers.iter().map(|(host, port)| format!("{host}:{port}")).collect();
+        LoadOptions::new(self.ground.kafka.clone(), &addresses.join(","), topic)
     }
 
     /// Writes the files that a node needs before it is formatted, and keeps it.
