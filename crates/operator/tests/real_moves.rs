@@ -262,7 +262,7 @@ impl World {
         }
         let topics: BTreeSet<TopicName> =
             self.partitions().await?.into_keys().map(|partition| partition.topic).collect();
-        for (topic, values) in self.brokers.topic_throttles(&topics).await? {
+        for (topic, values) in self.controllers.topic_throttles(&topics).await? {
             all.insert(Subject::Topic(topic), values?);
         }
         all.retain(|_, values| *values != ThrottleValues::default());

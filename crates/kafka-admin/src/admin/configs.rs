@@ -354,10 +354,12 @@ impl Admin {
         let request = DescribeConfigsRequest::default()
             .with_resources(resources.iter().map(describe).collect())
             .with_include_synonyms(true);
-        // A node answers for itself only.
-        let route = match resources {
-            [ConfigResource::Node(id)] => Route::Node(*id),
-            _ => Route::Any,
+        // A node answers for itself only. For the rest, brokers and followers answer with what they have
+        // heard of; the active controller knows of every change that it has acknowledged.
+        let route = match (resources, self.client.bootstrap()) {
+            ([ConfigResource::Node(id)], _) => Route::Node(*id),
+            (_, Bootstrap::Controllers(_)) => Route::Controller,
+            (_, Bootstrap::Brokers(_)) => Route::Any,
         };
         let answer = self.client.call(route, Effect::Reads, &request, |_| Code::NONE).await?;
         if answer.results.len() != resources.len() {

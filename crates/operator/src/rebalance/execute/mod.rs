@@ -29,7 +29,7 @@ use observe::observe;
 pub struct Reach<'a> {
     /// Through the brokers: nearly everything.
     pub brokers: &'a Admin,
-    /// Through the controllers: settings of brokers that are down.
+    /// Through the controllers: what is set on topics, and on brokers that are down.
     pub controllers: &'a Admin,
     /// The door for everything that changes something.
     pub writer: &'a Writer,

@@ -184,7 +184,9 @@ impl Observed {
                 Subject::Broker(_) => {}
             }
         }
-        self.read_topic_settings(reach.brokers, recorded, &topics).await;
+        // One broker may hear of a change later than another, and what it still tells of a throttle that was
+        // taken back would be taken for somebody's wish.
+        self.read_topic_settings(reach.controllers, recorded, &topics).await;
         self.facts.settings.len() > known
     }
 
