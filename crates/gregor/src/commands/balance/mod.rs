@@ -103,7 +103,7 @@ impl Balance {
     pub(crate) fn run(self) -> anyhow::Result<()> {
         let goals = self.goal_list()?;
         let cluster = match &self.from {
-            Some(dir) => self.from_files(dir)?,
+            Some(dir) => self.read_files(dir)?,
             None => live::read(&self)?,
         };
         let Cluster { view, named, unknown } = cluster;
@@ -139,7 +139,7 @@ impl Balance {
         Ok(())
     }
 
-    fn from_files(&self, dir: &Path) -> anyhow::Result<Cluster> {
+    fn read_files(&self, dir: &Path) -> anyhow::Result<Cluster> {
         let state = |id: NodeId, given: BrokerState| {
             if self.remove.contains(&id) {
                 BrokerState::Removed
