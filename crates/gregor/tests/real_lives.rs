@@ -3,42 +3,22 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
+mod elastic;
 mod kafka;
 mod up;
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use kafka::{Ground, Place};
+use elastic::{Elastic, Shape};
+use kafka::{Ground, Place, wait_for};
 use rustix::process::Signal;
-use up::{World, signal};
+use up::signal;
 
 const CLUSTER: &str = "my-cluster";
-
-/// Starts the operator again, at once, whenever it has ended itself.
-const AGAIN: &str = "#!/bin/sh
-export GREGOR_ONE_ACT_PER_LIFE=true
-while :; do
-  GREGOR operator \"$@\"
-  [ $? -eq 137 ] || exit 1
-done
-";
-
-/// A local Kubernetes whose operator lives for one act.
-fn one_act_per_life() -> Ground {
-    let world = World::with_operator();
-    let script = world.file(
-        "operator",
-        &AGAIN.replace("GREGOR operator", &format!("{} operator", env!("CARGO_BIN_EXE_gregor"))),
-    );
-    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
-    let image = format!("gregor-operator:{}={script}", env!("CARGO_PKG_VERSION"));
-    Ground::start_in(world, &["--image", &image])
-}
 
 /// Everything that is made once, as often as it was seen to be another.
 #[derive(Debug, Default)]
@@ -73,7 +53,7 @@ impl Sightings {
 
 #[test]
 fn a_cluster_is_made_one_act_per_life_and_survives_the_death_of_everything() {
-    let ground = one_act_per_life();
+    let ground = Ground::one_act_per_life(&[]);
     let place = ground.namespace("lives");
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/kafka-dual-role.yaml");
     place.apply(&fs::read_to_string(example).unwrap());
@@ -98,12 +78,44 @@ fn a_cluster_is_made_one_act_per_life_and_survives_the_death_of_everything() {
     assert_eq!(sightings.initial.len(), 1, "{sightings:?}");
     assert_eq!(sightings.nodes.len(), 1, "{sightings:?}");
     assert_eq!(sightings.authorities.len(), 2, "{sightings:?}");
-    let log = ground.operator_log();
-    let lives = log.lines().filter(|line| line.starts_with("one act per life: ")).count();
+    let lives = lives(&ground);
     println!("{lives} lives");
     // A record, authorities, Services, claims, certificates, settings and pods of three nodes.
-    assert!(lives > 30, "{lives} lives only:\n{log}");
-    all_is_killed(&ground, &place);
+    assert!(lives > 30, "{lives} lives only:\n{}", ground.operator_log());
+    let elastic = Elastic::on(place);
+    three_controllers_become_five_and_three_again(elastic);
+    all_is_killed(&ground, &ground.place("lives"));
+}
+
+/// The acts of the operator so far, each of which was its last.
+fn lives(ground: &Ground) -> usize {
+    ground.operator_log().lines().filter(|line| line.starts_with("one act per life: ")).count()
+}
+
+fn three_controllers_become_five_and_three_again(mut elastic: Elastic<'_>) {
+    const DUAL: &[i32] = &[0, 1, 2];
+    let ground = elastic.place.ground;
+    let (before, pods) = (lives(ground), elastic.pods("dual-role"));
+    elastic.add_pool("more", &["controller"], 2);
+    let pools = [("dual-role", DUAL), ("more", &[3, 4][..])];
+    elastic.becomes(&Shape { pools: &pools, brokers: DUAL, voters: &[0, 1, 2, 3, 4] });
+    elastic.place.kubectl(&["delete", "kafkanodepool", "more", "--wait=false"]);
+    wait_for(|| {
+        let pools = elastic.place.names("kafkanodepools");
+        if pools == ["dual-role"] { Ok(()) } else { Err(format!("{pools:?}")) }
+    });
+    elastic.becomes(&Shape { pools: &pools[..1], brokers: DUAL, voters: DUAL });
+    assert_eq!(elastic.pods("dual-role"), pods);
+    // They were to be deleted with their nodes.
+    wait_for(|| {
+        let claims = elastic.place.names("pvc");
+        if claims.len() == 3 { Ok(()) } else { Err(format!("{claims:?}")) }
+    });
+    elastic.nothing_is_lost();
+    let more = lives(ground) - before;
+    println!("{more} lives");
+    // Two nodes with all that is theirs, four changes of voters, and what is remembered of each.
+    assert!(more > 30, "{more} lives only");
 }
 
 fn all_is_killed(ground: &Ground, place: &Place<'_>) {

@@ -31,6 +31,16 @@ pub(crate) fn soak() -> Result<()> {
     let line = Line::new("cargo test --package gregor --test real_sweep -- --nocapture")
         .env("GREGOR_SWEEP_ROUNDS", ROUNDS.to_string());
     run.step("sweep", &line)?;
+    // What `test` does with an operator that lives, with one that dies after everything it does.
+    for scenario in ["elastic", "quorum", "roles"] {
+        let test = format!("real_{scenario}");
+        let line = Line::new("cargo test --package gregor --test")
+            .arg(&test)
+            .arg("--")
+            .arg("--nocapture")
+            .env("GREGOR_TEST_LIVES", "true");
+        run.step(&format!("lives-{scenario}"), &line)?;
+    }
     run.finish();
     Ok(())
 }

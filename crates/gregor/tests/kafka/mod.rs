@@ -3,6 +3,8 @@
 
 #![allow(dead_code, reason = "each program of tests uses a part of it")]
 
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -18,6 +20,11 @@ pub(crate) const READY: Duration = Duration::from_secs(300);
 
 /// Waits until it holds; what it said last is told if it never does.
 pub(crate) fn wait_for(holds: impl Fn() -> Result<(), String>) {
+    wait_for_mut(holds);
+}
+
+/// The same for what keeps what it found.
+pub(crate) fn wait_for_mut(mut holds: impl FnMut() -> Result<(), String>) {
     let begun = Instant::now();
     while let Err(why) = holds() {
         assert!(begun.elapsed() < READY, "not in time: {why}");
@@ -25,17 +32,36 @@ pub(crate) fn wait_for(holds: impl Fn() -> Result<(), String>) {
     }
 }
 
+/// Starts the operator again, at once, whenever it has ended itself.
+const AGAIN: &str = "#!/bin/sh
+export GREGOR_ONE_ACT_PER_LIFE=true
+while :; do
+  GREGOR operator \"$@\"
+  [ $? -eq 137 ] || exit 1
+done
+";
+
 /// A local Kubernetes with the operator in it.
 pub(crate) struct Ground {
     pub(crate) world: World,
     pub(crate) up: Run,
-    home: KafkaHome,
+    pub(crate) home: KafkaHome,
 }
 
 impl Ground {
     /// Starts it with `gregor up` and these words besides.
     pub(crate) fn start(words: &[&str]) -> Self {
         Self::start_in(World::with_operator(), words)
+    }
+
+    /// The same with an operator that lives for one act.
+    pub(crate) fn one_act_per_life(words: &[&str]) -> Self {
+        let world = World::with_operator();
+        let operator = format!("{} operator", env!("CARGO_BIN_EXE_gregor"));
+        let script = world.file("operator", &AGAIN.replace("GREGOR operator", &operator));
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+        let image = format!("gregor-operator:{}={script}", env!("CARGO_PKG_VERSION"));
+        Self::start_in(world, &[words, &["--image", &image]].concat())
     }
 
     /// The same, in a world that is there already.
@@ -59,6 +85,11 @@ impl Ground {
     /// A namespace for one scenario.
     pub(crate) fn namespace(&self, name: &str) -> Place<'_> {
         self.kubectl(&["create", "namespace", name]);
+        self.place(name)
+    }
+
+    /// One that is there.
+    pub(crate) fn place(&self, name: &str) -> Place<'_> {
         Place { ground: self, namespace: name.to_owned() }
     }
 
@@ -75,7 +106,8 @@ impl Ground {
         assert!(lines.is_empty(), "{}", lines.join("\n"));
     }
 
-    fn hosts(&self) -> PathBuf {
+    /// The file with the names of all that can be reached.
+    pub(crate) fn hosts(&self) -> PathBuf {
         self.world.state().join("hosts")
     }
 

@@ -1,0 +1,393 @@
+//! A cluster under load whose nodes come and go, for the tests that look on.
+//!
+//! All the time a producer with `acks=all` writes and a consumer reads, and at the end no record is missing.
+//! What is asked for is edited with kubectl, as people do; what has come of it is asked of Kafka itself.
+
+#![allow(dead_code, reason = "each program of tests uses a part of it")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kafka_admin::{
+    Admin, Bootstrap, ClientOptions, Cluster, Endpoint, HostTable, Layout, NewTopic, Quorum,
+};
+use model::{NodeId, TopicName, TopicPartition};
+use serde_json::{Value, json};
+use testkit::{Load, LoadOptions};
+use tokio::runtime::Runtime;
+
+use crate::kafka::{Ground, Place, wait_for, wait_for_mut};
+
+/// The cluster of the examples.
+pub(crate) const CLUSTER: &str = "my-cluster";
+/// What the load is put on.
+pub(crate) const LOADED: &str = "loaded";
+/// After which a controller that does not fetch counts as out of date, in these clusters.
+pub(crate) const FETCH_TIMEOUT_MS: u64 = 10_000;
+
+/// A slow machine must not look like a fault; and few partitions are moved quickly.
+const PATIENT: &str = "    config:
+      broker.session.timeout.ms: 30000
+      controller.quorum.fetch.timeout.ms: 10000
+      controller.quorum.election.timeout.ms: 3000
+      replica.lag.time.max.ms: 60000
+      offsets.topic.num.partitions: 3
+      group.initial.rebalance.delay.ms: 0
+";
+
+/// With this in the environment the operator dies after everything it does: `make soak`.
+const LIVES: &str = "GREGOR_TEST_LIVES";
+
+/// A local Kubernetes with three machines.
+pub(crate) fn ground() -> Ground {
+    match std::env::var_os(LIVES) {
+        None => Ground::start(&["--nodes", "3"]),
+        Some(_) => Ground::one_act_per_life(&["--nodes", "3"]),
+    }
+}
+
+/// A cluster, the load on it, and what it takes to wait for either.
+pub(crate) struct Elastic<'a> {
+    pub(crate) place: Place<'a>,
+    runtime: Runtime,
+    load: Option<Load>,
+}
+
+/// What a cluster shall have become: its pools with the ids of their nodes, and who is what.
+pub(crate) struct Shape<'a> {
+    pub(crate) pools: &'a [(&'a str, &'a [i32])],
+    pub(crate) brokers: &'a [i32],
+    pub(crate) voters: &'a [i32],
+}
+
+fn node(id: i32) -> NodeId {
+    NodeId::new(id).unwrap()
+}
+
+fn numbers(value: &Value) -> Vec<i64> {
+    value.as_array().into_iter().flatten().filter_map(Value::as_i64).collect()
+}
+
+impl<'a> Elastic<'a> {
+    /// A cluster of one of the examples, as soon as it is ready and records flow.
+    pub(crate) fn start(ground: &'a Ground, namespace: &str, example: &str) -> Self {
+        let place = ground.namespace(namespace);
+        let examples = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+        let manifest = fs::read_to_string(examples.join(example)).unwrap();
+        place.apply(&manifest.replace("    config:\n", PATIENT));
+        place.ready(CLUSTER);
+        Self::on(place)
+    }
+
+    /// A cluster that is ready, as soon as records flow. It has the brokers 0, 1 and 2.
+    pub(crate) fn on(place: Place<'a>) -> Self {
+        let ground = place.ground;
+        let runtime = Runtime::new().unwrap();
+        let mut elastic = Self { place, runtime, load: None };
+        elastic.create(LOADED, &[&[0, 1, 2], &[1, 2, 0], &[2, 0, 1]]);
+        let bootstrap = elastic.place.bootstrap(CLUSTER, "plain");
+        let options = LoadOptions::new(ground.home.clone(), &bootstrap, LOADED);
+        let load = Load::start(options.hosts(ground.hosts()).rate(100));
+        elastic.load = Some(elastic.runtime.block_on(load).unwrap());
+        elastic
+    }
+
+    /// Ends the load and fails if a record is missing; then looks for faults that nobody expected.
+    pub(crate) fn end(mut self) {
+        self.nothing_is_lost();
+        self.place.ground.assert_operator_is_content();
+    }
+
+    /// Ends the load and fails if a record is missing.
+    pub(crate) fn nothing_is_lost(&mut self) {
+        let load = self.load.take().unwrap();
+        let report = self.runtime.block_on(load.stop()).unwrap();
+        println!("{report:?}");
+        report.check().unwrap();
+    }
+
+    /// Waits until records flow: what was written from now on has been read.
+    pub(crate) fn serves(&self) {
+        let load = self.load.as_ref().unwrap();
+        self.runtime.block_on(load.wait_acknowledged(50)).unwrap();
+    }
+
+    /// A client of the brokers, with the names as they are now.
+    fn admin(&self) -> Admin {
+        let hosts = fs::read_to_string(self.place.ground.hosts()).unwrap();
+        let entries = hosts.lines().filter(|line| !line.starts_with('#')).flat_map(|line| {
+            let mut words = line.split_whitespace();
+            let address = words.next().and_then(|word| word.parse().ok());
+            words.filter_map(move |name| Some((name.to_owned(), address?))).collect::<Vec<_>>()
+        });
+        let options = ClientOptions {
+            names: Arc::new(HostTable::new(entries)),
+            call_timeout: Duration::from_secs(60),
+            ..ClientOptions::default()
+        };
+        let bootstrap = self.place.bootstrap(CLUSTER, "plain");
+        let (host, port) = bootstrap.split_once(':').unwrap();
+        let endpoint = Endpoint::new(host.to_owned(), port.parse().unwrap());
+        Admin::new(Bootstrap::Brokers(vec![endpoint]), options).unwrap()
+    }
+
+    fn registered(&self) -> Result<Cluster, String> {
+        let found = self.runtime.block_on(async { self.admin().describe_cluster().await });
+        found.map_err(|error| format!("{error:?}"))
+    }
+
+    /// The quorum, or why nobody tells: its leader may be about to change.
+    pub(crate) fn quorum_now(&self) -> Result<Quorum, String> {
+        let found = self.runtime.block_on(async { self.admin().describe_quorum().await });
+        found.map_err(|error| format!("{error:?}"))
+    }
+
+    /// The quorum, as soon as somebody tells.
+    pub(crate) fn quorum(&self) -> Quorum {
+        let mut found = None;
+        wait_for_mut(|| self.quorum_now().map(|quorum| found = Some(quorum)));
+        found.unwrap()
+    }
+
+    /// Creates a topic with a partition on each of these lists of brokers.
+    pub(crate) fn create(&self, topic: &str, partitions: &[&[i32]]) {
+        let on = partitions.iter().map(|ids| ids.iter().map(|id| node(*id)).collect()).collect();
+        let mut new = NewTopic::new(TopicName::new(topic).unwrap(), 1, 1);
+        new.layout = Layout::Assigned(on);
+        let made = self.runtime.block_on(async { self.admin().create_topics(&[new], false).await });
+        assert!(made.unwrap().values().all(Result::is_ok));
+    }
+
+    /// Creates a topic where Kafka likes.
+    pub(crate) fn create_with(&self, topic: &str, partitions: i32, replicas: i16) {
+        let new = NewTopic::new(TopicName::new(topic).unwrap(), partitions, replicas);
+        let made = self.runtime.block_on(async { self.admin().create_topics(&[new], false).await });
+        let made = made.unwrap();
+        assert!(made.values().all(Result::is_ok), "{made:?}");
+    }
+
+    /// All brokers that have a replica of a topic.
+    pub(crate) fn replicas(&self, topic: &str) -> BTreeSet<i32> {
+        let names = [TopicName::new(topic).unwrap()];
+        let page = self.runtime.block_on(async { self.admin().describe_topics(&names).await });
+        let topics = page.unwrap().topics;
+        let partitions = topics.iter().flat_map(|topic| &topic.partitions);
+        partitions.flat_map(|partition| &partition.replicas).map(|id| id.get()).collect()
+    }
+
+    pub(crate) fn delete(&self, topic: &str) {
+        let names = [TopicName::new(topic).unwrap()];
+        let gone = self.runtime.block_on(async { self.admin().delete_topics(&names).await });
+        assert!(gone.unwrap().values().all(Result::is_ok));
+    }
+
+    /// Moves every partition that has a replica on one of these brokers to others, and waits for it.
+    pub(crate) fn empty(&self, from: &[i32], to: &[i32]) {
+        let from: BTreeSet<NodeId> = from.iter().map(|id| node(*id)).collect();
+        let to: Vec<NodeId> = to.iter().map(|id| node(*id)).collect();
+        let moved = async {
+            let admin = self.admin();
+            let mut targets = BTreeMap::new();
+            for topic in admin.describe_topics(&[]).await.unwrap().topics {
+                for partition in &topic.partitions {
+                    let stay: Vec<NodeId> = partition
+                        .replicas
+                        .iter()
+                        .filter(|id| !from.contains(id))
+                        .copied()
+                        .collect();
+                    let mut others: Vec<NodeId> =
+                        to.iter().filter(|id| !stay.contains(id)).copied().collect();
+                    let turn = usize::try_from(partition.id.0).unwrap() % others.len().max(1);
+                    others.rotate_left(turn);
+                    let missing = partition.replicas.len() - stay.len();
+                    let replicas = stay.into_iter().chain(others.into_iter().take(missing));
+                    let name =
+                        TopicPartition { topic: topic.name.clone(), partition: partition.id };
+                    if missing > 0 {
+                        targets.insert(name, Some(replicas.collect::<Vec<_>>()));
+                    }
+                }
+            }
+            assert!(!targets.is_empty());
+            let begun = admin.alter_reassignments(&targets, true).await.unwrap();
+            assert!(begun.values().all(Result::is_ok), "{begun:?}");
+        };
+        self.runtime.block_on(moved);
+        wait_for(|| {
+            let moves = self.runtime.block_on(async { self.admin().list_reassignments().await });
+            let moves = moves.map_err(|error| format!("{error:?}"))?;
+            if moves.is_empty() { Ok(()) } else { Err(format!("{moves:?}")) }
+        });
+    }
+
+    pub(crate) fn scale(&self, pool: &str, replicas: u32) {
+        let replicas = format!("--replicas={replicas}");
+        self.place.kubectl(&["scale", "kafkanodepool", pool, &replicas]);
+    }
+
+    pub(crate) fn edit_pool(&self, pool: &str, patch: &Value) {
+        let patch = patch.to_string();
+        self.place.kubectl(&["patch", "kafkanodepool", pool, "--type", "merge", "-p", &patch]);
+    }
+
+    pub(crate) fn set_roles(&self, pool: &str, roles: &[&str]) {
+        self.edit_pool(pool, &json!({ "spec": { "roles": roles } }));
+    }
+
+    /// Adds a pool like those of the examples.
+    pub(crate) fn add_pool(&self, pool: &str, roles: &[&str], replicas: u32) {
+        let volume = json!({ "id": 0, "type": "persistent-claim", "size": "1Gi", "deleteClaim": true,
+                             "kraftMetadata": "shared" });
+        let pool = json!({
+            "apiVersion": "kafka.strimzi.io/v1",
+            "kind": "KafkaNodePool",
+            "metadata": { "name": pool, "labels": { "strimzi.io/cluster": CLUSTER } },
+            "spec": {
+                "replicas": replicas,
+                "roles": roles,
+                "storage": { "type": "jbod", "volumes": [volume] },
+            },
+        });
+        let file = self.place.ground.world.file("pool.json", &pool.to_string());
+        self.place.kubectl(&["apply", "-f", &file]);
+    }
+
+    /// The pods of a pool with their uids.
+    pub(crate) fn pods(&self, pool: &str) -> BTreeMap<String, String> {
+        let prefix = format!("{CLUSTER}-{pool}-");
+        let all = self.place.pods().into_iter();
+        all.filter(|(pod, _)| pod.starts_with(&prefix)).collect()
+    }
+
+    /// The message of a warning of the cluster.
+    pub(crate) fn warning(&self, reason: &str) -> Option<String> {
+        let kafka = self.place.get("kafka", CLUSTER);
+        let all = kafka["status"]["conditions"].as_array().unwrap().clone();
+        let found = all.iter().find(|one| one["type"] == "Warning" && one["reason"] == reason)?;
+        Some(found["message"].as_str().unwrap().to_owned())
+    }
+
+    /// Waits for a warning that has these words.
+    pub(crate) fn warns(&self, reason: &str, words: &[&str]) {
+        wait_for(|| {
+            let conditions =
+                || self.place.get("kafka", CLUSTER)["status"]["conditions"].to_string();
+            let message = self.warning(reason).ok_or_else(conditions)?;
+            let told = words.iter().all(|word| message.contains(word));
+            if told { Ok(()) } else { Err(message) }
+        });
+    }
+
+    pub(crate) fn warns_no_more(&self, reason: &str) {
+        wait_for(|| self.warning(reason).map_or(Ok(()), Err));
+    }
+
+    /// Waits until the cluster is ready and what it says of itself, what runs, and what Kafka knows are all
+    /// the same: this.
+    pub(crate) fn becomes(&self, shape: &Shape<'_>) {
+        wait_for(|| self.differs(shape).map_or(Ok(()), Err));
+        self.serves();
+    }
+
+    fn differs(&self, shape: &Shape<'_>) -> Option<String> {
+        let mut wrong = Vec::new();
+        let mut same = |what: &str, found: Vec<i64>, wanted: &[i32]| {
+            let wanted: Vec<i64> = wanted.iter().map(|id| i64::from(*id)).collect();
+            if found != wanted {
+                wrong.push(format!("{what}: {found:?}, not {wanted:?}"));
+            }
+        };
+        let kafka = self.place.get("kafka", CLUSTER);
+        let status = &kafka["status"];
+        let mut all = BTreeSet::new();
+        for (pool, ids) in shape.pools {
+            all.extend(ids.iter().copied());
+            let told = self.place.get("kafkanodepool", pool);
+            same(&format!("status of {pool}"), numbers(&told["status"]["nodeIds"]), ids);
+            let replicas = i32::try_from(ids.len()).unwrap();
+            let found = told["status"]["replicas"].as_i64().into_iter().collect();
+            same(&format!("replicas of {pool}"), found, &[replicas]);
+            let suffix = |pod: &String| pod.rsplit('-').next()?.parse::<i64>().ok();
+            let mut pods: Vec<_> = self.pods(pool).keys().filter_map(suffix).collect();
+            pods.sort_unstable();
+            same(&format!("pods of {pool}"), pods, ids);
+        }
+        let all: Vec<i32> = all.into_iter().collect();
+        same("nodes", numbers(&status["nodeIds"]), &all);
+        let (brokers, quorum) = match (self.registered(), self.quorum_now()) {
+            (Ok(brokers), Ok(quorum)) => (brokers, quorum),
+            (Err(error), _) | (_, Err(error)) => return Some(error),
+        };
+        let live = brokers.nodes.iter().filter(|one| !one.fenced).map(|one| one.id.get());
+        same("live brokers", live.map(i64::from).collect(), shape.brokers);
+        let registered = brokers.nodes.iter().map(|one| i64::from(one.id.get()));
+        same("registered brokers", registered.collect(), shape.brokers);
+        let voters = quorum.voters.iter().map(|one| i64::from(one.id.get()));
+        same("voters", voters.collect(), shape.voters);
+        let told: BTreeMap<_, _> = status["controllers"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|one| (one["id"].as_i64(), one["directoryId"].as_str().map(str::to_owned)))
+            .collect();
+        let voters = quorum.voters.iter().map(|one| {
+            (Some(i64::from(one.id.get())), one.directory.map(|directory| directory.to_string()))
+        });
+        if told != voters.collect() {
+            wrong.push(format!("status.controllers: {told:?}"));
+        }
+        let conditions = status["conditions"].as_array().cloned().unwrap_or_default();
+        let is = |kind: &str| conditions.iter().any(|one| one["type"] == kind);
+        if !is("Ready") || is("Progressing") {
+            wrong.push(status["conditions"].to_string());
+        }
+        let count = self.place.pods().len();
+        if count != all.len() {
+            wrong.push(format!("{count} pods"));
+        }
+        (!wrong.is_empty()).then(|| wrong.join("; "))
+    }
+
+    /// The Kafka processes of the pods whose names begin so.
+    pub(crate) fn javas(&self, prefix: &str) -> Vec<u32> {
+        let pods = self.place.pods().into_iter().filter(|(pod, _)| pod.starts_with(prefix));
+        let marks: Vec<String> =
+            pods.map(|(_, uid)| format!("GREGOR_CONTAINER_ID=gregor://{uid}/")).collect();
+        let all = fs::read_dir("/proc").unwrap().flatten();
+        let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+        let read = |pid: u32, file: &str| {
+            let bytes = fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
+            String::from_utf8_lossy(&bytes).into_owned()
+        };
+        let is_of = |pid: &u32| {
+            let environment = read(*pid, "environ");
+            read(*pid, "comm").trim() == "java"
+                && marks.iter().any(|mark| environment.contains(mark))
+        };
+        pids.filter(is_of).collect()
+    }
+
+    /// Lets no pod start, or lets them again.
+    pub(crate) fn cordon_machines(&self, closed: bool) {
+        let machines = self.place.ground.kubectl(&["get", "nodes", "-o", "name"]);
+        let verb = if closed { "cordon" } else { "uncordon" };
+        for machine in machines.lines() {
+            self.place.ground.kubectl(&[verb, machine.trim_start_matches("node/")]);
+        }
+    }
+}
+
+impl Drop for Elastic<'_> {
+    /// What a test that failed leaves to look at.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let log = self.place.ground.operator_log();
+            let lines: Vec<_> = log.lines().collect();
+            println!("{}", lines[lines.len().saturating_sub(200)..].join("\n"));
+            println!("{}", self.place.kubectl(&["get", "pods,knp,kafka,pvc", "-o", "wide"]));
+        }
+    }
+}
