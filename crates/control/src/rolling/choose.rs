@@ -247,12 +247,14 @@ impl Pass<'_> {
             if !self.work.contains_key(&node.node) {
                 continue;
             }
+            let waits = self.phase(node.node) == Phase::Serving && !awaited.is_empty();
             let verdict = match self.waits_for_itself(node) {
                 Some(hold) => Err(hold),
-                None if self.phase(node.node) == Phase::Serving && !awaited.is_empty() => {
-                    Err(Hold::OthersNotReady { nodes: awaited.clone() })
-                }
-                None => self.may_restart(node, index),
+                // What a partition lacks says more than that somebody is down.
+                None => self.may_restart(node, index).and_then(|go| match waits {
+                    true => Err(Hold::OthersNotReady { nodes: awaited.clone() }),
+                    false => Ok(go),
+                }),
             };
             match verdict {
                 // Whoever is forced goes alone, and at once: there will be no better moment.
