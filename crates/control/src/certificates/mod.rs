@@ -6,6 +6,7 @@
 pub mod authority;
 pub mod leaf;
 mod time;
+pub mod windows;
 
 pub use time::{Timing, Validity};
 

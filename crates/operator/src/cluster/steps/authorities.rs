@@ -3,6 +3,7 @@
 use api::kafka::{CertificateAuthority, ExpirationPolicy};
 use api::names::Labels;
 use control::certificates::authority::{Expiry, Kind, PodGenerations, Source, Users};
+use control::certificates::windows;
 use control::conditions::Note;
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt as _;
@@ -25,9 +26,15 @@ pub(crate) struct Authorities {
     pub(crate) operator_key: Vec<u8>,
 }
 
-/// The time, for certificates.
-pub(crate) fn clock() -> Clock {
-    Clock { now: OffsetDateTime::now_utc().unix_timestamp(), window_open: true }
+/// The time, for certificates, and whether it is one at which pods may be restarted for them.
+pub(crate) fn clock(work: &Work) -> Clock {
+    let now = OffsetDateTime::now_utc().unix_timestamp();
+    Clock { now, window_open: windows::opening(maintenance(work), now).is_open }
+}
+
+/// The maintenance windows that the user has set.
+fn maintenance(work: &Work) -> &[String] {
+    work.blueprint.kafka.spec.maintenance_time_windows.as_deref().unwrap_or_default()
 }
 
 /// What the user wishes of an authority.
@@ -53,6 +60,10 @@ pub(crate) fn wishes(work: &Work, kind: Kind) -> Wishes {
 }
 
 pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
+    for (window, why) in windows::opening(maintenance(work), 0).invalid {
+        let message = format!("the maintenance window \"{window}\" is never open: {why}");
+        work.warn("InvalidMaintenanceWindow", message);
+    }
     let cluster = one(work, Kind::Cluster).await?;
     let clients = one(work, Kind::Clients).await?;
     let (Some(trusted), Some(trusted_clients)) = (&cluster.trust_bundle, &clients.trust_bundle)
@@ -93,7 +104,7 @@ async fn one(work: &mut Work, kind: Kind) -> Result<Outcome, PassError> {
     };
     let (pods, stored) = (pods(work, kind), stored(work, kind));
     let users = Users { pods: Some(&pods), stored: Some(&stored) };
-    let outcome = authority::next(&observed, &wishes(work, kind), &users, &clock())
+    let outcome = authority::next(&observed, &wishes(work, kind), &users, &clock(work))
         .map_err(|error| PassError::Certificates(Box::new(error)))?;
     let is_owned = match kind {
         Kind::Cluster => work.blueprint.spec.cluster_ca.owned,
@@ -163,7 +174,7 @@ async fn operator(
     let name = work.blueprint.names.operator_certificate();
     let found = work.found.secrets.get(&name).map(secrets::content);
     let wanted = leaf::Wanted::operator(&wishes(work, Kind::Cluster));
-    let outcome = leaf::next(found.as_ref(), &wanted, cluster, &clock())
+    let outcome = leaf::next(found.as_ref(), &wanted, cluster, &clock(work))
         .map_err(|error| PassError::Certificates(Box::new(error)))?;
     if let Some(content) = &outcome.secret {
         let labels = labels(work, "strimzi");

@@ -83,7 +83,7 @@ async fn of_node(
         hosts(work, node),
         &wishes(work, Kind::Cluster),
     );
-    let outcome = leaf::next(found.as_ref(), &wanted, &authorities.cluster, &clock())
+    let outcome = leaf::next(found.as_ref(), &wanted, &authorities.cluster, &clock(work))
         .map_err(|error| PassError::Certificates(Box::new(error)))?;
     let Some(thumbprint) = outcome.thumbprint else {
         let why = outcome.warning.unwrap_or_else(|| format!("{pod} has no certificate"));
