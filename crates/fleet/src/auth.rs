@@ -18,6 +18,15 @@ use serde::Deserialize;
 use crate::client::{Client, ClientError};
 use crate::config::{Auth, Realm};
 
+/// The role of agents.
+pub const AGENT_ROLE: &str = "kas_fleetshard_operator";
+
+/// The claim with the id of an agent's data plane.
+pub const AGENT_CLAIM: &str = "kas-fleetshard-operator-cluster-id";
+
+/// The beginning of the roles of administrators, which end with `read`, `write` or `full`.
+pub const ADMIN_ROLE: &str = "kas-fleet-manager-admin-";
+
 /// How long a token that was checked is not checked again. A key that is taken back is good for so long.
 const CHECKED_FOR: Duration = Duration::from_secs(60);
 
@@ -134,7 +143,7 @@ impl Claims {
 /// Checks tokens.
 #[derive(Debug)]
 pub struct Authenticator {
-    file: Option<PathBuf>,
+    files: Vec<PathBuf>,
     url: Option<String>,
     client: Client,
     keys: tokio::sync::RwLock<Keys>,
@@ -163,7 +172,7 @@ impl Authenticator {
     /// If the keys cannot be had.
     pub async fn new(auth: &Auth, client: Client) -> Result<Self, AuthError> {
         let authenticator = Self {
-            file: auth.jwks_file.clone(),
+            files: auth.jwks_file.iter().chain(&auth.jwks_more).cloned().collect(),
             url: auth.jwks_url.clone(),
             client,
             keys: tokio::sync::RwLock::default(),
@@ -246,7 +255,7 @@ impl Authenticator {
 
     async fn fetch(&self) -> Result<HashMap<String, (Algorithm, DecodingKeyBox)>, KeysError> {
         let mut texts = Vec::new();
-        if let Some(file) = &self.file {
+        for file in &self.files {
             let text = tokio::fs::read(file).await;
             texts.push(text.map_err(|error| KeysError::File(file.clone(), error))?);
         }

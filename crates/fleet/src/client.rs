@@ -94,7 +94,15 @@ impl Client {
         token: Option<&str>,
         body: Option<&Value>,
     ) -> Result<Bytes, ClientError> {
-        let exchange = self.exchange(method, url, token, body);
+        self.in_time(url, self.exchange(method, url, token, body)).await
+    }
+
+    /// The body of an answer that comes in time and says yes.
+    async fn in_time(
+        &self,
+        url: &str,
+        exchange: impl Future<Output = Result<(StatusCode, Bytes), ClientError>>,
+    ) -> Result<Bytes, ClientError> {
         let (status, bytes) = tokio::time::timeout(self.deadline, exchange)
             .await
             .map_err(|_| ClientError::TimedOut(url.to_owned()))??;
@@ -124,6 +132,15 @@ impl Client {
             request = request.header("content-type", "application/json");
         }
         let body = body.map(ToString::to_string).unwrap_or_default();
+        self.answer(request, url, body).await
+    }
+
+    async fn answer(
+        &self,
+        request: hyper::http::request::Builder,
+        url: &str,
+        body: String,
+    ) -> Result<(StatusCode, Bytes), ClientError> {
         let request = request
             .body(Full::new(Bytes::from(body)))
             .map_err(|error| ClientError::Address(url.to_owned(), error))?;
@@ -150,6 +167,20 @@ impl Client {
         if bytes.is_empty() {
             return Ok(Value::Null);
         }
+        serde_json::from_slice(&bytes).map_err(|error| ClientError::Json(url.to_owned(), error))
+    }
+
+    /// Sends a form, and reads the answer as JSON.
+    ///
+    /// # Errors
+    /// As [`Client::json`].
+    pub async fn form(&self, url: &str, fields: &[(&str, &str)]) -> Result<Value, ClientError> {
+        let body = form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
+        let request = Request::builder()
+            .method(Method::POST)
+            .uri(url)
+            .header("content-type", "application/x-www-form-urlencoded");
+        let bytes = self.in_time(url, self.answer(request, url, body)).await?;
         serde_json::from_slice(&bytes).map_err(|error| ClientError::Json(url.to_owned(), error))
     }
 

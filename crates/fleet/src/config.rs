@@ -30,6 +30,8 @@ pub struct Config {
     pub ocm: Option<OcmAccess>,
     /// Cluster API, for regions whose provider is `capi`.
     pub capi: Option<CapiAccess>,
+    /// Data planes as processes of this machine, for regions whose provider is `local`.
+    pub local: Option<LocalAccess>,
     /// Keycloak, where data planes have identities.
     pub keycloak: Option<KeycloakAccess>,
 }
@@ -62,9 +64,27 @@ pub struct CapiAccess {
     pub worker_class: String,
     /// The version of Kubernetes.
     pub version: String,
-    /// The objects that are the agent, as JSON; `{cluster-id}` is replaced.
+    /// The image of the agent, which is installed with its rights and its secret; none if only
+    /// `agent_manifests` are to be applied.
+    #[serde(default)]
+    pub agent_image: Option<String>,
+    /// More objects for the new cluster, as JSON; `{cluster-id}` is replaced.
     #[serde(default)]
     pub agent_manifests: Vec<serde_json::Value>,
+}
+
+/// Data planes as processes of this machine.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LocalAccess {
+    /// Where they are kept. One fleet manager at a time has it.
+    pub dir: std::path::PathBuf,
+    /// What one node offers to pods, such as `cpu=2,memory=4Gi`; all that the machine has if empty.
+    #[serde(default)]
+    pub node_capacity: String,
+    /// How often agents report when nothing changes, in seconds.
+    #[serde(default = "minute")]
+    pub report_seconds: u64,
 }
 
 /// How Keycloak is reached.
@@ -75,6 +95,9 @@ pub struct KeycloakAccess {
     pub realm_url: String,
     /// A file with a token that may manage clients.
     pub token_file: std::path::PathBuf,
+    /// Where people are sent after they logged in to a data plane; `{cluster-id}` is replaced.
+    #[serde(default)]
+    pub redirect_uris: Vec<String>,
 }
 
 /// A cloud provider.
@@ -170,6 +193,9 @@ pub struct Auth {
     pub jwks_file: Option<std::path::PathBuf>,
     /// Where those keys are served.
     pub jwks_url: Option<String>,
+    /// More files with keys: those of this machine's own data planes.
+    #[serde(skip)]
+    pub jwks_more: Vec<std::path::PathBuf>,
     /// Agents' tokens.
     pub agent: Realm,
     /// Users' tokens.
@@ -214,6 +240,8 @@ pub struct Times {
     pub patience_ms: u64,
     /// How long a provider may take to answer.
     pub provider_ms: u64,
+    /// How long after a step up no nodes go: Kafkas that are being created have no clients yet.
+    pub cool_down_ms: u64,
 }
 
 /// What agents are told about their nodes.
@@ -259,6 +287,9 @@ fn yes() -> bool {
 fn three() -> u32 {
     3
 }
+fn minute() -> u64 {
+    60
+}
 fn memory() -> String {
     "1Gi".to_owned()
 }
@@ -295,7 +326,8 @@ impl Config {
             quantity::bytes(text).map_err(|_| ConfigError::Quantity(text.clone()))?;
         }
         let realms = [&self.auth.agent, &self.auth.public, &self.auth.admin];
-        let keys = self.auth.jwks_file.is_some() || self.auth.jwks_url.is_some();
+        let Auth { jwks_file, jwks_url, jwks_more, .. } = &self.auth;
+        let keys = jwks_file.is_some() || jwks_url.is_some() || !jwks_more.is_empty();
         if !keys || realms.iter().any(|realm| realm.issuer.is_empty() || realm.audience.is_empty())
         {
             return Err(ConfigError::Auth);
@@ -373,6 +405,7 @@ impl Default for Config {
             public_url: String::new(),
             ocm: None,
             capi: None,
+            local: None,
             keycloak: None,
         }
     }
@@ -381,7 +414,14 @@ impl Default for Config {
 impl Default for Auth {
     fn default() -> Self {
         let realm = Realm::default;
-        Self { jwks_file: None, jwks_url: None, agent: realm(), public: realm(), admin: realm() }
+        Self {
+            jwks_file: None,
+            jwks_url: None,
+            jwks_more: Vec::new(),
+            agent: realm(),
+            public: realm(),
+            admin: realm(),
+        }
     }
 }
 
@@ -407,6 +447,7 @@ impl Default for Times {
             silence_ms: 180_000,
             patience_ms: 3_600_000,
             provider_ms: 30_000,
+            cool_down_ms: control::fleet::COOL_DOWN_MS,
         }
     }
 }

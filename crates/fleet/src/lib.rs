@@ -19,6 +19,7 @@ pub mod limits;
 pub mod provider;
 pub mod service;
 pub mod store;
+pub mod tokens;
 pub mod workers;
 
 /// An error with all its causes, in one line.

@@ -65,7 +65,6 @@ pub async fn run(
             url: ocm.url.clone(),
             token_file: ocm.token_file.clone(),
             machine_type: ocm.machine_type.clone(),
-            control_plane_url: config.public_url.clone(),
         };
         providers.insert("ocm".to_owned(), Arc::new(Ocm::new(options, client.clone())));
     }
@@ -77,6 +76,8 @@ pub async fn run(
         Some(access) => Arc::new(Keycloak {
             realm_url: access.realm_url.trim_end_matches('/').to_owned(),
             token_file: access.token_file.clone(),
+            audience: config.auth.agent.audience.clone(),
+            redirect_uris: access.redirect_uris.clone(),
             client: client.clone(),
         }),
         None => Arc::new(NoIdentity),
@@ -100,6 +101,7 @@ async fn capi(access: &CapiAccess) -> Result<Capi, Cause> {
         class: access.class.clone(),
         worker_class: access.worker_class.clone(),
         version: access.version.clone(),
+        agent_image: access.agent_image.clone(),
         agent_manifests: access.agent_manifests.clone(),
     };
     Ok(Capi::new(options, client))

@@ -181,7 +181,7 @@ fn dockerfiles_name_the_versions_that_the_project_has() {
     let pom = read("crates/artifacts/kafka/pom.xml");
     let kafka = between(&pom, "<kafka.version>", "<");
     let agent = between(&pom, "<jmx.agent.version>", "<");
-    for file in ["operator.Dockerfile", "kafka.Dockerfile"] {
+    for file in ["agent.Dockerfile", "operator.Dockerfile", "kafka.Dockerfile"] {
         assert!(text(file).contains(&format!("FROM rust:{rust}-")), "{file}");
     }
     assert!(text("kafka.Dockerfile").contains(&format!("ARG KAFKA_VERSION={kafka}\n")));

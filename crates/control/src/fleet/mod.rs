@@ -25,8 +25,8 @@ mod state;
 
 pub use agent::{BrokerNeed, HostedKafka, PlaneNode, Pool, Survey, survey};
 pub use nodes::{
-    Judgement, Mode, NodeReason, NodeStep, PlaneFacts, StateReason, judge_report, judge_silence,
-    plan_nodes, restricted_ceiling, restricted_floor, step_nodes,
+    COOL_DOWN_MS, Judgement, Mode, NodeReason, NodeStep, PlaneFacts, StateReason, judge_report,
+    judge_silence, plan_nodes, restricted_ceiling, restricted_floor, step_nodes,
 };
 pub use placement::{Candidate, PlaceReason, Placed, Request, place};
 pub use regions::{

@@ -19,8 +19,9 @@ const MULTI_AZ_NODES: u32 = 3;
 /// No data plane is made smaller than this, in one zone or in three.
 const NODES_MIN: u32 = 3;
 
-/// How long after a step up none goes down. Kafkas that are being created have not connected anyone yet.
-const COOL_DOWN_MS: u64 = 10 * 60 * 1000;
+/// How long after a step up none goes down, unless somebody says otherwise. Kafkas that are being created
+/// have not connected anyone yet.
+pub const COOL_DOWN_MS: u64 = 10 * 60 * 1000;
 
 /// Who decides about nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +51,8 @@ pub struct PlaneFacts {
     pub in_progress: Option<bool>,
     /// How long ago the last step up was; nothing if there was none.
     pub since_step_up_ms: Option<u64>,
+    /// How long after a step up none goes down.
+    pub cool_down_ms: u64,
 }
 
 /// What to do with the nodes. Targets are whole numbers of nodes, so that asking twice is no harm.
@@ -383,7 +386,7 @@ fn step_down(facts: &PlaneFacts, report: &Report) -> Result<u32, NodeReason> {
     if facts.queued.is_some() {
         return Err(NodeReason::QueueNotEmpty);
     }
-    if facts.since_step_up_ms.is_some_and(|since| since < COOL_DOWN_MS) {
+    if facts.since_step_up_ms.is_some_and(|since| since < facts.cool_down_ms) {
         return Err(NodeReason::CoolingDown);
     }
     Ok(after)

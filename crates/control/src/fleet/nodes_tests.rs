@@ -20,6 +20,7 @@ fn facts() -> PlaneFacts {
         queued: None,
         in_progress: Some(false),
         since_step_up_ms: None,
+        cool_down_ms: COOL_DOWN_MS,
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::nodes::{Mode, NodeStep, PlaneFacts, judge_report, step_nodes};
+use super::nodes::{COOL_DOWN_MS, Mode, NodeStep, PlaneFacts, judge_report, step_nodes};
 use super::placement::{Candidate, Request, place};
 use super::regions::{PlaneInRegion, RegionFacts, plan_creation, plan_removals};
 use super::report::{AgentReady, Capacity, NodeInfo, Report, ResizeInfo};
@@ -229,6 +229,7 @@ impl World<'_> {
             queued,
             in_progress: Some(plane.coming.is_some()),
             since_step_up_ms: plane.last_up.map(|at| (self.now - at) * 60_000),
+            cool_down_ms: COOL_DOWN_MS,
         }
     }
 

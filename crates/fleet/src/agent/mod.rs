@@ -8,8 +8,10 @@
 //!
 //! Statuses of Kafkas are told before the report, so that a report counts every Kafka that was told of.
 
+pub mod install;
 mod kafkas;
 mod survey;
+mod token;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -25,9 +27,12 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::Notify;
 
+pub use token::TokenSource;
+
 use crate::client::{Client, ClientError};
 use crate::http::{AgentConfig, BASE, ManagedKafkaList};
 use crate::store::now_ms;
+use token::Tokens;
 
 /// How it is, told together with the report.
 const SETTLE: Duration = Duration::from_secs(1);
@@ -39,8 +44,8 @@ pub struct AgentOptions {
     pub manager: String,
     /// The id of the data plane.
     pub plane: String,
-    /// A file with the token; it is read for every request, so that it can be renewed.
-    pub token_file: PathBuf,
+    /// Where its token comes from.
+    pub token: TokenSource,
     /// How often to report when nothing changes.
     pub interval: Duration,
     /// Which nodes are for Kafkas, as a label selector; all if empty.
@@ -52,9 +57,12 @@ pub struct AgentOptions {
 /// Why a pass of the agent came to nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
-    /// The token cannot be read.
-    #[error("cannot read the token in {0:?}")]
+    /// The token, or the secret for it, cannot be read.
+    #[error("cannot read {0:?}")]
     Token(PathBuf, #[source] std::io::Error),
+    /// The identity provider gives no token.
+    #[error("cannot get a token")]
+    NoToken(#[source] ClientError),
     /// The manager does not answer, or says no.
     #[error("cannot {0}")]
     Manager(&'static str, #[source] ClientError),
@@ -81,6 +89,7 @@ pub struct Agent {
     options: AgentOptions,
     client: Client,
     kubernetes: Kubernetes,
+    tokens: Arc<Tokens>,
     /// Grows from report to report, also over restarts: it begins with the time.
     sequence: i64,
 }
@@ -95,7 +104,8 @@ impl Agent {
     /// An agent for the cluster of the client.
     #[must_use]
     pub fn new(options: AgentOptions, client: Client, kubernetes: Kubernetes) -> Self {
-        Self { options, client, kubernetes, sequence: 0 }
+        let tokens = Arc::new(Tokens::new(options.token.clone()));
+        Self { options, client, kubernetes, tokens, sequence: 0 }
     }
 
     /// Works until told to stop.
@@ -135,13 +145,6 @@ impl Agent {
         self.put("report", "/status", &body).await
     }
 
-    async fn token(&self) -> Result<String, AgentError> {
-        let file = &self.options.token_file;
-        let text = tokio::fs::read_to_string(file).await;
-        let text = text.map_err(|error| AgentError::Token(file.clone(), error))?;
-        Ok(text.trim().to_owned())
-    }
-
     fn url(&self, path: &str) -> String {
         let manager = self.options.manager.trim_end_matches('/');
         format!("{manager}{BASE}/agent-clusters/{}{path}", self.options.plane)
@@ -152,14 +155,14 @@ impl Agent {
         what: &'static str,
         path: &str,
     ) -> Result<T, AgentError> {
-        let token = self.token().await?;
+        let token = self.tokens.get(&self.client).await?;
         let answer = self.client.json(Method::GET, &self.url(path), Some(&token), None).await;
         let answer = answer.map_err(|error| AgentError::Manager(what, error))?;
         serde_json::from_value(answer).map_err(AgentError::Answer)
     }
 
     async fn put(&self, what: &'static str, path: &str, body: &Value) -> Result<(), AgentError> {
-        let token = self.token().await?;
+        let token = self.tokens.get(&self.client).await?;
         let answer = self.client.send(Method::PUT, &self.url(path), Some(&token), Some(body)).await;
         answer.map(drop).map_err(|error| AgentError::Manager(what, error))
     }

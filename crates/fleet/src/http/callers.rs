@@ -11,10 +11,7 @@ use serde::de::DeserializeOwned;
 
 use super::App;
 use super::error::{Code, Refusal};
-use crate::auth::{AuthError, Claims};
-
-/// The role of agents.
-const AGENT_ROLE: &str = "kas_fleetshard_operator";
+use crate::auth::{AGENT_ROLE, AuthError, Claims};
 
 /// The roles of administrators.
 const ADMIN_ROLES: [&str; 3] = [

@@ -60,8 +60,11 @@ impl App {
     /// What handlers share.
     #[must_use]
     pub fn new(store: Store, auth: Authenticator, config: Arc<Config>, wake: Arc<Notify>) -> Self {
-        let options =
-            ReportWriterOptions { model_t: config.model_t.capacity(), mode: config.mode() };
+        let options = ReportWriterOptions {
+            model_t: config.model_t.capacity(),
+            mode: config.mode(),
+            cool_down_ms: config.times.cool_down_ms,
+        };
         Self {
             reports: ReportWriter::start(store.clone(), options),
             store,

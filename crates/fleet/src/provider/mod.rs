@@ -13,6 +13,8 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 
+use crate::identity::Credentials;
+
 /// A cause, whatever it is.
 pub type Cause = Box<dyn std::error::Error + Send + Sync>;
 
@@ -84,29 +86,32 @@ pub struct NodeCounts {
     pub actual: u32,
 }
 
+/// What an agent is told where it is installed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AgentAccess {
+    /// Where the fleet manager is.
+    pub manager: String,
+    /// What the agent proves with who it is.
+    pub credentials: Credentials,
+}
+
+/// What a provider answers. What it could not do, the worker knows that asked.
+pub type Answer<'a, T> = BoxFuture<'a, Result<T, Cause>>;
+
 /// The one contract of all providers.
 pub trait Provider: fmt::Debug + Send + Sync {
     /// Begins to make a data plane. Returns what the provider calls it.
-    fn create<'a>(&'a self, plane: &'a PlaneRef) -> BoxFuture<'a, Result<String, ProviderError>>;
+    fn create<'a>(&'a self, plane: &'a PlaneRef) -> Answer<'a, String>;
     /// How far it has come.
-    fn progress<'a>(
-        &'a self,
-        plane: &'a PlaneRef,
-    ) -> BoxFuture<'a, Result<Progress, ProviderError>>;
+    fn progress<'a>(&'a self, plane: &'a PlaneRef) -> Answer<'a, Progress>;
     /// Puts the agent on it; what is there already stays.
-    fn install_agent<'a>(&'a self, plane: &'a PlaneRef)
-    -> BoxFuture<'a, Result<(), ProviderError>>;
+    fn install_agent<'a>(&'a self, plane: &'a PlaneRef, access: &'a AgentAccess) -> Answer<'a, ()>;
     /// How many nodes there are and are to be.
-    fn nodes<'a>(&'a self, plane: &'a PlaneRef)
-    -> BoxFuture<'a, Result<NodeCounts, ProviderError>>;
+    fn nodes<'a>(&'a self, plane: &'a PlaneRef) -> Answer<'a, NodeCounts>;
     /// Says how many there are to be.
-    fn set_nodes<'a>(
-        &'a self,
-        plane: &'a PlaneRef,
-        nodes: u32,
-    ) -> BoxFuture<'a, Result<(), ProviderError>>;
+    fn set_nodes<'a>(&'a self, plane: &'a PlaneRef, nodes: u32) -> Answer<'a, ()>;
     /// Begins to delete it, or goes on; true if it is gone.
-    fn delete<'a>(&'a self, plane: &'a PlaneRef) -> BoxFuture<'a, Result<bool, ProviderError>>;
+    fn delete<'a>(&'a self, plane: &'a PlaneRef) -> Answer<'a, bool>;
 }
 
 /// All providers, by the name that a region has for them.
@@ -125,31 +130,27 @@ pub const STANDALONE: &str = "standalone";
 struct NotOurs;
 
 impl Provider for Standalone {
-    fn create<'a>(&'a self, plane: &'a PlaneRef) -> BoxFuture<'a, Result<String, ProviderError>> {
+    fn create<'a>(&'a self, plane: &'a PlaneRef) -> Answer<'a, String> {
         Box::pin(async { Ok(plane.id.clone()) })
     }
 
-    fn progress<'a>(&'a self, _: &'a PlaneRef) -> BoxFuture<'a, Result<Progress, ProviderError>> {
+    fn progress<'a>(&'a self, _: &'a PlaneRef) -> Answer<'a, Progress> {
         Box::pin(async { Ok(Progress::There) })
     }
 
-    fn install_agent<'a>(&'a self, _: &'a PlaneRef) -> BoxFuture<'a, Result<(), ProviderError>> {
+    fn install_agent<'a>(&'a self, _: &'a PlaneRef, _: &'a AgentAccess) -> Answer<'a, ()> {
         Box::pin(async { Ok(()) })
     }
 
-    fn nodes<'a>(&'a self, _: &'a PlaneRef) -> BoxFuture<'a, Result<NodeCounts, ProviderError>> {
-        Box::pin(async { Err(ProviderError::Nodes(NotOurs.into())) })
+    fn nodes<'a>(&'a self, _: &'a PlaneRef) -> Answer<'a, NodeCounts> {
+        Box::pin(async { Err(NotOurs.into()) })
     }
 
-    fn set_nodes<'a>(
-        &'a self,
-        _: &'a PlaneRef,
-        _: u32,
-    ) -> BoxFuture<'a, Result<(), ProviderError>> {
-        Box::pin(async { Err(ProviderError::SetNodes(NotOurs.into())) })
+    fn set_nodes<'a>(&'a self, _: &'a PlaneRef, _: u32) -> Answer<'a, ()> {
+        Box::pin(async { Err(NotOurs.into()) })
     }
 
-    fn delete<'a>(&'a self, _: &'a PlaneRef) -> BoxFuture<'a, Result<bool, ProviderError>> {
+    fn delete<'a>(&'a self, _: &'a PlaneRef) -> Answer<'a, bool> {
         Box::pin(async { Ok(true) })
     }
 }

@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
-use futures::future::BoxFuture;
 use hyper::Method;
 use serde_json::{Value, json};
 
-use super::{Cause, NodeCounts, PlaneRef, Progress, Provider, ProviderError};
+use super::{AgentAccess, Answer, Cause, NodeCounts, PlaneRef, Progress, Provider};
 use crate::client::{Client, ClientError};
+use crate::identity::Credentials;
 
 /// Where clusters are.
 const CLUSTERS: &str = "/api/clusters_mgmt/v1/clusters";
@@ -24,8 +24,6 @@ pub struct OcmOptions {
     pub token_file: Option<PathBuf>,
     /// The type of the machines.
     pub machine_type: String,
-    /// Where agents find this fleet manager.
-    pub control_plane_url: String,
 }
 
 /// OpenShift Cluster Manager.
@@ -74,84 +72,6 @@ impl Ocm {
         let items = found["items"].as_array().ok_or(OcmError::Missing("items"))?;
         Ok(items.iter().find_map(|one| one["id"].as_str()).map(str::to_owned))
     }
-
-    async fn make(&self, plane: &PlaneRef) -> Result<String, Cause> {
-        if let Some(id) = self.find(plane).await? {
-            return Ok(id);
-        }
-        let body = json!({
-            "name": name(plane),
-            "cloud_provider": { "id": plane.cloud_provider },
-            "region": { "id": plane.region },
-            "multi_az": plane.multi_az,
-            "managed": true,
-            "ccs": { "enabled": true },
-            "nodes": {
-                "compute": plane.nodes,
-                "compute_machine_type": { "id": self.options.machine_type },
-            },
-        });
-        let made = self.ask(Method::POST, CLUSTERS, Some(&body)).await?;
-        Ok(made["id"].as_str().ok_or(OcmError::Missing("id"))?.to_owned())
-    }
-
-    async fn state(&self, plane: &PlaneRef) -> Result<Progress, Cause> {
-        let path = format!("{CLUSTERS}/{}/status", plane.known_as());
-        let status = self.ask(Method::GET, &path, None).await?;
-        Ok(match status["state"].as_str().ok_or(OcmError::Missing("state"))? {
-            "ready" => Progress::There,
-            "error" => {
-                let why = status["provision_error_message"].as_str().unwrap_or("no reason given");
-                Progress::Failed(why.to_owned())
-            }
-            _ => Progress::Coming,
-        })
-    }
-
-    async fn add_agent(&self, plane: &PlaneRef) -> Result<(), Cause> {
-        let parameter = |id: &str, value: &str| json!({ "id": id, "value": value });
-        let body = json!({
-            "addon": { "id": AGENT_ADDON },
-            "parameters": { "items": [
-                parameter("control-plane-url", &self.options.control_plane_url),
-                parameter("cluster-id", &plane.id),
-            ] },
-        });
-        let path = format!("{CLUSTERS}/{}/addons", plane.known_as());
-        match self.ask(Method::POST, &path, Some(&body)).await {
-            Err(error) if is_status(&error, 409) => Ok(()),
-            other => other.map(drop),
-        }
-    }
-
-    /// Desired is what was asked for; actual is what the cluster tells. Either missing is unknown, not 0.
-    async fn count(&self, plane: &PlaneRef) -> Result<NodeCounts, Cause> {
-        let cluster =
-            self.ask(Method::GET, &format!("{CLUSTERS}/{}", plane.known_as()), None).await?;
-        let number = |value: &Value| value.as_u64().and_then(|value| u32::try_from(value).ok());
-        let desired = number(&cluster["nodes"]["compute"]);
-        let actual = number(&cluster["status"]["current_compute"]);
-        Ok(NodeCounts {
-            desired: desired.ok_or(OcmError::Missing("nodes.compute"))?,
-            actual: actual.ok_or(OcmError::Missing("status.current_compute"))?,
-        })
-    }
-
-    async fn remove(&self, plane: &PlaneRef) -> Result<bool, Cause> {
-        let id = match &plane.provider_id {
-            Some(id) => id.clone(),
-            // Whether it was ever made is not recorded.
-            None => match self.find(plane).await? {
-                Some(id) => id,
-                None => return Ok(true),
-            },
-        };
-        match self.ask(Method::DELETE, &format!("{CLUSTERS}/{id}"), None).await {
-            Ok(_) => Ok(false),
-            Err(error) if is_status(&error, 404) => Ok(true),
-            Err(error) => Err(error),
-        }
-    }
 }
 
 fn is_status(error: &Cause, number: u16) -> bool {
@@ -167,45 +87,105 @@ fn name(plane: &PlaneRef) -> String {
 }
 
 impl Provider for Ocm {
-    fn create<'a>(&'a self, plane: &'a PlaneRef) -> BoxFuture<'a, Result<String, ProviderError>> {
-        Box::pin(async { self.make(plane).await.map_err(ProviderError::Create) })
-    }
-
-    fn progress<'a>(
-        &'a self,
-        plane: &'a PlaneRef,
-    ) -> BoxFuture<'a, Result<Progress, ProviderError>> {
-        Box::pin(async { self.state(plane).await.map_err(ProviderError::Progress) })
-    }
-
-    fn install_agent<'a>(
-        &'a self,
-        plane: &'a PlaneRef,
-    ) -> BoxFuture<'a, Result<(), ProviderError>> {
-        Box::pin(async { self.add_agent(plane).await.map_err(ProviderError::InstallAgent) })
-    }
-
-    fn nodes<'a>(
-        &'a self,
-        plane: &'a PlaneRef,
-    ) -> BoxFuture<'a, Result<NodeCounts, ProviderError>> {
-        Box::pin(async { self.count(plane).await.map_err(ProviderError::Nodes) })
-    }
-
-    fn set_nodes<'a>(
-        &'a self,
-        plane: &'a PlaneRef,
-        nodes: u32,
-    ) -> BoxFuture<'a, Result<(), ProviderError>> {
-        Box::pin(async move {
-            let path = format!("{CLUSTERS}/{}", plane.known_as());
-            let body = json!({ "nodes": { "compute": nodes } });
-            let done = self.ask(Method::PATCH, &path, Some(&body)).await;
-            done.map(drop).map_err(ProviderError::SetNodes)
+    fn create<'a>(&'a self, plane: &'a PlaneRef) -> Answer<'a, String> {
+        Box::pin(async {
+            if let Some(id) = self.find(plane).await? {
+                return Ok(id);
+            }
+            let body = json!({
+                "name": name(plane),
+                "cloud_provider": { "id": plane.cloud_provider },
+                "region": { "id": plane.region },
+                "multi_az": plane.multi_az,
+                "managed": true,
+                "ccs": { "enabled": true },
+                "nodes": {
+                    "compute": plane.nodes,
+                    "compute_machine_type": { "id": self.options.machine_type },
+                },
+            });
+            let made = self.ask(Method::POST, CLUSTERS, Some(&body)).await?;
+            Ok(made["id"].as_str().ok_or(OcmError::Missing("id"))?.to_owned())
         })
     }
 
-    fn delete<'a>(&'a self, plane: &'a PlaneRef) -> BoxFuture<'a, Result<bool, ProviderError>> {
-        Box::pin(async { self.remove(plane).await.map_err(ProviderError::Delete) })
+    fn progress<'a>(&'a self, plane: &'a PlaneRef) -> Answer<'a, Progress> {
+        Box::pin(async {
+            let path = format!("{CLUSTERS}/{}/status", plane.known_as());
+            let status = self.ask(Method::GET, &path, None).await?;
+            Ok(match status["state"].as_str().ok_or(OcmError::Missing("state"))? {
+                "ready" => Progress::There,
+                "error" => {
+                    let why = status["provision_error_message"].as_str();
+                    Progress::Failed(why.unwrap_or("no reason given").to_owned())
+                }
+                _ => Progress::Coming,
+            })
+        })
+    }
+
+    fn install_agent<'a>(&'a self, plane: &'a PlaneRef, access: &'a AgentAccess) -> Answer<'a, ()> {
+        Box::pin(async {
+            let parameter = |id: &str, value: &str| json!({ "id": id, "value": value });
+            let mut parameters = vec![
+                parameter("control-plane-url", &access.manager),
+                parameter("cluster-id", &plane.id),
+            ];
+            if let Credentials::Client { token_url, id, secret } = &access.credentials {
+                parameters.extend([
+                    parameter("sso-auth-server-url", token_url),
+                    parameter("sso-client-id", id),
+                    parameter("sso-secret", secret),
+                ]);
+            }
+            let body =
+                json!({ "addon": { "id": AGENT_ADDON }, "parameters": { "items": parameters } });
+            let path = format!("{CLUSTERS}/{}/addons", plane.known_as());
+            match self.ask(Method::POST, &path, Some(&body)).await {
+                Err(error) if is_status(&error, 409) => Ok(()),
+                other => other.map(drop),
+            }
+        })
+    }
+
+    /// Desired is what was asked for; actual is what the cluster tells. Either missing is unknown, not 0.
+    fn nodes<'a>(&'a self, plane: &'a PlaneRef) -> Answer<'a, NodeCounts> {
+        Box::pin(async {
+            let path = format!("{CLUSTERS}/{}", plane.known_as());
+            let cluster = self.ask(Method::GET, &path, None).await?;
+            let number = |value: &Value| value.as_u64().and_then(|value| u32::try_from(value).ok());
+            let desired = number(&cluster["nodes"]["compute"]);
+            let actual = number(&cluster["status"]["current_compute"]);
+            Ok(NodeCounts {
+                desired: desired.ok_or(OcmError::Missing("nodes.compute"))?,
+                actual: actual.ok_or(OcmError::Missing("status.current_compute"))?,
+            })
+        })
+    }
+
+    fn set_nodes<'a>(&'a self, plane: &'a PlaneRef, nodes: u32) -> Answer<'a, ()> {
+        Box::pin(async move {
+            let path = format!("{CLUSTERS}/{}", plane.known_as());
+            let body = json!({ "nodes": { "compute": nodes } });
+            self.ask(Method::PATCH, &path, Some(&body)).await.map(drop)
+        })
+    }
+
+    fn delete<'a>(&'a self, plane: &'a PlaneRef) -> Answer<'a, bool> {
+        Box::pin(async {
+            let id = match &plane.provider_id {
+                Some(id) => id.clone(),
+                // Whether it was ever made is not recorded.
+                None => match self.find(plane).await? {
+                    Some(id) => id,
+                    None => return Ok(true),
+                },
+            };
+            match self.ask(Method::DELETE, &format!("{CLUSTERS}/{id}"), None).await {
+                Ok(_) => Ok(false),
+                Err(error) if is_status(&error, 404) => Ok(true),
+                Err(error) => Err(error),
+            }
+        })
     }
 }

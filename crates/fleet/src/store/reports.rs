@@ -114,6 +114,8 @@ pub struct ReportWriterOptions {
     pub model_t: Capacity,
     /// Who decides about nodes.
     pub mode: Mode,
+    /// How long after a step up none goes down.
+    pub cool_down_ms: u64,
 }
 
 struct Job {
@@ -267,6 +269,7 @@ fn facts(
         queued: queued.filter(|_| !plane.draining),
         in_progress: plane.in_progress(),
         since_step_up_ms: plane.last_step_up.map(|at| count(now - at)),
+        cool_down_ms: options.cool_down_ms,
     }
 }
 

@@ -1,7 +1,9 @@
 //! Nodes: what is wanted is asked for, and what the provider says is stored.
 
+use futures::TryFutureExt as _;
+
 use super::{Work, WorkError, Workers, plane_ref};
-use crate::provider::STANDALONE;
+use crate::provider::{ProviderError, STANDALONE};
 use crate::store::{Plane, PlaneFilter, now_ms};
 
 /// How old the provider's word may be where nothing is going on.
@@ -30,11 +32,13 @@ impl Workers {
     async fn bring_nodes(&self, work: &mut Work<'_>, plane: &Plane) -> Result<(), WorkError> {
         let provider = self.provider(&plane.provider_type)?;
         let spec = plane_ref(plane);
-        let mut counts = work.ask(provider.nodes(&spec)).await?;
+        let count = || provider.nodes(&spec).map_err(ProviderError::Nodes);
+        let mut counts = work.ask(count()).await?;
         let wanted = plane.nodes_wanted.and_then(|wanted| u32::try_from(wanted).ok());
         if let Some(wanted) = wanted.filter(|wanted| *wanted != counts.desired) {
-            work.ask(provider.set_nodes(&spec, wanted)).await?;
-            counts = work.ask(provider.nodes(&spec)).await?;
+            let set = provider.set_nodes(&spec, wanted).map_err(ProviderError::SetNodes);
+            work.ask(set).await?;
+            counts = work.ask(count()).await?;
         }
         let mut tx = work.begin().await?;
         let Some(mut held) = tx.plane(&plane.id).await? else { return Ok(()) };

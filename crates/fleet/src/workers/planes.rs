@@ -8,9 +8,11 @@ use control::fleet::{
     plan_creation, plan_removals,
 };
 
+use futures::TryFutureExt as _;
+
 use super::{Work, WorkError, Workers, plane_ref};
 use crate::config::Region;
-use crate::provider::{Progress, Provider, STANDALONE, Standalone};
+use crate::provider::{AgentAccess, Progress, Provider, ProviderError, STANDALONE, Standalone};
 use crate::store::{
     DecisionKind, KafkaStatus, NewDecision, NewPlane, Plane, PlaneFilter, change_state, new_id,
 };
@@ -68,7 +70,7 @@ impl Workers {
     async fn create(&self, work: &mut Work<'_>, plane: Plane) -> Result<(), WorkError> {
         let provider = self.provider(&plane.provider_type)?;
         let spec = plane_ref(&plane);
-        let provider_id = work.ask(provider.create(&spec)).await?;
+        let provider_id = work.ask(provider.create(&spec).map_err(ProviderError::Create)).await?;
         self.change(work, &plane, |plane| {
             plane.provider_id = Some(provider_id);
             (PlaneState::Provisioning, "the provider creates it".to_owned())
@@ -79,7 +81,7 @@ impl Workers {
     async fn wait_for(&self, work: &mut Work<'_>, plane: Plane) -> Result<(), WorkError> {
         let provider = self.provider(&plane.provider_type)?;
         let spec = plane_ref(&plane);
-        match work.ask(provider.progress(&spec)).await? {
+        match work.ask(provider.progress(&spec).map_err(ProviderError::Progress)).await? {
             Progress::Coming => Ok(()),
             Progress::There => {
                 let reason = "the provider says that it is there".to_owned();
@@ -89,10 +91,15 @@ impl Workers {
         }
     }
 
+    /// First who the agent is, then the agent. Each of them may be done twice.
     async fn install(&self, work: &mut Work<'_>, plane: Plane) -> Result<(), WorkError> {
         let provider = self.provider(&plane.provider_type)?;
         let spec = plane_ref(&plane);
-        work.ask(provider.install_agent(&spec)).await?;
+        work.ask(self.identity.make_client(&plane.id)).await?;
+        let credentials = work.ask(self.identity.make_account(&plane.id)).await?;
+        let access = AgentAccess { manager: self.config.public_url.clone(), credentials };
+        let installed = provider.install_agent(&spec, &access);
+        work.ask(installed.map_err(ProviderError::InstallAgent)).await?;
         let reason = "the agent is installed".to_owned();
         self.change(work, &plane, |_| (PlaneState::WaitingForAgent, reason)).await
     }
@@ -104,7 +111,7 @@ impl Workers {
         }
         let provider = self.provider(&plane.provider_type)?;
         let spec = plane_ref(&plane);
-        if !work.ask(provider.delete(&spec)).await? {
+        if !work.ask(provider.delete(&spec).map_err(ProviderError::Delete)).await? {
             return Ok(());
         }
         let reason = "the provider says that it is gone".to_owned();

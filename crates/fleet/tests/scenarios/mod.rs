@@ -363,7 +363,11 @@ pub(crate) async fn a_fleet_grows_and_shrinks(database: &str) {
     manager.report(&first, report((500, 500), (6, 6, 3, 3))).await.expect(204);
     eventually("the first goes", async || made(&manager).await == [second.clone()]).await;
     let asked = manager.identity.0.lock().unwrap().clone();
-    assert_eq!(asked, [format!("client {first}"), format!("account {first}")]);
+    let words = ["make client", "make account"].map(|words| (words, &first));
+    let words = words.into_iter().chain(["make client", "make account"].map(|one| (one, &second)));
+    let words = words.chain(["client", "account"].map(|one| (one, &first)));
+    let expected: Vec<_> = words.map(|(words, plane)| format!("{words} {plane}")).collect();
+    assert_eq!(asked, expected, "identities are made first and removed last");
     assert!(manager.ocm.cluster(&first).is_none());
     let created = manager.ocm.clusters.lock().unwrap().created.clone();
     assert!(created.values().all(|count| *count == 1), "{created:?}");

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test program uses a part of it")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
+pub(crate) mod keycloak;
 pub(crate) mod ocm;
 pub(crate) mod postgres;
 pub(crate) mod tokens;
@@ -17,7 +18,7 @@ use fleet::config::{
     Auth, CloudProvider, Config, InstanceType, Limits, Realm, Region, Size, Times,
 };
 use fleet::http::{App, BASE, serve};
-use fleet::identity::{Identity, IdentityError};
+use fleet::identity::{Credentials, Identity, IdentityError};
 use fleet::provider::Providers;
 use fleet::provider::ocm::{Ocm, OcmOptions};
 use fleet::store::Store;
@@ -38,6 +39,19 @@ use tokens::{AUDIENCE, ISSUER};
 pub(crate) struct Remembering(pub(crate) Mutex<Vec<String>>);
 
 impl Identity for Remembering {
+    fn make_client<'a>(&'a self, plane: &'a str) -> BoxFuture<'a, Result<(), IdentityError>> {
+        self.0.lock().unwrap().push(format!("make client {plane}"));
+        Box::pin(async { Ok(()) })
+    }
+
+    fn make_account<'a>(
+        &'a self,
+        plane: &'a str,
+    ) -> BoxFuture<'a, Result<Credentials, IdentityError>> {
+        self.0.lock().unwrap().push(format!("make account {plane}"));
+        Box::pin(async { Ok(Credentials::Elsewhere) })
+    }
+
     fn remove_client<'a>(&'a self, plane: &'a str) -> BoxFuture<'a, Result<(), IdentityError>> {
         self.0.lock().unwrap().push(format!("client {plane}"));
         Box::pin(async { Ok(()) })
@@ -98,6 +112,7 @@ pub(crate) fn config(dir: &TempDir, signer: &Signer) -> Config {
         auth: Auth {
             jwks_file: Some(file),
             jwks_url: None,
+            jwks_more: Vec::new(),
             agent: realm(),
             public: realm(),
             admin: realm(),
@@ -109,6 +124,7 @@ pub(crate) fn config(dir: &TempDir, signer: &Signer) -> Config {
             silence_ms: 600_000,
             patience_ms: 600_000,
             provider_ms: 1_000,
+            ..Times::default()
         },
         ..Config::default()
     }
@@ -153,6 +169,17 @@ impl Manager {
     }
 
     pub(crate) async fn with(database: &str, change: impl FnOnce(&mut Config)) -> Self {
+        let identity = Arc::new(Remembering::default());
+        let with = Arc::clone(&identity) as Arc<dyn Identity>;
+        Self::with_identity(database, (identity, with), change).await
+    }
+
+    /// With an identity provider; the first of the two is what was remembered.
+    pub(crate) async fn with_identity(
+        database: &str,
+        (identity, asked): (Arc<Remembering>, Arc<dyn Identity>),
+        change: impl FnOnce(&mut Config),
+    ) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let database = match database {
             "sqlite" => format!("sqlite:{}", dir.path().join("fleet.db").display()),
@@ -177,18 +204,15 @@ impl Manager {
         };
         tokio::spawn(serve(listener, app, ended));
         let ocm = FakeOcm::start().await;
-        let identity = Arc::new(Remembering::default());
         let options = OcmOptions {
             url: ocm.url.clone(),
             token_file: None,
             machine_type: "m5.xlarge".to_owned(),
-            control_plane_url: url.clone(),
         };
         let provider: Arc<dyn fleet::provider::Provider> =
             Arc::new(Ocm::new(options, client.clone()));
         let providers: Providers = [("ocm".to_owned(), provider)].into_iter().collect();
-        let workers =
-            Workers::new(store.clone(), config, providers, Arc::clone(&identity) as _, wake);
+        let workers = Workers::new(store.clone(), config, providers, asked, wake);
         tokio::spawn(workers.run(stopped));
         Self { url, signer, store, ocm, identity, client, stop, _dir: dir }
     }

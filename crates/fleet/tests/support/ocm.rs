@@ -21,6 +21,8 @@ pub(crate) struct Clusters {
     pub(crate) created: BTreeMap<String, u32>,
     /// How often each id was asked to go.
     pub(crate) deleted: BTreeMap<String, u32>,
+    /// By id: the parameters of its agent.
+    pub(crate) addons: BTreeMap<String, Value>,
     /// Every number of nodes that was asked for.
     pub(crate) scaled: Vec<(String, u64)>,
     /// New nodes do not come.
@@ -96,9 +98,19 @@ async fn status(
     found(clusters.lock().unwrap().there.get(&id).map(|one| &one["status"]))
 }
 
-async fn addon(State(clusters): Shared, Path(id): Path<String>) -> StatusCode {
-    let there = clusters.lock().unwrap().there.contains_key(&id);
-    if there { StatusCode::CREATED } else { StatusCode::NOT_FOUND }
+async fn addon(
+    State(clusters): Shared,
+    Path(id): Path<String>,
+    Json(body): Json<Value>,
+) -> StatusCode {
+    let mut clusters = clusters.lock().unwrap();
+    if !clusters.there.contains_key(&id) {
+        return StatusCode::NOT_FOUND;
+    }
+    match clusters.addons.insert(id, body) {
+        Some(_) => StatusCode::CONFLICT,
+        None => StatusCode::CREATED,
+    }
 }
 
 async fn scale(
