@@ -141,7 +141,15 @@ async fn live(options: Options) -> anyhow::Result<Ended> {
         }
         tracing::info!("asked to stop: finishing what is in hand");
     };
-    let config = kube::Config::infer().await.context("cannot find a Kubernetes cluster")?;
+    // A pod of local mode sees the user's files: a kubeconfig there is not the operator's own.
+    let of_pod = match std::env::var_os("KUBECONFIG") {
+        Some(_) => None,
+        None => kube::Config::incluster().ok(),
+    };
+    let config = match of_pod {
+        Some(config) => config,
+        None => kube::Config::infer().await.context("cannot find a Kubernetes cluster")?,
+    };
     Ok(runtime::run(config, options, shutdown).await?)
 }
 
