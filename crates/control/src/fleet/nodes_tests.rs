@@ -147,6 +147,89 @@ fn every_ambiguity_has_its_reading() {
     }
 }
 
+/// Every threshold, one below it, at it, and one above it.
+#[test]
+fn every_threshold_is_held_to_the_number() {
+    const FREE: &str = "left=100000/100000";
+    const ALL: [bool; 2] = [false, true];
+    /// In one zone and in several, if it makes no difference.
+    const ONE: [bool; 1] = [false];
+    const SEVERAL: [bool; 1] = [true];
+    let rows: &[(&[bool], &str, [(u32, u32); 3])] = &[
+        // (value in place of #, nodes afterwards) for three values.
+        // Up: what is left, against what a Kafka of Model T takes.
+        (&ALL, "3 ceiling=30 left=#/5000", [(99, 6), (100, 3), (101, 3)]),
+        (&ALL, "3 ceiling=30 left=5000/#", [(99, 6), (100, 3), (101, 3)]),
+        // Up: the restricted ceiling, against what there is and what there would be.
+        (&ALL, "3 ceiling=# left=0/0", [(5, 3), (6, 6), (7, 6)]),
+        (&ALL, "6 ceiling=# left=0/0", [(5, 6), (6, 6), (7, 6)]),
+        (&ONE, "3 ceiling=# left=0/0 step=4", [(6, 3), (7, 7), (8, 7)]),
+        (&SEVERAL, "3 ceiling=# left=0/0 step=4", [(8, 3), (9, 9), (11, 9)]),
+        (&ONE, "3 ceiling=# left=0/0 step=1", [(3, 3), (4, 4), (5, 4)]),
+        (&SEVERAL, "3 ceiling=# left=0/0 step=1", [(5, 3), (6, 6), (8, 6)]),
+        // Down: what is left, against one step and a Kafka of Model T on top of it.
+        (
+            &ALL,
+            "9 ceiling=30 min=3 floor=3 delta=1000/1000 left=#/5000",
+            [(1099, 9), (1100, 6), (1101, 6)],
+        ),
+        (
+            &ALL,
+            "9 ceiling=30 min=3 floor=3 delta=1000/1000 left=5000/#",
+            [(1099, 9), (1100, 6), (1101, 6)],
+        ),
+        (
+            &ALL,
+            "9 ceiling=30 min=3 floor=3 delta=1000/1000 left=#/5000",
+            [(999, 9), (1000, 9), (1001, 9)],
+        ),
+        // The delta is that of one or two nodes, and in several zones three go.
+        (
+            &SEVERAL,
+            "9 ceiling=30 min=3 floor=3 step=1 delta=300/300 left=#/5000",
+            [(999, 9), (1000, 6), (1001, 6)],
+        ),
+        (
+            &SEVERAL,
+            "9 ceiling=30 min=3 floor=3 step=2 delta=600/600 left=#/5000",
+            [(999, 9), (1000, 6), (1001, 6)],
+        ),
+        (
+            &ONE,
+            "9 ceiling=30 min=3 floor=3 step=1 delta=300/300 left=#/5000",
+            [(399, 9), (400, 8), (401, 8)],
+        ),
+        (
+            &ONE,
+            "9 ceiling=30 min=3 floor=3 step=2 delta=600/600 left=#/5000",
+            [(699, 9), (700, 7), (701, 7)],
+        ),
+        // Down: what the workload needs, and the restricted floor, which is rounded up in several zones.
+        (&ALL, "9 ceiling=30 min=# floor=3 delta=10/10", [(5, 6), (6, 6), (7, 9)]),
+        (&ALL, "9 ceiling=30 min=# floor=3 delta=10/10", [(8, 9), (9, 9), (10, 9)]),
+        (&ONE, "10 ceiling=30 min=3 floor=# delta=10/10", [(6, 7), (7, 7), (8, 10)]),
+        (&SEVERAL, "9 ceiling=30 min=3 floor=# delta=10/10", [(5, 6), (6, 6), (7, 9)]),
+        (&SEVERAL, "9 ceiling=30 min=3 floor=# delta=10/10", [(3, 6), (4, 6), (8, 9)]),
+        // Down: three nodes are the least.
+        (&ALL, "# ceiling=30 min=1 floor=1 delta=10/10", [(5, 5), (6, 3), (7, 4)]),
+        (&ONE, "# ceiling=30 min=1 floor=1 step=1 delta=10/10", [(3, 3), (4, 3), (5, 4)]),
+        (&SEVERAL, "# ceiling=30 min=1 floor=1 step=1 delta=10/10", [(5, 5), (6, 3), (7, 4)]),
+    ];
+    for (zones, template, values) in rows {
+        for (multi_az, (value, expected)) in
+            zones.iter().flat_map(|zone| values.iter().map(move |value| (*zone, value)))
+        {
+            let mut text = template.replace('#', &value.to_string());
+            if !text.contains("left=") {
+                text = format!("{text} {FREE}");
+            }
+            let facts = PlaneFacts { multi_az, ..facts() };
+            let (nodes, reason) = nodes(&facts, &text);
+            assert_eq!(nodes, *expected, "several zones: {multi_az}: {text}: {reason}");
+        }
+    }
+}
+
 #[test]
 fn no_capacity_is_said_if_one_of_two_numbers_is_short() {
     // 5: "or" for what is missing, "and" for what is there. 6: in four states. 8: the state needs a step.
