@@ -1,8 +1,10 @@
 //! Data planes.
 
+use std::collections::BTreeMap;
+
 use control::fleet::{Capacity, PlaneState};
 use sqlx::any::AnyRow;
-use sqlx::{AnyConnection, Row as _};
+use sqlx::{AnyConnection, AssertSqlSafe, Row as _};
 
 use super::reports::StoredReport;
 use super::{
@@ -189,6 +191,43 @@ impl Tx {
         row.as_ref().map(decode).transpose()
     }
 
+    /// Several data planes, held as by [`Tx::plane`]. Those that are not there are left out. All who hold
+    /// several do so in the order of ids, so that none waits for one that waits for it.
+    pub(super) async fn hold_planes(
+        &mut self,
+        ids: &[&str],
+    ) -> Result<BTreeMap<String, Plane>, StoreError> {
+        debug_assert!(ids.is_sorted(), "in the order of ids");
+        // The order of bytes, which is ours, whatever language the database speaks.
+        let hold = match self.backend {
+            Backend::Sqlite => "",
+            Backend::Postgres => "COLLATE \"C\" FOR UPDATE",
+        };
+        let mut planes = BTreeMap::new();
+        for piece in pieces(ids) {
+            let places = places(1, piece.len());
+            let statement = format!(
+                "SELECT * FROM planes WHERE id IN ({places}) AND deleted_at IS NULL
+                 ORDER BY id {hold}"
+            );
+            let mut query = sqlx::query(AssertSqlSafe(statement));
+            for id in piece {
+                query = query.bind(*id);
+            }
+            let rows = query.fetch_all(&mut *self.inner).await.map_err(read("data planes"))?;
+            for row in &rows {
+                let plane = decode(row)?;
+                planes.insert(plane.id.clone(), plane);
+            }
+        }
+        Ok(planes)
+    }
+
+    /// Stores what has changed of data planes that are held.
+    pub(super) async fn save_planes(&mut self, planes: &[&Plane]) -> Result<(), StoreError> {
+        save(&mut self.inner, planes).await
+    }
+
     /// How many Kafkas a data plane has, in whatever state.
     ///
     /// # Errors
@@ -247,7 +286,7 @@ impl Tx {
     /// # Errors
     /// If the database does not answer.
     pub async fn save_plane(&mut self, plane: &Plane) -> Result<(), StoreError> {
-        save(&mut self.inner, plane).await
+        save(&mut self.inner, &[plane]).await
     }
 
     /// Says that a data plane is gone.
@@ -265,36 +304,107 @@ impl Tx {
     }
 }
 
-pub(super) async fn save(connection: &mut AnyConnection, plane: &Plane) -> Result<(), StoreError> {
-    let report = plane.report.as_ref().map(StoredReport::to_json);
-    sqlx::query(
-        "UPDATE planes SET provider_id = $2, state = $3, draining = $4, removed_by_hand = $5,
-            removal = $6, nodes_wanted = $7, nodes_desired = $8, nodes_actual = $9,
-            nodes_asked_at = $10, last_step_up = $11, last_seen = $12, sequence = $13,
-            report = $14, broken = $15, state_reason = $16, step_reason = $17, updated_at = $18
-         WHERE id = $1",
+/// The columns, in the order in which they are bound.
+const COLUMNS: [&str; 23] = [
+    "id",
+    "cloud_provider",
+    "region",
+    "multi_az",
+    "provider_type",
+    "created_at",
+    "provider_id",
+    "state",
+    "draining",
+    "removed_by_hand",
+    "removal",
+    "nodes_wanted",
+    "nodes_desired",
+    "nodes_actual",
+    "nodes_asked_at",
+    "last_step_up",
+    "last_seen",
+    "sequence",
+    "report",
+    "broken",
+    "state_reason",
+    "step_reason",
+    "updated_at",
+];
+
+/// So many of the columns never change.
+const FIXED: usize = 6;
+
+/// How many data planes are read or written by one statement. There are few such numbers, so that the database
+/// keeps the statements.
+const AT_ONCE: [usize; 4] = [64, 16, 4, 1];
+
+/// In pieces of these lengths, the longest first.
+fn pieces<T>(mut all: &[T]) -> impl Iterator<Item = &[T]> {
+    std::iter::from_fn(move || {
+        let length = AT_ONCE.into_iter().find(|length| *length <= all.len())?;
+        let (piece, rest) = all.split_at(length);
+        all = rest;
+        Some(piece)
+    })
+}
+
+/// `$1, $2, …`
+fn places(first: usize, count: usize) -> String {
+    let places: Vec<_> = (first..first + count).map(|number| format!("${number}")).collect();
+    places.join(", ")
+}
+
+/// A statement that writes so many rows which are there already.
+fn save_statement(rows: usize) -> String {
+    let values: Vec<_> = (0..rows)
+        .map(|row| format!("({})", places(row * COLUMNS.len() + 1, COLUMNS.len())))
+        .collect();
+    let changes: Vec<_> =
+        COLUMNS[FIXED..].iter().map(|column| format!("{column} = excluded.{column}")).collect();
+    format!(
+        "INSERT INTO planes ({}) VALUES {} ON CONFLICT (id) DO UPDATE SET {}",
+        COLUMNS.join(", "),
+        values.join(", "),
+        changes.join(", "),
     )
-    .bind(&plane.id)
-    .bind(&plane.provider_id)
-    .bind(plane.state.name())
-    .bind(i64::from(plane.draining))
-    .bind(i64::from(plane.removed_by_hand))
-    .bind(&plane.removal)
-    .bind(plane.nodes_wanted)
-    .bind(plane.nodes_desired)
-    .bind(plane.nodes_actual)
-    .bind(plane.nodes_asked_at)
-    .bind(plane.last_step_up)
-    .bind(plane.last_seen)
-    .bind(plane.sequence)
-    .bind(report)
-    .bind(&plane.broken)
-    .bind(&plane.state_reason)
-    .bind(&plane.step_reason)
-    .bind(now_ms())
-    .execute(connection)
-    .await
-    .map_err(write("a data plane"))?;
+}
+
+/// Writes data planes that are held.
+pub(super) async fn save(
+    connection: &mut AnyConnection,
+    planes: &[&Plane],
+) -> Result<(), StoreError> {
+    let now = now_ms();
+    for piece in pieces(planes) {
+        let mut query = sqlx::query(AssertSqlSafe(save_statement(piece.len())));
+        for plane in piece {
+            query = query
+                .bind(&plane.id)
+                .bind(&plane.cloud_provider)
+                .bind(&plane.region)
+                .bind(i64::from(plane.multi_az))
+                .bind(&plane.provider_type)
+                .bind(plane.created_at)
+                .bind(&plane.provider_id)
+                .bind(plane.state.name())
+                .bind(i64::from(plane.draining))
+                .bind(i64::from(plane.removed_by_hand))
+                .bind(&plane.removal)
+                .bind(plane.nodes_wanted)
+                .bind(plane.nodes_desired)
+                .bind(plane.nodes_actual)
+                .bind(plane.nodes_asked_at)
+                .bind(plane.last_step_up)
+                .bind(plane.last_seen)
+                .bind(plane.sequence)
+                .bind(plane.report.as_ref().map(StoredReport::to_json))
+                .bind(&plane.broken)
+                .bind(&plane.state_reason)
+                .bind(&plane.step_reason)
+                .bind(now);
+        }
+        query.execute(&mut *connection).await.map_err(write("data planes"))?;
+    }
     Ok(())
 }
 
@@ -328,4 +438,21 @@ fn decode(row: &AnyRow) -> Result<Plane, StoreError> {
         created_at: number(row, "created_at")?,
         updated_at: number(row, "updated_at")?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_are_written_in_few_statements() {
+        let lengths =
+            |count: usize| -> Vec<usize> { pieces(&vec![(); count]).map(<[()]>::len).collect() };
+        assert_eq!(lengths(0), [] as [usize; 0]);
+        assert_eq!(lengths(1), [1]);
+        assert_eq!(lengths(86), [64, 16, 4, 1, 1]);
+        let statement = save_statement(2);
+        assert!(statement.contains("$46) ON CONFLICT (id) DO UPDATE SET provider_id = excluded."));
+        assert!(!statement.contains("cloud_provider = "), "{statement}");
+    }
 }

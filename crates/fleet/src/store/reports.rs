@@ -8,7 +8,7 @@
 //! 2. A report with a number that is not above the last one changes nothing.
 //! 3. What is wanted of a provider is only written down here; a worker asks for it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use control::fleet::{
@@ -188,10 +188,24 @@ async fn write_batch(
 ) -> Result<Vec<ReportOutcome>, StoreError> {
     let mut tx = store.begin().await?;
     let demand = tx.demand().await?;
+    // Statements cost more than what they say, so all data planes are read by few, and written by few.
+    let mut ids: Vec<_> = jobs.iter().map(|job| job.plane.as_str()).collect();
+    ids.dedup();
+    let mut planes = tx.hold_planes(&ids).await?;
+    let mut changed = BTreeSet::new();
     let mut outcomes = Vec::with_capacity(jobs.len());
     for job in jobs {
-        outcomes.push(write_one(&mut tx, options, &demand, job).await?);
+        let outcome = match planes.get_mut(&job.plane) {
+            Some(plane) => write_one(&mut tx, (options, &demand), plane, job).await?,
+            None => ReportOutcome::NoSuchPlane,
+        };
+        if outcome == ReportOutcome::Stored {
+            changed.insert(job.plane.as_str());
+        }
+        outcomes.push(outcome);
     }
+    planes.retain(|id, _| changed.contains(id.as_str()));
+    tx.save_planes(&planes.values().collect::<Vec<_>>()).await?;
     tx.commit().await?;
     Ok(outcomes)
 }
@@ -208,13 +222,10 @@ struct Demand {
 
 async fn write_one(
     tx: &mut Tx,
-    options: &ReportWriterOptions,
-    demand: &Demand,
+    (options, demand): (&ReportWriterOptions, &Demand),
+    plane: &mut Plane,
     job: &Job,
 ) -> Result<ReportOutcome, StoreError> {
-    let Some(mut plane) = tx.plane(&job.plane).await? else {
-        return Ok(ReportOutcome::NoSuchPlane);
-    };
     if let (Some(last), Some(new)) = (plane.sequence, job.sequence)
         && new <= last
     {
@@ -230,7 +241,7 @@ async fn write_one(
         // Nobody makes nodes there, so no step is ever permitted.
         report.nodes.ceiling = report.nodes.current;
     }
-    let judged = judge_report(&facts(&plane, options, demand, reserved, now), &report);
+    let judged = judge_report(&facts(plane, options, demand, reserved, now), &report);
     plane.last_seen = Some(now);
     plane.sequence = job.sequence.or(plane.sequence);
     if plane.state.accepts_reports() {
@@ -238,11 +249,10 @@ async fn write_one(
         let broken: Vec<_> = judged.broken.iter().map(ToString::to_string).collect();
         plane.broken = broken.join("; ");
         plane.step_reason = judged.step_reason.to_string();
-        change_state(tx, &mut plane, judged.state, &judged.state_reason.to_string()).await?;
+        change_state(tx, plane, judged.state, &judged.state_reason.to_string()).await?;
         let step = (judged.step, judged.step_reason.to_string());
-        change_nodes(tx, &mut plane, step, demand.dry_run, now).await?;
+        change_nodes(tx, plane, step, demand.dry_run, now).await?;
     }
-    super::planes::save(&mut tx.inner, &plane).await?;
     Ok(ReportOutcome::Stored)
 }
 

@@ -24,8 +24,17 @@ pub(crate) struct Postgres {
 }
 
 impl Postgres {
-    /// Starts one with an empty directory.
+    /// Starts one with an empty directory. What the machine loses with its power is no concern of tests.
     pub(crate) fn start() -> Self {
+        Self::with(&["-F"])
+    }
+
+    /// One that waits for the disk, as where it matters.
+    pub(crate) fn durable() -> Self {
+        Self::with(&[])
+    }
+
+    fn with(flags: &[&str]) -> Self {
         let bin = programs();
         let dir = tempfile::Builder::new().prefix("gregor-postgres-").tempdir().unwrap();
         let data = dir.path().join("data");
@@ -41,10 +50,9 @@ impl Postgres {
         let mut line = as_other.clone();
         line.push(bin.join("postgres").display().to_string());
         line.extend(["-D".to_owned(), data.display().to_string()]);
-        line.extend(
-            ["-h", "127.0.0.1", "-k", "", "-F", "-c", "max_connections=60", "-p"]
-                .map(str::to_owned),
-        );
+        line.extend(["-h", "127.0.0.1", "-k", "", "-c", "max_connections=60"].map(str::to_owned));
+        line.extend(flags.iter().map(|&flag| flag.to_owned()));
+        line.push("-p".to_owned());
         line.push(port.to_string());
         let reaper = Arc::new(Reaper::start(None).unwrap());
         let log = File::create(dir.path().join("log")).unwrap();
