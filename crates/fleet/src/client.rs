@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Full, Limited};
+pub use hyper::Method;
 use hyper::body::Bytes;
-use hyper::{Method, Request, StatusCode};
+use hyper::{Request, StatusCode};
 use hyper_rustls::{ConfigBuilderExt as _, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;

@@ -112,7 +112,18 @@ async fn capi(access: &CapiAccess) -> Result<Capi, Cause> {
 /// # Errors
 /// If there is none.
 pub async fn client(kubeconfig: Option<&Path>) -> Result<kube::Client, Cause> {
-    let Some(path) = kubeconfig else { return Ok(kube::Client::try_default().await?) };
+    let Some(path) = kubeconfig else {
+        // A pod whose user has a kubeconfig, as in local mode, must not take the user's cluster for its own.
+        let of_pod = match std::env::var_os("KUBECONFIG") {
+            Some(_) => None,
+            None => kube::Config::incluster().ok(),
+        };
+        let config = match of_pod {
+            Some(config) => config,
+            None => kube::Config::infer().await?,
+        };
+        return Ok(kube::Client::try_from(config)?);
+    };
     let kubeconfig = Kubeconfig::read_from(path)?;
     let options = KubeConfigOptions::default();
     let config = kube::Config::from_custom_kubeconfig(kubeconfig, &options).await?;

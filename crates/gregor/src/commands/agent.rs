@@ -13,7 +13,7 @@ use fleet::identity::Credentials;
 use fleet::provider::AgentAccess;
 
 use super::crds;
-use super::fleet::{log, told_to_stop};
+use super::fleet::{LOG, log, told_to_stop};
 use crate::failure::Usage;
 use crate::output::{Format, Out};
 
@@ -85,7 +85,7 @@ impl Command {
             return Out::new(Format::Table).text(&crds::yaml(&objects)?);
         }
         let token = self.token_source()?;
-        log();
+        log(LOG);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()

@@ -1,5 +1,7 @@
 //! `gregor fleet`: the fleet manager, and what a policy would cost.
 
+mod demo;
+mod local;
 mod serve;
 mod simulate;
 
@@ -17,6 +19,9 @@ enum Command {
     /// Run the fleet manager
     #[command(after_help = serve::EXAMPLES)]
     Serve(serve::Serve),
+    /// Watch a small fleet on this machine grow and shrink, with real Kafkas, in some minutes
+    #[command(after_help = demo::EXAMPLES)]
+    Demo(demo::Demo),
     /// Let a fleet live through months of demand, by one policy or several
     #[command(after_help = simulate::EXAMPLES)]
     Simulate(simulate::Simulate),
@@ -26,17 +31,22 @@ impl Fleet {
     pub(crate) fn run(self) -> anyhow::Result<()> {
         match self.command {
             Command::Serve(serve) => serve.run(),
+            Command::Demo(demo) => demo.run(),
             Command::Simulate(simulate) => simulate.run(),
         }
     }
 }
 
-/// Log lines to stderr, as the environment says.
-pub(super) fn log() {
+/// What is logged unless somebody says otherwise. The Kubernetes client reports every request that fails, also
+/// those that are tried again: what matters of that we say ourselves.
+pub(super) const LOG: &str = "info,kube_client=off,kube_runtime=error";
+
+/// Log lines to stderr, as the environment says, or else these.
+pub(super) fn log(default: &str) {
     use std::io::IsTerminal as _;
     let filter = tracing_subscriber::EnvFilter::try_from_env("GREGOR_LOG");
     let _ = tracing_subscriber::fmt()
-        .with_env_filter(filter.unwrap_or_else(|_| "info".into()))
+        .with_env_filter(filter.unwrap_or_else(|_| default.into()))
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
         .with_target(false)

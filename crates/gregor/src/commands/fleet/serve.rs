@@ -3,14 +3,17 @@
 use std::fs;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use clap::Args;
 use fleet::config::Config;
-use fleet::provider::Providers;
+use fleet::provider::{Provider, Providers};
 use tokio::net::TcpListener;
 
+use super::local::{self, Local, Programs};
 use crate::output::note;
+use crate::progress;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -39,19 +42,49 @@ pub(crate) struct Serve {
 
 impl Serve {
     pub(crate) fn run(self) -> anyhow::Result<()> {
-        super::log();
+        super::log(super::LOG);
         let text = fs::read_to_string(&self.config);
         let text = text.with_context(|| format!("cannot read {:?}", self.config))?;
         let config: Config = serde_saphyr::from_str(&text)
             .with_context(|| format!("{:?} is no configuration of a fleet", self.config))?;
+        let programs = match &config.local {
+            Some(_) => {
+                let progress = progress::for_stderr();
+                let programs = Programs::prepare(&*progress)?;
+                progress.finish();
+                Some(programs)
+            }
+            None => None,
+        };
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-        runtime.context("cannot start")?.block_on(async {
-            let listener = TcpListener::bind(self.listen).await;
-            let listener = listener.with_context(|| format!("cannot listen on {}", self.listen))?;
-            note(&format!("the fleet manager listens on {}", listener.local_addr()?));
-            let stop = super::told_to_stop();
-            fleet::service::run(config, &self.database, listener, Providers::new(), stop).await?;
-            Ok(())
-        })
+        runtime.context("cannot start")?.block_on(self.serve(config, programs))
+    }
+
+    async fn serve(self, mut config: Config, programs: Option<Programs>) -> anyhow::Result<()> {
+        let listener = TcpListener::bind(self.listen).await;
+        let listener = listener.with_context(|| format!("cannot listen on {}", self.listen))?;
+        let address = listener.local_addr()?;
+        if config.public_url.is_empty() {
+            config.public_url = format!("http://{address}");
+        }
+        let mut providers = Providers::new();
+        let access = config.local.clone();
+        let local = match (&access, programs) {
+            (Some(access), Some(programs)) => {
+                let local = Arc::new(Local::open(access, programs, &mut config)?);
+                let provider = Arc::clone(&local) as Arc<dyn Provider>;
+                providers.insert(local::NAME.to_owned(), provider);
+                Some(local)
+            }
+            _ => None,
+        };
+        note(&format!("the fleet manager listens on {address}"));
+        let stop = super::told_to_stop();
+        let served = fleet::service::run(config, &self.database, listener, providers, stop).await;
+        if let Some(local) = local {
+            note("ending the data planes of this machine; the next start continues them");
+            local.stop().await;
+        }
+        Ok(served?)
     }
 }

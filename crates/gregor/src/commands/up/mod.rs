@@ -6,7 +6,7 @@
 mod detach;
 mod kafka;
 pub(crate) mod nodes;
-mod operator;
+pub(crate) mod operator;
 mod session;
 pub(crate) mod words;
 

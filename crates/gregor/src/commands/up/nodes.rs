@@ -1,13 +1,15 @@
 //! The nodes of a local Kubernetes, and what belongs to them: volumes, services, names.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use anyhow::Context as _;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use local::control_plane::ControlPlane;
 use local::kubelet::image::{Images, parse_image};
@@ -28,7 +30,7 @@ const API_SERVER_AS_CLIENT: &str = "kube-apiserver-kubelet-client";
 
 /// A program that stands for an image, as on the command line.
 #[derive(Debug, Clone)]
-pub(super) struct Image {
+pub(crate) struct Image {
     name: String,
     program: Vec<String>,
 }
@@ -58,34 +60,20 @@ pub(super) async fn start(plane: &ControlPlane, plan: &Plan) -> anyhow::Result<N
     }
     let client = plane.client();
     let root = plane.state_dir().root();
-    let hosts_file = root.join("hosts");
-    let api_server = SocketAddr::from((Ipv4Addr::LOCALHOST, plane.api_port()));
     storage::ensure_classes(&client).await.context("cannot make the storage classes")?;
-    let proxy = ServiceProxy::new(
-        client.clone(),
-        ProxyOptions {
-            api_server,
-            hosts_file: hosts_file.clone(),
-            extra_names: Vec::new(),
-            names: Names::new(),
-        },
-    );
-    nodes.helpers.push(tokio::spawn(async move {
-        proxy.run().await;
-    }));
+    nodes.helpers.push(start_proxy(plane));
     let own = std::env::current_exe().context("cannot find this program")?;
     let operator = plan.operator.as_ref().map(|operator| operator.images(&own)).unwrap_or_default();
     // What the user says comes last and counts.
-    let images = operator.iter().chain(&plan.images);
-    let table = images.fold(Images::with_own_program(&own), |all, image| {
-        all.with(&image.name, image.program.clone())
-    });
+    let table = image_table(&own, operator.iter().chain(&plan.images));
     let mut volumes = Vec::new();
     for number in 1..=u8::try_from(count).unwrap_or(u8::MAX) {
         let name = format!("node-{number}");
         let dir = root.join("nodes").join(&name);
         volumes.push(NodeVolumes::new(&name, &dir));
-        let one = One { number, name: &name, dir: &dir, hosts_file: &hosts_file, images: &table };
+        let zone = format!("zone-{number}");
+        let capacity = BTreeMap::new();
+        let one = One { number, name: &name, dir: &dir, zone, capacity, images: &table };
         let kubelet = one.start(plane, &own).await;
         nodes.kubelets.push(kubelet.with_context(|| format!("cannot start {name}"))?);
     }
@@ -112,17 +100,45 @@ pub(crate) async fn end_leftovers(state_dir: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The programs that stand for images; the last of a name counts.
+pub(crate) fn image_table<'a>(own: &Path, images: impl Iterator<Item = &'a Image>) -> Images {
+    images.fold(Images::with_own_program(own), |all, image| {
+        all.with(&image.name, image.program.clone())
+    })
+}
+
+/// Starts what brings clients of services to pods, and keeps the table of names. It may be dropped at any
+/// moment.
+pub(crate) fn start_proxy(plane: &ControlPlane) -> JoinHandle<()> {
+    let options = ProxyOptions {
+        api_server: SocketAddr::from((Ipv4Addr::LOCALHOST, plane.api_port())),
+        hosts_file: hosts_file(plane),
+        extra_names: Vec::new(),
+        names: Names::new(),
+    };
+    let proxy = ServiceProxy::new(plane.client(), options);
+    tokio::spawn(async move {
+        proxy.run().await;
+    })
+}
+
+fn hosts_file(plane: &ControlPlane) -> PathBuf {
+    plane.state_dir().root().join("hosts")
+}
+
 /// One node that is to be started.
-struct One<'a> {
-    number: u8,
-    name: &'a str,
-    dir: &'a Path,
-    hosts_file: &'a Path,
-    images: &'a Images,
+pub(crate) struct One<'a> {
+    pub(crate) number: u8,
+    pub(crate) name: &'a str,
+    pub(crate) dir: &'a Path,
+    pub(crate) zone: String,
+    /// What it offers; what is not said is what the machine has.
+    pub(crate) capacity: BTreeMap<String, Quantity>,
+    pub(crate) images: &'a Images,
 }
 
 impl One<'_> {
-    async fn start(self, plane: &ControlPlane, own: &Path) -> anyhow::Result<Kubelet> {
+    pub(crate) async fn start(self, plane: &ControlPlane, own: &Path) -> anyhow::Result<Kubelet> {
         let address = plane.network().node(self.number);
         let identity = plane.node_identity(self.name, &[IpAddr::V4(address)])?;
         let kubeconfig = Kubeconfig::read_from(&identity.kubeconfig)?;
@@ -132,7 +148,8 @@ impl One<'_> {
         // Programs in pods reach the API server as they would anywhere: at the first service address.
         let api_server = SocketAddr::from((plane.network().api_server(), 443));
         let mut options = Options::new(client, api_server, self.name, self.dir.to_owned());
-        options.zone = Some(format!("zone-{}", self.number));
+        options.zone = Some(self.zone);
+        options.capacity = self.capacity;
         options.node_ip = address;
         options.pod_range = plane.network().pods(self.number);
         options.serving = Some(ServerTls {
@@ -142,7 +159,7 @@ impl One<'_> {
             client_name: API_SERVER_AS_CLIENT.to_owned(),
         });
         options.images = self.images.clone();
-        options.hosts_file = Some(self.hosts_file.to_owned());
+        options.hosts_file = Some(hosts_file(plane));
         options.shim = vec![own.into(), "shim".into()];
         Ok(Kubelet::start(options).await?)
     }
@@ -150,7 +167,7 @@ impl One<'_> {
 
 impl Image {
     /// A program with its first arguments for an image.
-    pub(super) fn new(name: &str, program: Vec<String>) -> Self {
+    pub(crate) fn new(name: &str, program: Vec<String>) -> Self {
         Self { name: name.to_owned(), program }
     }
 }

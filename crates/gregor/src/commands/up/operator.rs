@@ -15,7 +15,8 @@ use crate::output::note;
 const PLACE: &str = "gregor install";
 
 /// The operator that is to be installed.
-pub(super) struct Operator {
+#[derive(Debug)]
+pub(crate) struct Operator {
     homes: Vec<(KafkaVersion, PathBuf)>,
     /// The Java of the nodes; pods do not get our environment.
     java_home: Option<PathBuf>,
@@ -26,7 +27,7 @@ pub(super) struct Operator {
 impl Operator {
     /// Gets the Kafkas that are needed: the usual one, those that were asked for, and those that the
     /// manifests name.
-    pub(super) fn prepare(
+    pub(crate) fn prepare(
         asked: &[KafkaVersion],
         manifests: &[Manifest],
         progress: &dyn Progress,
@@ -75,7 +76,7 @@ impl Operator {
     }
 
     /// What runs in the pods of the operator and of Kafka nodes.
-    pub(super) fn images(&self, own: &Path) -> Vec<Image> {
+    pub(crate) fn images(&self, own: &Path) -> Vec<Image> {
         let own = own.display().to_string();
         let mut images = vec![Image::new(&operator_image(), vec![own.clone(), "operator".into()])];
         images.extend(self.homes.iter().map(|(version, home)| {
@@ -92,7 +93,7 @@ impl Operator {
     }
 
     /// What is applied before anything of the user.
-    pub(super) fn manifests(&self) -> anyhow::Result<Vec<Manifest>> {
+    pub(crate) fn manifests(&self) -> anyhow::Result<Vec<Manifest>> {
         let images = self.versions().map(|version| (version.to_string(), kafka_image(version)));
         let installation = Installation {
             namespace: install::NAMESPACE.to_owned(),

@@ -1,0 +1,144 @@
+//! What is on disk of a data plane: what is wished of it, which nodes it has, and its Kubernetes.
+//!
+//! | path | what | who writes |
+//! |---|---|---|
+//! | `wish.json` | what is to be | the provider |
+//! | `nodes.json` | the nodes that were begun and are not gone | the keeper |
+//! | `kubernetes/` | the state directory of the control plane and its nodes | `local` |
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// What is to be of a data plane.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Wish {
+    /// How many nodes.
+    pub(super) nodes: u32,
+    /// Whether they are in several zones.
+    pub(super) multi_az: bool,
+    /// The fleet manager that its agent reports to; no agent yet if none.
+    pub(super) manager: Option<String>,
+    /// It is to go, with everything.
+    pub(super) deleting: bool,
+}
+
+impl Wish {
+    pub(super) fn new(nodes: u32, multi_az: bool) -> Self {
+        Self { nodes, multi_az, manager: None, deleting: false }
+    }
+}
+
+/// A node that was begun and is not gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum NodePhase {
+    /// It is there, or is coming.
+    Member,
+    /// It is to go, and is drained.
+    Leaving,
+}
+
+/// The nodes by their number.
+pub(super) type NodeRecord = BTreeMap<u8, NodePhase>;
+
+/// The directory of a data plane.
+#[derive(Debug, Clone)]
+pub(super) struct Place(PathBuf);
+
+impl Place {
+    pub(super) fn new(dir: PathBuf) -> Self {
+        Self(dir)
+    }
+
+    /// The state directory of its Kubernetes.
+    pub(super) fn kubernetes(&self) -> PathBuf {
+        self.0.join("kubernetes")
+    }
+
+    /// What is wished; nothing if there is no such data plane.
+    pub(super) fn wish(&self) -> io::Result<Option<Wish>> {
+        read(&self.0.join("wish.json"))
+    }
+
+    pub(super) fn write_wish(&self, wish: &Wish) -> io::Result<()> {
+        private_dir(&self.0)?;
+        write(&self.0.join("wish.json"), wish)
+    }
+
+    pub(super) fn nodes(&self) -> io::Result<NodeRecord> {
+        Ok(read(&self.0.join("nodes.json"))?.unwrap_or_default())
+    }
+
+    pub(super) fn write_nodes(&self, nodes: &NodeRecord) -> io::Result<()> {
+        write(&self.0.join("nodes.json"), nodes)
+    }
+
+    /// Forgets a data plane of which nothing runs any more. That it is to go is forgotten last.
+    pub(super) fn remove(&self) -> io::Result<()> {
+        gone(fs::remove_dir_all(self.kubernetes()))?;
+        gone(fs::remove_file(self.0.join("nodes.json")))?;
+        gone(fs::remove_file(self.0.join("wish.json")))?;
+        gone(fs::remove_dir_all(&self.0))
+    }
+}
+
+fn gone(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+/// A directory that nobody else may look into.
+pub(super) fn private_dir(path: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+fn read<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
+    match fs::read(path) {
+        Ok(text) => Ok(Some(serde_json::from_slice(&text).map_err(io::Error::other)?)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Whole or not at all, and on disk when it returns.
+pub(super) fn write(path: &Path, value: &impl Serialize) -> io::Result<()> {
+    let new = path.with_extension("new");
+    let mut options = File::options();
+    let mut file = options.create(true).truncate(true).write(true).mode(0o600).open(&new)?;
+    file.write_all(&serde_json::to_vec_pretty(value).map_err(io::Error::other)?)?;
+    file.sync_all()?;
+    fs::rename(&new, path)?;
+    match path.parent() {
+        Some(dir) => File::open(dir)?.sync_all(),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_wished_is_found_again_until_nothing_is_left() {
+        let temp = tempfile::tempdir().unwrap();
+        let place = Place::new(temp.path().join("planes/p"));
+        assert_eq!(place.wish().unwrap(), None);
+        let wish = Wish { deleting: true, ..Wish::new(3, false) };
+        place.write_wish(&wish).unwrap();
+        place.write_nodes(&NodeRecord::from([(2, NodePhase::Leaving)])).unwrap();
+        fs::create_dir_all(place.kubernetes().join("etcd")).unwrap();
+        assert_eq!(place.wish().unwrap(), Some(wish));
+        assert_eq!(place.nodes().unwrap()[&2], NodePhase::Leaving);
+        place.remove().unwrap();
+        assert_eq!(place.wish().unwrap(), None);
+        assert!(!temp.path().join("planes/p").exists());
+        place.remove().unwrap();
+    }
+}
