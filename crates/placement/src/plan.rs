@@ -55,8 +55,12 @@ pub struct BrokerShare {
     pub disk_mb: f64,
     /// Inbound, KB a second.
     pub network_in_kb: f64,
+    /// Of this, what producers send to what it leads.
+    pub leader_in_kb: f64,
     /// Outbound, KB a second.
     pub network_out_kb: f64,
+    /// What it would send if it led all that it has, KB a second.
+    pub potential_out_kb: f64,
     /// CPU, percent of one core.
     pub cpu_percent: f64,
 }
@@ -150,7 +154,9 @@ fn shares(view: &View, assignment: &Assignment) -> Vec<BrokerShare> {
         leaders: 0,
         disk_mb: 0.0,
         network_in_kb: 0.0,
+        leader_in_kb: 0.0,
         network_out_kb: 0.0,
+        potential_out_kb: 0.0,
         cpu_percent: 0.0,
     };
     let mut shares: Vec<BrokerShare> = view.brokers().iter().map(empty).collect();
@@ -161,8 +167,10 @@ fn shares(view: &View, assignment: &Assignment) -> Vec<BrokerShare> {
             share.replicas += 1;
             share.disk_mb += load.disk;
             share.network_in_kb += load.inbound;
+            share.potential_out_kb += load.outbound;
             if at == 0 {
                 share.leaders += 1;
+                share.leader_in_kb += load.inbound;
                 share.network_out_kb += load.outbound;
                 share.cpu_percent += load.cpu_leader;
             } else {
