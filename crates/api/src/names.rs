@@ -167,6 +167,12 @@ impl Names {
         format!("{}-gregor", self.cluster)
     }
 
+    /// The ConfigMap in which the operator remembers the moves that run.
+    #[must_use]
+    pub fn moves(&self) -> String {
+        format!("{}-gregor-moves", self.cluster)
+    }
+
     /// The claim of a volume; `volume` is `data` or `data-<id>`.
     #[must_use]
     pub fn claim(&self, volume: &str, pool: &str, node: NodeId) -> String {
