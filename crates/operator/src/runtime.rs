@@ -18,7 +18,7 @@ use crate::fence::Fence;
 use crate::lease::{Election, Timing};
 use crate::metrics::Metrics;
 use crate::write::Writer;
-use crate::{client, cluster, http, pod_set, words};
+use crate::{client, cluster, http, pod_set, rebalance, words};
 
 /// How the operator is run.
 #[derive(Debug, Clone)]
@@ -135,7 +135,8 @@ async fn controllers(
     shutdown: impl Future<Output = ()> + Clone + Send + Unpin + 'static,
 ) {
     let clusters = cluster::run(context.clone(), shutdown.clone());
-    tokio::join!(clusters, pod_set::run(context, shutdown));
+    let rebalances = rebalance::request::run(context.clone(), shutdown.clone());
+    tokio::join!(clusters, rebalances, pod_set::run(context, shutdown));
 }
 
 async fn keep(election: &mut Option<Election>) {

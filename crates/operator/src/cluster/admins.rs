@@ -9,6 +9,7 @@ use kafka_admin::{
     Admin, Bootstrap, ClientOptions, Endpoint, NoBootstrap, Resolve, SystemNames, Tls, TlsError,
 };
 
+use super::nodes::NodeClient;
 use crate::hash;
 use crate::write::KAFKA_DEADLINE;
 
@@ -16,12 +17,20 @@ use crate::write::KAFKA_DEADLINE;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// The two ways into one Kafka cluster.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Access {
     /// Through the brokers: topics, and everything that they pass on. `None` if there are none.
     pub(crate) brokers: Option<Admin>,
     /// Through the controllers, which answer also when no broker does.
     pub(crate) controllers: Admin,
+    /// To the nodes themselves; `None` if the keys cannot be used for that.
+    pub(crate) nodes: Option<NodeClient>,
+}
+
+impl std::fmt::Debug for Access {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Access").field("brokers", &self.brokers).finish_non_exhaustive()
+    }
 }
 
 /// With what a cluster's Kafka is talked to.
@@ -105,9 +114,16 @@ impl Admins {
             brokers: Admin::new(Bootstrap::Brokers(at_brokers), options.clone()).ok(),
             controllers: Admin::new(Bootstrap::Controllers(at_controllers), options)
                 .map_err(AccessError::Nobody)?,
+            nodes: NodeClient::new(keys).ok().map(|client| client.with_names(self.names())),
         };
         kept.insert(names.clone(), (fingerprint, access.clone()));
         Ok(access)
+    }
+
+    /// The clients of a cluster, if a pass over it has made them.
+    pub(crate) fn kept(&self, names: &Names) -> Option<Access> {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.get(names).map(|(_, access)| access.clone())
     }
 
     /// Forgets a cluster that is gone.

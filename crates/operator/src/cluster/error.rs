@@ -5,6 +5,7 @@ use control::conditions::Note;
 use super::admins::AccessError;
 use super::found::ReadError;
 use super::record::RecordError;
+use crate::rebalance::RebalanceError;
 use crate::users::UsersError;
 use crate::words::chain;
 use crate::write::WriteError;
@@ -28,6 +29,8 @@ pub(crate) enum PassError {
     Access(#[from] AccessError),
     #[error("cannot look after the users of the cluster")]
     Users(#[source] Box<UsersError>),
+    #[error("cannot see to rebalances of the cluster")]
+    Rebalance(#[source] Box<RebalanceError>),
     #[error("cannot make or read certificates")]
     Certificates(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
@@ -35,6 +38,9 @@ pub(crate) enum PassError {
 impl PassError {
     /// Whether somebody else wrote at the same time, so that looking again is all that is needed.
     pub(crate) fn is_conflict(&self) -> bool {
+        if let Self::Rebalance(error) = self {
+            return error.is_conflict();
+        }
         matches!(
             self,
             Self::Write(WriteError::Conflict { .. } | WriteError::Exists { .. })
@@ -54,6 +60,7 @@ impl PassError {
             Self::Build(_) => "InvalidTemplate",
             Self::Access(_) => "KafkaUnreachable",
             Self::Users(_) => "UsersNotGiven",
+            Self::Rebalance(_) => "RebalanceProblem",
             Self::Certificates(_) => "CertificateProblem",
         };
         Note::new(reason, chain(self))

@@ -6,8 +6,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use api::KafkaNodePool;
 use api::names::{CLUSTER_LABEL, MANAGED_BY, MANAGER, Names};
+use api::{KafkaNodePool, KafkaRebalance};
 use control::scaling::pool::FINALIZER as POOL_FINALIZER;
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Secret;
@@ -19,6 +19,7 @@ use serde_json::json;
 
 use super::error::PassError;
 use super::resources::access;
+use super::steps::rebalance::release as release_rebalance;
 use crate::context::Context;
 use crate::users;
 use crate::words::chain;
@@ -50,6 +51,10 @@ pub(crate) async fn release(ctx: &Context, names: &Names) -> Result<(), PassErro
     let api: Api<KafkaNodePool> = Api::namespaced(ctx.client.clone(), &names.namespace);
     for pool in api.list(&of_cluster).await.map_err(get)? {
         release_pool(ctx, &pool).await?;
+    }
+    let api: Api<KafkaRebalance> = Api::namespaced(ctx.client.clone(), &names.namespace);
+    for rebalance in api.list(&of_cluster).await.map_err(get)? {
+        release_rebalance(ctx, &rebalance).await?;
     }
     Ok(())
 }
@@ -153,6 +158,19 @@ async fn sweep(ctx: &Context, living: &BTreeSet<Names>) -> Result<(), PassError>
             let names = Names::new(&pool.namespace().unwrap_or_default(), &cluster);
             if !living.contains(&names) {
                 release_pool(ctx, &pool).await?;
+            }
+        }
+    }
+    let namespaces: Vec<Api<KafkaRebalance>> = match ctx.settings.namespaces.as_slice() {
+        [] => vec![Api::all(ctx.client.clone())],
+        some => some.iter().map(|name| Api::namespaced(ctx.client.clone(), name)).collect(),
+    };
+    for api in namespaces {
+        for rebalance in api.list(&ListParams::default()).await.map_err(get)? {
+            let cluster = rebalance.labels().get(CLUSTER_LABEL).cloned().unwrap_or_default();
+            let names = Names::new(&rebalance.namespace().unwrap_or_default(), &cluster);
+            if !living.contains(&names) {
+                release_rebalance(ctx, &rebalance).await?;
             }
         }
     }

@@ -16,8 +16,8 @@ pub(crate) mod marks;
 pub(crate) mod nodes;
 mod partitions;
 mod pass;
-mod record;
-mod resources;
+pub(crate) mod record;
+pub(crate) mod resources;
 mod status;
 mod steps;
 
@@ -25,8 +25,8 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use api::names::{CLUSTER_LABEL, Names};
-use api::{Kafka, KafkaNodePool, StrimziPodSet};
+use api::names::{CLUSTER_LABEL, KIND_LABEL, Names};
+use api::{Kafka, KafkaNodePool, KafkaRebalance, StrimziPodSet};
 use futures::{FutureExt as _, StreamExt as _};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Secret, Service};
@@ -40,6 +40,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::oneshot;
 
 use crate::context::Context;
+use crate::rebalance::store;
 use crate::words::chain;
 use census::Census;
 use error::PassError;
@@ -95,6 +96,10 @@ async fn clusters(ctx: Arc<Context>, place: Option<String>, shutdown: oneshot::R
         // As many passes at a time as there are clusters: one whose Kafka does not answer waits alone.
         .with_config(Config::default().debounce(DEBOUNCE))
         .watches_with(dynamic(&ctx.client, place, &pools), pools, labelled(), mapper);
+    let rebalances = ApiResource::erase::<KafkaRebalance>(&());
+    let (api, mapper) =
+        (dynamic(&ctx.client, place, &rebalances), of_cluster::<DynamicObject>(resource.clone()));
+    let controller = controller.watches_with(api, rebalances, labelled(), mapper);
     let controller = watch::<StrimziPodSet>(controller, &ctx, place, &resource);
     let controller = watch::<Pod>(controller, &ctx, place, &resource);
     let controller = watch::<Service>(controller, &ctx, place, &resource);
@@ -149,7 +154,13 @@ fn of_cluster<K: Resource>(
         let cluster = object.meta().labels.as_ref()?.get(CLUSTER_LABEL)?;
         let namespace = object.meta().namespace.as_deref()?;
         let names = Names::new(namespace, cluster);
-        // What a pass remembers is no reason for another one.
+        // What a pass remembers is no reason for another one, and what is remembered of a rebalance neither: the
+        // resource itself tells when it gets on.
+        let labels = object.meta().labels.as_ref();
+        if labels.and_then(|labels| labels.get(KIND_LABEL)).is_some_and(|kind| kind == store::KIND)
+        {
+            return None;
+        }
         if object.meta().name == Some(names.record()) {
             return None;
         }

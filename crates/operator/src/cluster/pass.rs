@@ -61,6 +61,7 @@ pub(crate) const STEPS: &[(&str, StepFn)] = &[
     ("kafka",         |work| Box::pin(steps::kafka::run(work))),         // workload: nodes exist before they are asked
     ("quorum",        |work| Box::pin(steps::quorum::run(work))),        // kafka: the voters are known
     ("roll",          |work| Box::pin(steps::roll::run(work))),          // quorum: nobody is restarted while the voters change
+    ("rebalance",     |work| Box::pin(steps::rebalance::run(work))),     // roll: the others serve; before scale-in: who is held is known
     ("scale-in",      |work| Box::pin(steps::scale_in::run(work))),      // quorum: who leaves votes no more; roll: the others serve
     ("registration",  |work| Box::pin(steps::registration::run(work))),  // scale-in: who is gone is known
     ("users",         |work| Box::pin(steps::users::run(work))),         // kafka: somebody to give them to
@@ -100,6 +101,10 @@ pub(crate) struct Known {
         Option<Box<(control::rolling::facts::Facts, control::rolling::pass::Decision)>>,
     /// What was decided about those that leave.
     pub(crate) leaving: Option<control::scaling::leaving::Pass>,
+    /// Brokers that moves concern, and that must not be stopped; `None` if that is not known.
+    pub(crate) held: Option<std::collections::BTreeSet<model::NodeId>>,
+    /// What the status says of auto-rebalancing; null if nothing.
+    pub(crate) auto_rebalance: Option<Value>,
     /// Where clients of a listener with node ports begin, by its name.
     pub(crate) machines: BTreeMap<String, Vec<(String, u16)>>,
     /// When what is being done will be worth another look, if that is known.
@@ -188,6 +193,8 @@ pub(crate) async fn run(ctx: &Context, kafka: Kafka, written: &Value) -> Result<
         None if report.is_settled() => ctx.settings.interval,
         // Whatever it is that somebody wants to look at, nobody would show it.
         None if report.awaits("KafkaUnreachable") => return Ok(Next(LATER)),
+        // A KafkaRebalance that gets on begins a pass by itself.
+        None if report.awaits("AutoRebalancing") => LATER,
         None => SOON,
     };
     Ok(Next(look_again.map_or(next, |soon| soon.min(next))))

@@ -161,6 +161,10 @@ fn fields(work: &Work, is_done: bool) -> Map<String, Value> {
         set("operatorLastSuccessfulVersion", json!(env!("CARGO_PKG_VERSION")));
     }
     set("kafkaMetadataVersion", json!(work.known.metadata_version));
+    if let Some(auto_rebalance) = &work.known.auto_rebalance {
+        // Also null, which takes it away.
+        fields.insert("autoRebalance".to_owned(), auto_rebalance.clone());
+    }
     fields
 }
 

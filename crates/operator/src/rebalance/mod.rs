@@ -1,12 +1,22 @@
-//! Rebalancing with the native engine: what clusters carry, and moving it.
+//! Rebalancing: requests of people and of clusters themselves, what clusters carry, and moving it.
 //!
+//! - [`request`] is the controller of `KafkaRebalance` resources;
+//! - [`engine`] makes plans and carries them out: our own, or a Cruise Control that is there;
 //! - [`load`] reads what a cluster carries, for `placement` to plan with;
-//! - [`execute`] carries out a plan, one pass at a time.
+//! - [`execute`] carries out a plan, one pass at a time;
+//! - [`store`] is what is remembered of all this.
 //!
 //! What it must not do: decide where replicas go, or when. That is for `placement` and `control`.
 
+pub(crate) mod engine;
+mod error;
 pub mod execute;
 pub mod load;
+pub(crate) mod request;
+pub(crate) mod site;
+pub(crate) mod store;
+
+pub(crate) use error::RebalanceError;
 
 #[cfg(test)]
 mod tests {

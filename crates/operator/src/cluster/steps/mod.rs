@@ -9,6 +9,7 @@ pub(crate) mod kafka;
 pub(crate) mod leftovers;
 pub(crate) mod pools;
 pub(crate) mod quorum;
+pub(crate) mod rebalance;
 pub(crate) mod registration;
 pub(crate) mod roll;
 pub(crate) mod scale_in;

@@ -153,7 +153,7 @@ async fn facts(
                 wished: is_broker(id),
                 partitions: assigned.as_ref().map(|all| all.get(id).copied().unwrap_or_default()),
                 skip_check: skip,
-                held: Some(false),
+                held: work.known.held.as_ref().map(|held| held.contains(id)),
                 cordon: cordon_of(work, *id, found.is_some()).await,
                 quorum: controllers.lets_go(*id),
                 runs: Some(as_broker.unwrap_or(false)),

@@ -1,0 +1,332 @@
+//! Our own engine: plans of `placement`, carried out by [`execute`].
+//!
+//! 1. The plan of an attempt is stored, with its job, before the record says that there is one.
+//! 2. Moves begin when the one note of moves that a cluster has was written for this attempt, over one that
+//!    says that nothing runs. So there is never more than one execution.
+//! 3. Moves that nobody claims any more are stopped: by the request if its attempt is another one by now, and by the
+//!    pass over the cluster if there is no such request.
+
+use control::rebalance::execution::{Job, Phase as Moving, Progress, Recorded};
+use control::rebalance::request::{self, Duty, Execution, Phase, Proposal};
+use kube::{Api, ResourceExt as _};
+use serde_json::{Value, json};
+
+use super::{Seen, Told, plan};
+use crate::context::Context;
+use crate::rebalance::RebalanceError;
+use crate::rebalance::execute::{self, Asked, ExecuteError, Reach};
+use crate::rebalance::request::{Work, now_ms};
+use crate::rebalance::site::Site;
+use crate::rebalance::store::{
+    self, Claimant, Kept, Moves, Place, ProposalRecord, RequestRecord, StoreError,
+};
+use crate::words::chain;
+use crate::write::Writer;
+
+/// What is asked of moves that run.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Orders {
+    /// Whether there is still a request for them.
+    pub(crate) claimed: bool,
+    /// Whether they are to stop.
+    pub(crate) stop: bool,
+    /// Whether they are to begin nothing new.
+    pub(crate) hold: bool,
+}
+
+/// What we know of the request.
+pub(super) async fn look(work: &mut Work) -> Result<Seen, RebalanceError> {
+    let attempt = work.record.request.attempt;
+    let proposal = work.record.proposal.as_ref().filter(|one| one.attempt == attempt);
+    let proposal = match proposal.map(|one| one.failure.clone()) {
+        None => Proposal::Unasked,
+        Some(Some(failure)) => Proposal::Failed(failure),
+        Some(None) => Proposal::Ready,
+    };
+    let execution = execution(work).await?;
+    let others_running = others_running(work).await?;
+    Ok(Seen { proposal: Some(proposal), execution, others_running })
+}
+
+/// What has become of the moves of this attempt.
+async fn execution(work: &Work) -> Result<Option<Execution>, RebalanceError> {
+    if let Some(moves) = work.moves().filter(|moves| moves.by.uid == work.uid()) {
+        if work.is_own(moves) {
+            return Ok(Some(moves.recorded.execution()));
+        }
+        if !moves.is_over() {
+            // Of an earlier attempt: it ends first.
+            return Ok(Some(Execution::Running));
+        }
+    }
+    if !request::may_run(&work.record.request) {
+        return Ok(Some(Execution::Unstarted));
+    }
+    // Approved and not begun; without its plan it never will be.
+    let found = stored(work).await?;
+    Ok(Some(if found.is_some() { Execution::Unstarted } else { Execution::Lost }))
+}
+
+/// A plan as it is stored: how it is told, and what it is to do.
+type Plan = (ProposalRecord, Job);
+
+async fn stored(work: &Work) -> Result<Option<Plan>, RebalanceError> {
+    let key = store::key(&work.uid(), work.record.request.attempt);
+    Ok(Place::of_plan(&work.ctx.client, &work.kr)?.get(&key).await?)
+}
+
+/// Whether other moves run on the cluster, or have ended without the request that they are for having heard of it.
+pub(super) async fn others_running(work: &Work) -> Result<Option<bool>, RebalanceError> {
+    let Some(_) = &work.moves else { return Ok(None) };
+    let Some(moves) = work.moves().filter(|moves| !work.is_own(moves)) else {
+        return Ok(Some(false));
+    };
+    if !moves.is_over() {
+        return Ok(Some(true));
+    }
+    if moves.by.uid == work.uid() || work.record.request.phase != Phase::ProposalReady {
+        return Ok(Some(false));
+    }
+    let found = work.api().get_opt(&moves.by.name).await;
+    let found = found.map_err(|error| RebalanceError::Read(Box::new(error)))?;
+    let Some(other) = found.filter(|kr| kr.uid().as_deref() == Some(&moves.by.uid)) else {
+        return Ok(Some(false));
+    };
+    let kept: Kept<RequestRecord> = Place::of_request(&work.ctx.client, &other)?.load().await?;
+    let unheard = |record: &RequestRecord| {
+        record.request.attempt == moves.by.attempt && request::may_run(&record.request)
+    };
+    Ok(Some(kept.value.as_ref().is_some_and(unheard)))
+}
+
+/// Does what is asked of us, when no moves of the request run.
+pub(super) async fn act(work: &mut Work, duty: Duty) -> Result<Told, RebalanceError> {
+    let mut told = match duty {
+        Duty::Propose => propose(work).await?,
+        Duty::Execute => begin(work).await?,
+        Duty::Rest | Duty::Hold | Duty::Stop => Told::default(),
+    };
+    told.session = Some(store::key(&work.uid(), work.record.request.attempt));
+    if let Some(proposal) = &work.record.proposal
+        && proposal.attempt == work.record.request.attempt
+        && !proposal.unknown.is_empty()
+    {
+        let message =
+            format!("The plan does not take into account: {}", proposal.unknown.join(", "));
+        told.warnings.push(("PartialKnowledge", message));
+    }
+    Ok(told)
+}
+
+/// Makes a plan, and stores it before it says so.
+async fn propose(work: &mut Work) -> Result<Told, RebalanceError> {
+    let attempt = work.record.request.attempt;
+    if work.record.proposal.as_ref().is_some_and(|one| one.attempt == attempt) {
+        return Ok(Told::default());
+    }
+    // One that was stored by a process that did not live to say so is as good as any.
+    if let Some((made, _)) = stored(work).await? {
+        work.record.proposal = Some(made);
+        work.save().await?;
+        return Ok(Told { changed: true, ..Told::default() });
+    }
+    let Some(site) = &work.site else { return Ok(Told::default()) };
+    let made = match plan::make(&work.ctx, site, &work.kr.spec).await? {
+        plan::Made::Later(what) => {
+            let proposal = Some(Proposal::TooLittleKnown(what));
+            return Ok(Told { proposal, ..Told::default() });
+        }
+        plan::Made::Failed(failure) => ProposalRecord {
+            attempt,
+            failure: Some(failure),
+            summary: Value::Null,
+            broker_load: Value::Null,
+            brokers: Default::default(),
+            unknown: Vec::new(),
+        },
+        plan::Made::Plan(made) => {
+            let record = ProposalRecord {
+                attempt,
+                failure: None,
+                summary: made.summary,
+                broker_load: made.broker_load,
+                brokers: made.brokers,
+                unknown: made.unknown,
+            };
+            let place = Place::of_plan(&work.ctx.client, &work.kr)?;
+            let key = store::key(&work.uid(), attempt);
+            let plan: Plan = (record, made.job);
+            place.put(&work.ctx.writer, &key, &plan).await?;
+            plan.0
+        }
+    };
+    work.record.proposal = Some(made);
+    work.save().await?;
+    Ok(Told { changed: true, ..Told::default() })
+}
+
+/// Begins the moves, if nothing else runs: the note that says so is written over the version that was read.
+async fn begin(work: &mut Work) -> Result<Told, RebalanceError> {
+    if work.moves().is_some_and(|moves| work.is_own(moves) || !moves.is_over()) {
+        return Ok(Told::default());
+    }
+    let Some(kafka) = work.kafka.clone() else { return Ok(Told::default()) };
+    let Some((_, job)) = stored(work).await? else { return Ok(Told::default()) };
+    let by = Claimant {
+        name: work.kr.name_any(),
+        uid: work.uid(),
+        attempt: work.record.request.attempt,
+    };
+    // Of one that ended in the last act of a process its job may be left.
+    if let Some(over) = work.moves() {
+        let at = Place::of_job(&work.ctx.client, &kafka, &over.key())?;
+        at.drop_parts(&work.ctx.writer, over.parts).await?;
+    }
+    let key = store::key(&by.uid, by.attempt);
+    let at = Place::of_job(&work.ctx.client, &kafka, &key)?;
+    let parts = at.put(&work.ctx.writer, &key, &job).await?;
+    let brokers = work.record.proposal.as_ref().map(|one| one.brokers.clone());
+    let moves = Moves {
+        by,
+        parts,
+        brokers: brokers.unwrap_or_default(),
+        recorded: Recorded::begin(&job.limits, now_ms()),
+    };
+    if let Some((place, kept)) = &mut work.moves {
+        place.save(&work.ctx.writer, kept, &moves).await?;
+    }
+    Ok(Told { changed: true, ..Told::default() })
+}
+
+/// Sees to the moves of a request that run, whatever attempt they are of; `None` if none do.
+pub(super) async fn drive_own(work: &mut Work, duty: Duty) -> Result<Option<Told>, RebalanceError> {
+    let Some(moves) = work.moves().filter(|one| one.by.uid == work.uid() && !one.is_over()) else {
+        return Ok(None);
+    };
+    let own = work.is_own(moves);
+    let orders = Orders {
+        claimed: own && request::may_run(&work.record.request),
+        stop: !own || duty == Duty::Stop,
+        hold: duty == Duty::Hold,
+    };
+    let (Some(site), Some((place, kept))) = (&work.site, &mut work.moves) else { return Ok(None) };
+    let mut told = drive(&work.ctx, site, (place, kept), orders).await?;
+    told.session =
+        Some(store::key(&work.kr.uid().unwrap_or_default(), work.record.request.attempt));
+    Ok(Some(told))
+}
+
+/// Makes one pass over moves that run.
+pub(crate) async fn drive(
+    ctx: &Context,
+    site: &Site,
+    (place, kept): (&Place, &mut Kept<Moves>),
+    orders: Orders,
+) -> Result<Told, RebalanceError> {
+    let mut told = Told { stopping: orders.stop || !orders.claimed, ..Told::default() };
+    let Some(moves) = kept.value.clone() else { return Ok(told) };
+    let access = site.access.as_ref();
+    let Some((brokers, controllers)) =
+        access.and_then(|access| Some((access.brokers.as_ref()?, &access.controllers)))
+    else {
+        return Ok(told);
+    };
+    let at = Place::of_job(&ctx.client, &site.kafka, &moves.key())?;
+    let job: Option<Job> = at.get(&moves.key()).await?;
+    let asked = Asked {
+        claimed: Some(orders.claimed),
+        // Without its job nothing can be begun; what was set is still taken back.
+        stop: orders.stop || job.is_none(),
+        hold: orders.hold,
+        closed: site.closed.clone(),
+        now_ms: now_ms(),
+    };
+    let job = job.unwrap_or_default();
+    let reach = Reach { brokers, controllers, writer: &ctx.writer };
+    let mut store = Keep { writer: &ctx.writer, place, kept, moves: moves.clone() };
+    let passed = match execute::pass(&reach, &job, &moves.recorded, &asked, &mut store).await {
+        Ok(passed) => passed,
+        Err(error @ ExecuteError::Record(_)) => return Err(error.into()),
+        Err(error @ ExecuteError::Act { .. }) => {
+            // Kafka is busy, or a broker is away. What was recorded is done in the next pass.
+            tracing::info!("moves of {}: {}", moves.by.name, chain(&error));
+            return Ok(told);
+        }
+    };
+    for refused in &passed.refused {
+        tracing::info!("moves of {}: cannot {}: {}", moves.by.name, refused.what, refused.refusal);
+    }
+    for unread in &passed.unread {
+        tracing::debug!("moves of {}: {unread}", moves.by.name);
+    }
+    told.changed = passed.event.is_some();
+    told.executor = Some(executor_state(&passed.recorded, &passed.progress));
+    told.progress = Some(passed.progress);
+    if passed.recorded.phase == Moving::Ended && moves.parts > 0 {
+        at.drop_parts(&ctx.writer, moves.parts).await?;
+    }
+    Ok(told)
+}
+
+/// Keeps how far moves are, in the note of the cluster.
+struct Keep<'a> {
+    writer: &'a Writer,
+    place: &'a Place,
+    kept: &'a mut Kept<Moves>,
+    moves: Moves,
+}
+
+impl execute::Store for Keep<'_> {
+    type Error = StoreError;
+
+    async fn save(&mut self, recorded: &Recorded) -> Result<(), StoreError> {
+        self.moves.recorded.clone_from(recorded);
+        self.place.save(self.writer, self.kept, &self.moves).await
+    }
+}
+
+/// What moves do, in the words in which Cruise Control tells it.
+fn executor_state(recorded: &Recorded, progress: &Progress) -> Value {
+    const MB: u64 = 1 << 20;
+    let state = match recorded.phase {
+        Moving::Moving => "INTER_BROKER_REPLICA_MOVEMENT_TASK_IN_PROGRESS",
+        Moving::Shifting => "INTRA_BROKER_REPLICA_MOVEMENT_TASK_IN_PROGRESS",
+        Moving::Electing => "LEADER_MOVEMENT_TASK_IN_PROGRESS",
+        Moving::Stopping | Moving::Restoring => "STOPPING_EXECUTION",
+        Moving::Ended => "NO_TASK_IN_PROGRESS",
+    };
+    json!({
+        "state": state,
+        "numTotalPartitionMovements": progress.moves_total,
+        "numFinishedPartitionMovements": progress.moves_done,
+        "numInProgressPartitionMovements": progress.moves_in_flight,
+        "numPendingPartitionMovements":
+            progress.moves_total.saturating_sub(progress.moves_done + progress.moves_in_flight),
+        "finishedDataMovement": progress.bytes_done / MB,
+        "totalDataToMove": progress.bytes_total / MB,
+    })
+}
+
+/// Sees to moves whose request is gone, or is another cluster's by now: they are stopped. Whether there are some
+/// that have not ended.
+pub(crate) async fn drive_unclaimed(ctx: &Context, site: &Site) -> Result<bool, RebalanceError> {
+    let place = Place::of_moves(&ctx.client, &site.kafka)?;
+    let mut kept: Kept<Moves> = place.load().await?;
+    let Some(moves) = kept.value.as_ref().filter(|moves| !moves.is_over()) else {
+        return Ok(false);
+    };
+    let api: Api<api::KafkaRebalance> = Api::namespaced(ctx.client.clone(), &site.names.namespace);
+    let found = api.get_opt(&moves.by.name).await;
+    let found = found.map_err(|error| RebalanceError::Read(Box::new(error)))?;
+    let claims = |kr: &api::KafkaRebalance| {
+        let label = kr.labels().get(api::names::CLUSTER_LABEL);
+        kr.uid().as_deref() == Some(&moves.by.uid)
+            && label.is_none_or(|cluster| *cluster == site.names.cluster)
+    };
+    if found.as_ref().is_some_and(claims) {
+        return Ok(false);
+    }
+    let orders = Orders { claimed: false, stop: true, hold: false };
+    drive(ctx, site, (&place, &mut kept), orders).await?;
+    Ok(!kept.value.as_ref().is_none_or(Moves::is_over))
+}

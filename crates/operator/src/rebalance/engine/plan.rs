@@ -1,0 +1,442 @@
+//! A plan for a request: what the cluster carries, what `placement` makes of it, and how it is shown.
+//!
+//! What it must not do: move anything.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::names::CLUSTER_LABEL;
+use api::rebalance::RebalanceMode;
+use api::{KafkaNodePool, KafkaRebalanceSpec, Resources};
+use control::rebalance::execution::{Job, Limits};
+use control::rebalance::load::{Loaded, Unknown, Wishes};
+use control::rebalance::request::Failure;
+use kafka_admin::Admin;
+use kube::api::ListParams;
+use kube::{Api, ResourceExt as _};
+use model::{NodeId, TopicName};
+use placement::{BrokerDisks, BrokerShare, DiskChange, DiskFinding, DiskGoals, Plan, Report, View};
+use regex::Regex;
+use serde_json::{Value, json};
+
+use crate::context::Context;
+use crate::rebalance::RebalanceError;
+use crate::rebalance::load::{self, LoadError, Nodes, Source};
+use crate::rebalance::request::goals;
+use crate::rebalance::site::Site;
+use crate::words::chain;
+
+/// What came of it.
+pub(super) enum Made {
+    /// There is a plan.
+    Plan(Box<Good>),
+    /// Not yet, and what is missing.
+    Later(String),
+    /// There is none.
+    Failed(Failure),
+}
+
+/// A plan that can be carried out.
+pub(super) struct Good {
+    pub(super) job: Job,
+    /// By the names of Cruise Control.
+    pub(super) summary: Value,
+    pub(super) broker_load: Value,
+    /// Those that it is about.
+    pub(super) brokers: BTreeSet<NodeId>,
+    /// What was not known.
+    pub(super) unknown: Vec<String>,
+}
+
+/// Makes a plan for a spec.
+pub(super) async fn make(
+    ctx: &Context,
+    site: &Site,
+    spec: &KafkaRebalanceSpec,
+) -> Result<Made, RebalanceError> {
+    let admin = site.access.as_ref().and_then(|access| access.brokers.as_ref());
+    let Some(admin) = admin else {
+        return Ok(Made::Later("the brokers have not been reached yet".to_owned()));
+    };
+    let named: BTreeSet<NodeId> = spec
+        .brokers
+        .iter()
+        .flatten()
+        .filter_map(|id| NodeId::new(i32::try_from(*id).ok()?))
+        .collect();
+    let missing = || Made::Failed(Failure::Final("Some/all brokers specified don't exist".into()));
+    match spec.mode() {
+        RebalanceMode::RemoveDisks => disks((ctx, admin), site, spec, DiskGoals::Empty).await,
+        RebalanceMode::Full if spec.rebalance_disk == Some(true) => {
+            disks((ctx, admin), site, spec, DiskGoals::Balance).await
+        }
+        RebalanceMode::AddBrokers if !named.is_subset(&site.brokers) => Ok(missing()),
+        // Those that are gone hold nothing any more.
+        RebalanceMode::RemoveBrokers if named.is_disjoint(&site.brokers) => Ok(missing()),
+        RebalanceMode::Full => replicas((ctx, admin), site, spec, BTreeSet::new()).await,
+        RebalanceMode::AddBrokers | RebalanceMode::RemoveBrokers => {
+            replicas((ctx, admin), site, spec, named).await
+        }
+    }
+}
+
+/// How much is done at once.
+fn limits(spec: &KafkaRebalanceSpec) -> Limits {
+    let set = |value: Option<i64>| value.filter(|n| *n > 0).and_then(|n| usize::try_from(n).ok());
+    let usual = Limits::default();
+    Limits {
+        moves_per_broker_max: set(spec.concurrent_partition_movements_per_broker)
+            .unwrap_or(usual.moves_per_broker_max),
+        leaders_max: set(spec.concurrent_leader_movements).unwrap_or(usual.leaders_max),
+        shifts_per_broker_max: set(spec.concurrent_intra_broker_partition_movements)
+            .unwrap_or(usual.shifts_per_broker_max),
+        rate_bytes_max: spec
+            .replication_throttle
+            .filter(|rate| *rate > 0)
+            .and_then(|rate| u64::try_from(rate).ok()),
+        ..usual
+    }
+}
+
+/// What the view of a plan is to be for.
+struct Asked {
+    added: BTreeSet<NodeId>,
+    removed: BTreeSet<NodeId>,
+    removed_disks: BTreeSet<(NodeId, String)>,
+    excluded: Option<Regex>,
+    /// Whether the plan rests on rates.
+    rates: bool,
+}
+
+/// What the cluster carries; else what came of asking.
+async fn carried(
+    (ctx, admin): (&Context, &Admin),
+    site: &Site,
+    asked: &Asked,
+) -> Result<Result<Loaded, Made>, RebalanceError> {
+    let resources = resources(ctx, site).await?;
+    let said = site.kafka.spec.cruise_control.as_ref();
+    let said = said.and_then(|cruise_control| cruise_control.broker_capacity.as_ref());
+    let brokers = resources.iter().map(|(id, resources)| (*id, resources.as_ref())).collect();
+    let pinned = |topic: &TopicName| {
+        asked.excluded.as_ref().is_some_and(|expression| expression.is_match(topic.as_str()))
+    };
+    let wishes = Wishes {
+        capacities: load::capacities(said, &brokers),
+        added: asked.added.clone(),
+        removed: asked.removed.clone(),
+        // Who leaves gets nothing, whoever asks.
+        closed: site.closed.clone(),
+        removed_disks: asked.removed_disks.clone(),
+        pinned: &pinned,
+    };
+    let hosts = site.pods.iter().map(|(id, pod)| (*id, site.names.host(pod))).collect();
+    let nodes = site.access.as_ref().and_then(|access| access.nodes.clone());
+    let nodes = nodes.map(|client| Nodes::new(client, hosts));
+    let source = Source { admin, nodes: nodes.as_ref() };
+    Ok(match load::collect(&source, &ctx.samples, &site.names, &wishes).await {
+        Ok(loaded) if asked.rates && loaded.unknown.contains(&Unknown::TooEarly) => {
+            Err(Made::Later(Unknown::TooEarly.to_string()))
+        }
+        Ok(loaded) => Ok(loaded),
+        Err(error @ LoadError::View(_)) => Err(Made::Failed(Failure::Passing(chain(&error)))),
+        Err(error) => {
+            tracing::info!("{}/{}: {}", site.names.namespace, site.names.cluster, chain(&error));
+            Err(Made::Later(error.to_string()))
+        }
+    })
+}
+
+/// What the containers of brokers get.
+async fn resources(
+    ctx: &Context,
+    site: &Site,
+) -> Result<BTreeMap<NodeId, Option<Resources>>, RebalanceError> {
+    let api: Api<KafkaNodePool> = Api::namespaced(ctx.client.clone(), &site.names.namespace);
+    let of_cluster = format!("{CLUSTER_LABEL}={}", site.names.cluster);
+    let pools = api.list(&ListParams::default().labels(&of_cluster)).await;
+    let pools = pools.map_err(|error| RebalanceError::Read(Box::new(error)))?;
+    let of = |id: &NodeId| {
+        let pod = site.pods.get(id)?;
+        let pool = pools.iter().find(|pool| site.names.pod(&pool.name_any(), *id) == *pod)?;
+        pool.spec.resources.clone()
+    };
+    Ok(site.brokers.iter().map(|id| (*id, of(id))).collect())
+}
+
+/// A plan for all replicas. `named` are the brokers that have come or are to go.
+async fn replicas(
+    (ctx, admin): (&Context, &Admin),
+    site: &Site,
+    spec: &KafkaRebalanceSpec,
+    named: BTreeSet<NodeId>,
+) -> Result<Made, RebalanceError> {
+    let (expression, goals) = match (excluded(spec), goals(spec)) {
+        (Ok(expression), Ok(goals)) => (expression, goals),
+        (Err(why), _) => return Ok(Made::Failed(Failure::Final(why))),
+        (_, Err(error)) => return Ok(Made::Failed(Failure::Final(error.to_string()))),
+    };
+    let mode = spec.mode();
+    let of = |wanted| if mode == wanted { named.clone() } else { BTreeSet::new() };
+    let asked = Asked {
+        added: of(RebalanceMode::AddBrokers),
+        removed: of(RebalanceMode::RemoveBrokers),
+        removed_disks: BTreeSet::new(),
+        excluded: expression,
+        rates: mode != RebalanceMode::RemoveBrokers,
+    };
+    let loaded = match carried((ctx, admin), site, &asked).await? {
+        Ok(loaded) => loaded,
+        Err(made) => return Ok(made),
+    };
+    let goals = goals.without(&loaded.unknown_rates());
+    let awaited = awaited(site, &loaded, &asked);
+    let unknown = loaded.unknown.iter().map(ToString::to_string).collect();
+    let view = loaded.view;
+    // It computes for up to a second, which nobody else should wait for.
+    let work = tokio::task::spawn_blocking(move || {
+        let (plan, report) = placement::plan(&view, &goals);
+        (view, plan, report)
+    });
+    let (view, plan, report) = work.await.map_err(|error| RebalanceError::Plan(Box::new(error)))?;
+    if !report.after.is_acceptable() {
+        let why = infeasible(&report);
+        // Brokers that have come and do not run yet may be what is missing.
+        return Ok(match awaited.is_empty() {
+            true => Made::Failed(Failure::Final(why)),
+            false => Made::Later(format!("brokers {} do not run yet: {why}", awaited.join(", "))),
+        });
+    }
+    let targets = plan.changes.iter().flat_map(|change| change.after.iter().copied());
+    Ok(Made::Plan(Box::new(Good {
+        summary: summary(&plan, &report, spec.excluded_topics.as_deref()),
+        broker_load: broker_load(&view, &report),
+        brokers: targets.chain(named.iter().copied()).collect(),
+        unknown,
+        job: Job::of(&plan, limits(spec)),
+    })))
+}
+
+/// Brokers that there are to be and that do not run.
+fn awaited(site: &Site, loaded: &Loaded, asked: &Asked) -> Vec<String> {
+    let runs = |id: &NodeId| {
+        !loaded.fenced.contains(id) && loaded.view.brokers().iter().any(|one| one.id == *id)
+    };
+    let goes = |id: &NodeId| site.closed.contains(id) || asked.removed.contains(id);
+    let awaited = site.brokers.iter().filter(|id| !goes(id) && !runs(id));
+    awaited.map(ToString::to_string).collect()
+}
+
+/// Why no plan is acceptable, and what would help.
+fn infeasible(report: &Report) -> String {
+    let goals = report.after.goals.iter();
+    let mut hard = goals.filter(|state| state.goal.is_hard() && state.findings > 0);
+    let what = match (report.after.structure.len(), hard.next()) {
+        (0, Some(state)) => {
+            format!("{} cannot be met, {} violations are left", state.goal, state.findings)
+        }
+        (0, None) => "no plan was found".to_owned(),
+        (count, _) => format!("{count} partitions have no place on the brokers that stay"),
+    };
+    let hints = report.hints.iter().map(ToString::to_string);
+    [what].into_iter().chain(hints).collect::<Vec<_>>().join("; ")
+}
+
+/// The expression for topics that are left alone. It is to match their whole names.
+fn excluded(spec: &KafkaRebalanceSpec) -> Result<Option<Regex>, String> {
+    let Some(text) = spec.excluded_topics.as_deref().filter(|text| !text.is_empty()) else {
+        return Ok(None);
+    };
+    let expression = Regex::new(&format!("^(?:{text})$"));
+    expression.map(Some).map_err(|error| format!("excludedTopics cannot be used: {error}"))
+}
+
+/// How a plan is told, by the names of Cruise Control.
+fn summary(plan: &Plan, report: &Report, excluded: Option<&str>) -> Value {
+    let leaders = plan.changes.iter().filter(|change| change.is_leadership()).count();
+    let hints: Vec<String> = report.hints.iter().map(ToString::to_string).collect();
+    let provision = if hints.is_empty() { "RIGHT_SIZED" } else { "UNDER_PROVISIONED" };
+    json!({
+        "numReplicaMovements": plan.changes.len() - leaders,
+        "dataToMoveMB": plan.mb.round() as u64,
+        "numIntraBrokerReplicaMovements": 0,
+        "intraBrokerDataToMoveMB": 0,
+        "numLeaderMovements": leaders,
+        "recentWindows": 1,
+        "monitoredPartitionsPercentage": 100.0,
+        "excludedTopics": excluded.into_iter().collect::<Vec<_>>(),
+        "excludedBrokersForLeadership": [],
+        "excludedBrokersForReplicaMove": [],
+        "onDemandBalancednessScoreBefore": report.before.balancedness,
+        "onDemandBalancednessScoreAfter": report.after.balancedness,
+        "provisionStatus": provision,
+        "provisionRecommendation": hints.join("; "),
+    })
+}
+
+/// What each broker has before and after, as Strimzi shows it.
+fn broker_load(view: &View, report: &Report) -> Value {
+    let mut all = serde_json::Map::new();
+    for (at, (before, after)) in report.brokers_before.iter().zip(&report.brokers_after).enumerate()
+    {
+        let count = |pick: fn(&BrokerShare) -> u32| {
+            let (before, after) = (i64::from(pick(before)), i64::from(pick(after)));
+            json!({ "before": before, "after": after, "diff": after - before })
+        };
+        let amount = |pick: &dyn Fn(&BrokerShare) -> f64| {
+            let (before, after) = (hundredths(pick(before)), hundredths(pick(after)));
+            json!({ "before": before, "after": after, "diff": hundredths(after - before) })
+        };
+        let capacity = view.brokers()[at].capacity.disk_mb;
+        let percent = |disk: f64| if capacity > 0.0 { disk * 100.0 / capacity } else { 0.0 };
+        let load = json!({
+            "leaders": count(|share| share.leaders),
+            "replicas": count(|share| share.replicas),
+            "cpuPercentage": amount(&|share| share.cpu_percent),
+            "diskUsedPercentage": amount(&|share| percent(share.disk_mb)),
+            "diskUsedMB": amount(&|share| share.disk_mb),
+            "networkOutRateKB": amount(&|share| share.network_out_kb),
+            "leaderNetworkInRateKB": amount(&|share| share.leader_in_kb),
+            "followerNetworkInRateKB": amount(&|share| share.network_in_kb - share.leader_in_kb),
+            "potentialMaxNetworkOutRateKB": amount(&|share| share.potential_out_kb),
+        });
+        all.insert(before.broker.to_string(), load);
+    }
+    Value::Object(all)
+}
+
+fn hundredths(value: f64) -> f64 {
+    (value * 100.0).round() / 100.0
+}
+
+/// A plan for the disks of brokers.
+async fn disks(
+    (ctx, admin): (&Context, &Admin),
+    site: &Site,
+    spec: &KafkaRebalanceSpec,
+    goals: DiskGoals,
+) -> Result<Made, RebalanceError> {
+    let wanted = volumes(spec);
+    let asked = Asked {
+        added: BTreeSet::new(),
+        removed: BTreeSet::new(),
+        removed_disks: wanted.clone(),
+        excluded: None,
+        rates: false,
+    };
+    let loaded = match carried((ctx, admin), site, &asked).await? {
+        Ok(loaded) => loaded,
+        Err(made) => return Ok(made),
+    };
+    let known = |id: &NodeId, path: &str| {
+        let broker = loaded.disks.iter().find(|one| one.broker == *id);
+        broker.is_some_and(|one| one.disks.len() > 1 && one.disks.iter().any(|d| d.path == path))
+    };
+    if let Some((id, path)) = wanted.iter().find(|(id, path)| !known(id, path)) {
+        let why = format!("Broker {id} has no disk {path}, or no other one");
+        return Ok(Made::Failed(Failure::Final(why)));
+    }
+    let concerned = |broker: &&BrokerDisks| {
+        goals == DiskGoals::Balance || wanted.iter().any(|(id, _)| *id == broker.broker)
+    };
+    let (mut changes, mut findings) = (Vec::new(), Vec::new());
+    for broker in loaded.disks.iter().filter(concerned) {
+        let (moved, left) = placement::plan_disks(broker, goals);
+        changes.extend(moved);
+        findings.extend(left);
+    }
+    if let Some(why) = findings.iter().find_map(too_full) {
+        return Ok(Made::Failed(Failure::Final(why)));
+    }
+    Ok(Made::Plan(Box::new(disk_plan(&changes, limits(spec)))))
+}
+
+/// Why a plan for disks is none.
+fn too_full(finding: &DiskFinding) -> Option<String> {
+    match finding {
+        DiskFinding::NotEmpty { broker, path, missing_mb, .. } => Some(format!(
+            "Not enough remaining capacity on broker {broker} to empty {path}: {missing_mb:.0} MB are \
+             missing"
+        )),
+        DiskFinding::TooFull { broker, path, over_mb } => {
+            Some(format!("The disk {path} of broker {broker} is {over_mb:.0} MB too full"))
+        }
+        DiskFinding::Uneven { .. } => None,
+    }
+}
+
+fn disk_plan(changes: &[DiskChange], limits: Limits) -> Good {
+    let mb: f64 = changes.iter().map(|change| change.mb).sum();
+    Good {
+        job: Job::of_disks(changes, limits),
+        summary: json!({
+            "numReplicaMovements": 0,
+            "dataToMoveMB": 0,
+            "numIntraBrokerReplicaMovements": changes.len(),
+            "intraBrokerDataToMoveMB": mb.round() as u64,
+            "numLeaderMovements": 0,
+            "recentWindows": 1,
+            "monitoredPartitionsPercentage": 100.0,
+            "excludedTopics": [],
+            "excludedBrokersForLeadership": [],
+            "excludedBrokersForReplicaMove": [],
+            "provisionStatus": "RIGHT_SIZED",
+            "provisionRecommendation": "",
+        }),
+        broker_load: json!({}),
+        brokers: changes.iter().map(|change| change.broker).collect(),
+        unknown: Vec::new(),
+    }
+}
+
+/// The log directories to be emptied. A volume is mounted at a path of its number, and the log is in it.
+fn volumes(spec: &KafkaRebalanceSpec) -> BTreeSet<(NodeId, String)> {
+    let mut all = BTreeSet::new();
+    for one in spec.move_replicas_off_volumes.iter().flatten() {
+        let id = one.broker_id.and_then(|id| NodeId::new(i32::try_from(id).ok()?));
+        let Some(id) = id else { continue };
+        for volume in one.volume_ids.iter().flatten() {
+            all.insert((id, format!("/var/lib/kafka/data-{volume}/kafka-log{id}")));
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(value: Value) -> KafkaRebalanceSpec {
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn numbers_of_a_spec_that_are_zero_are_as_if_not_set() {
+        let set = limits(&spec(json!({
+            "concurrentPartitionMovementsPerBroker": 7, "concurrentLeaderMovements": 0,
+            "concurrentIntraBrokerPartitionMovements": 3, "replicationThrottle": 1000,
+        })));
+        assert_eq!((set.moves_per_broker_max, set.leaders_max), (7, 1_000));
+        assert_eq!((set.shifts_per_broker_max, set.rate_bytes_max), (3, Some(1_000)));
+        let usual = limits(&spec(json!({ "replicationThrottle": 0 })));
+        assert_eq!(usual, Limits::default());
+    }
+
+    #[test]
+    fn an_expression_excludes_whole_names() {
+        let expression = excluded(&spec(json!({ "excludedTopics": "a|b.*" }))).unwrap().unwrap();
+        let found = ["a", "ab", "b", "bc", "cb"].map(|name| expression.is_match(name));
+        assert_eq!(found, [true, false, true, true, false]);
+        assert!(excluded(&spec(json!({}))).unwrap().is_none());
+        assert!(excluded(&spec(json!({ "excludedTopics": "(" }))).is_err());
+    }
+
+    #[test]
+    fn volumes_are_the_directories_that_kafka_has_there() {
+        let off = json!([{ "brokerId": 3, "volumeIds": [1, 2] }]);
+        let found =
+            volumes(&spec(json!({ "mode": "remove-disks", "moveReplicasOffVolumes": off })));
+        let paths: Vec<_> = found.iter().map(|(id, path)| format!("{id} {path}")).collect();
+        let expected = ["3 /var/lib/kafka/data-1/kafka-log3", "3 /var/lib/kafka/data-2/kafka-log3"];
+        assert_eq!(paths, expected);
+    }
+}

@@ -1,0 +1,56 @@
+//! Why a pass over a request ended early.
+
+use super::execute::ExecuteError;
+use super::store::StoreError;
+use crate::cluster::record::RecordError;
+use crate::write::WriteError;
+
+/// Why a pass over a request ended early. The next one begins anew.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RebalanceError {
+    #[error("cannot read from Kubernetes")]
+    Read(#[source] Box<kube::Error>),
+    #[error("the resource cannot be read")]
+    Unreadable(#[source] serde_json::Error),
+    #[error("cannot use the record of the cluster")]
+    Record(#[from] RecordError),
+    #[error("cannot use what is remembered of the rebalance")]
+    Store(#[from] StoreError),
+    #[error("cannot write to Kubernetes")]
+    Write(#[from] WriteError),
+    #[error("cannot carry out the plan")]
+    Execute(#[from] ExecuteError),
+    #[error("cannot make a plan")]
+    Plan(#[source] Box<dyn std::error::Error + Send + Sync>),
+    #[error("cannot ask Cruise Control")]
+    CruiseControl(#[from] crate::cruise_control::ClientError),
+}
+
+impl RebalanceError {
+    /// Whether somebody else wrote at the same time, so that looking again is all that is needed.
+    pub(crate) fn is_conflict(&self) -> bool {
+        let write = |error: &WriteError| {
+            // What is gone by now was deleted in between.
+            matches!(
+                error,
+                WriteError::Conflict { .. }
+                    | WriteError::Exists { .. }
+                    | WriteError::Missing { .. }
+            )
+        };
+        match self {
+            Self::Write(error) | Self::Store(StoreError::Write(error)) => write(error),
+            Self::Execute(ExecuteError::Record(source)) => matches!(
+                source.downcast_ref::<StoreError>(),
+                Some(StoreError::Write(error)) if write(error)
+            ),
+            Self::Read(_)
+            | Self::Unreadable(_)
+            | Self::Record(_)
+            | Self::Store(_)
+            | Self::Execute(_)
+            | Self::Plan(_)
+            | Self::CruiseControl(_) => false,
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! The controller of `KafkaRebalance` resources: one pass after another for each request.
+//!
+//! How far a request is, and what is done next, [`control::rebalance::request`] says. A pass reads everything
+//! anew, records what was decided, takes the annotation away, and asks the engine; then it tells.
+//!
+//! What it must not do: act on a wish that is not recorded, or let go of moves that run.
+
+mod observe;
+mod pass;
+mod progress;
+mod status;
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use api::KafkaRebalance;
+use futures::{FutureExt as _, StreamExt as _};
+use kube::api::DynamicObject;
+use kube::core::ApiResource;
+use kube::runtime::controller::{Action, Config, Controller};
+use kube::runtime::watcher;
+use kube::{Api, ResourceExt as _};
+use tokio::sync::oneshot;
+
+use super::RebalanceError;
+use crate::context::Context;
+use crate::words::chain;
+
+pub(crate) use observe::goals;
+pub(crate) use pass::{Work, now_ms};
+
+/// The annotation with what a user asks of a request.
+pub(crate) const WISH: &str = "strimzi.io/rebalance";
+/// The annotation that makes a template.
+pub(crate) const TEMPLATE: &str = "strimzi.io/rebalance-template";
+/// The annotation with which a plan is approved beforehand.
+pub(crate) const AUTO_APPROVAL: &str = "strimzi.io/rebalance-auto-approval";
+/// The annotation with which a user wants us to keep off.
+const PAUSE: &str = "strimzi.io/pause-reconciliation";
+
+/// Several events that belong together begin one pass.
+const DEBOUNCE: Duration = Duration::from_millis(100);
+/// The pause after a pass that failed.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// Runs the controller until `shutdown`, and then until the passes in hand have ended.
+pub(crate) async fn run(
+    ctx: Arc<Context>,
+    shutdown: impl Future<Output = ()> + Clone + Send + Unpin + 'static,
+) {
+    let places: Vec<Option<String>> = match ctx.settings.namespaces.as_slice() {
+        [] => vec![None],
+        some => some.iter().cloned().map(Some).collect(),
+    };
+    let runs = places.into_iter().map(|place| {
+        let resource = ApiResource::erase::<KafkaRebalance>(&());
+        let api: Api<DynamicObject> = match &place {
+            Some(namespace) => Api::namespaced_with(ctx.client.clone(), namespace, &resource),
+            None => Api::all_with(ctx.client.clone(), &resource),
+        };
+        let (tell, told) = oneshot::channel();
+        let requests = Controller::new_with(api, watcher::Config::default(), resource)
+            .with_config(Config::default().debounce(DEBOUNCE))
+            .graceful_shutdown_on(told.map(|_: Result<(), _>| ()))
+            .run(pass_over, on_error, ctx.clone())
+            .for_each(|_| async {});
+        let shutdown = shutdown.clone();
+        let told = async move {
+            shutdown.await;
+            // The other end is there as long as the controller is.
+            let _ = tell.send(());
+        };
+        futures::future::join(requests, told)
+    });
+    futures::future::join_all(runs).await;
+}
+
+async fn pass_over(
+    object: Arc<DynamicObject>,
+    ctx: Arc<Context>,
+) -> Result<Action, RebalanceError> {
+    let (name, namespace) = (object.name_any(), object.namespace().unwrap_or_default());
+    let metrics = ctx.writer.metrics();
+    metrics.pass_begun("KafkaRebalance", &namespace, false);
+    let begun = Instant::now();
+    let done = one_pass(&ctx, &namespace, &name).await;
+    metrics.pass_ended("KafkaRebalance", &namespace, begun.elapsed(), done.is_ok());
+    match done {
+        Ok(after) => Ok(Action::requeue(after)),
+        Err(error) if error.is_conflict() => {
+            tracing::debug!("{namespace}/{name}: {}", chain(&error));
+            Ok(Action::requeue(DEBOUNCE))
+        }
+        Err(error) => {
+            tracing::warn!("KafkaRebalance {namespace}/{name}: {}", chain(&error));
+            Err(error)
+        }
+    }
+}
+
+async fn one_pass(ctx: &Context, namespace: &str, name: &str) -> Result<Duration, RebalanceError> {
+    // The store of the watch may be older than what we wrote ourselves a moment ago.
+    let resource = ApiResource::erase::<KafkaRebalance>(&());
+    let api: Api<DynamicObject> = Api::namespaced_with(ctx.client.clone(), namespace, &resource);
+    let current = api.get_opt(name).await;
+    let current = current.map_err(|error| RebalanceError::Read(Box::new(error)))?;
+    let Some(current) = current else { return Ok(ctx.settings.interval) };
+    let written = serde_json::to_value(&current).map_err(RebalanceError::Unreadable)?;
+    let kr = serde_json::from_value(written.clone()).map_err(RebalanceError::Unreadable)?;
+    pass::run(ctx, kr, &written).await
+}
+
+fn on_error(_: Arc<DynamicObject>, _: &RebalanceError, _: Arc<Context>) -> Action {
+    Action::requeue(RETRY)
+}

@@ -1,0 +1,534 @@
+//! What is remembered of rebalances, in ConfigMaps.
+//!
+//! 1. What belongs to a request (how far it is, and its plan) is owned by the `KafkaRebalance` and goes with
+//!    it.
+//! 2. Moves belong to the cluster and are owned by the `Kafka`: whoever deletes a request must not take away
+//!    the only note of what to cancel and which throttle to take back. There is one such note for each cluster, and
+//!    it is only written over the version that was read, so there is one execution.
+//! 3. A ConfigMap of somebody else, or of a former resource of the same name, is never taken for ours.
+
+use std::collections::BTreeSet;
+use std::io::{Read as _, Write as _};
+
+use api::KafkaRebalance;
+use api::names::{CLUSTER_LABEL, KIND_LABEL, Labels, MANAGED_BY, MANAGER, NAME_LABEL, Names};
+use control::rebalance::execution;
+use control::rebalance::request;
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use kube::{Api, Client, Resource as _, ResourceExt as _};
+use model::NodeId;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::cluster::resources::owner_of;
+use crate::hash;
+use crate::write::{WriteError, Writer};
+
+/// The kind that these ConfigMaps are made for, in their label. They begin no pass over a cluster.
+pub(crate) const KIND: &str = "KafkaRebalance";
+
+/// The entry of a record.
+const ENTRY: &str = "record.json";
+/// The entry of a record that is too large to be read by people, and of a part of a plan.
+const PACKED: &str = "record.json.gz";
+/// Of which attempt a part is, and how many parts there are.
+const PART_OF: &str = "attempt";
+const PARTS: &str = "parts";
+
+/// A record larger than this is packed.
+const PLAIN_BYTES_MAX: usize = 256 * 1024;
+/// An object may have a MiB, with its metadata.
+const PART_BYTES_MAX: usize = 900_000;
+/// No plan unpacks to more: a million moves are a tenth of it.
+const PLAN_BYTES_MAX: u64 = 2 << 30;
+
+/// Why something could not be remembered, or not be read.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StoreError {
+    #[error("cannot read the ConfigMap {name}")]
+    Read {
+        name: String,
+        #[source]
+        source: Box<kube::Error>,
+    },
+    #[error("the ConfigMap {name} has the name of one of ours, and is somebody else's")]
+    Taken { name: String },
+    #[error("the ConfigMap {name} does not hold what we wrote")]
+    Unreadable {
+        name: String,
+        #[source]
+        source: serde_json::Error,
+    },
+    #[error("cannot unpack the ConfigMap {name}")]
+    Unpack {
+        name: String,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("cannot pack what is to be remembered")]
+    Pack(#[source] std::io::Error),
+    #[error("cannot put into words what is to be remembered")]
+    Encode(#[source] serde_json::Error),
+    #[error("the resource that it would belong to has no uid")]
+    NoOwner,
+    #[error("cannot write what is to be remembered")]
+    Write(#[from] WriteError),
+}
+
+/// What is remembered of a request.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct RequestRecord {
+    /// How far it is.
+    pub(crate) request: request::Recorded,
+    /// The cluster that all of it is about.
+    pub(crate) cluster: Option<String>,
+    /// What came of the plan that was asked for last.
+    pub(crate) proposal: Option<ProposalRecord>,
+    /// What Cruise Control knows it by, if that is the engine.
+    pub(crate) session: Option<Session>,
+}
+
+/// What came of a plan.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ProposalRecord {
+    /// Of which attempt.
+    pub(crate) attempt: u64,
+    /// Why there is none, if there is none.
+    pub(crate) failure: Option<request::Failure>,
+    /// What it would do, as it is shown.
+    pub(crate) summary: Value,
+    /// What the brokers have before and after.
+    pub(crate) broker_load: Value,
+    /// The brokers that it is about: those of the spec, and those that get replicas.
+    pub(crate) brokers: BTreeSet<NodeId>,
+    /// What it could not take into account.
+    pub(crate) unknown: Vec<String>,
+}
+
+/// The tasks of Cruise Control.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Session {
+    /// Of which attempt.
+    pub(crate) attempt: u64,
+    /// The task that made the plan.
+    pub(crate) proposal: Option<String>,
+    /// The task that moves.
+    pub(crate) execution: Option<String>,
+    /// Whether the moves may have been asked for.
+    pub(crate) asked: bool,
+    /// Whether it was asked to stop.
+    pub(crate) stopping: bool,
+    /// Why it did not begin to move.
+    pub(crate) failure: Option<request::Failure>,
+}
+
+/// Who moves are for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Claimant {
+    /// The name of the request.
+    pub(crate) name: String,
+    /// The request itself.
+    pub(crate) uid: String,
+    /// Its attempt.
+    pub(crate) attempt: u64,
+}
+
+/// The moves that run on a cluster, or ran last.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Moves {
+    /// Who they are for.
+    pub(crate) by: Claimant,
+    /// In how many parts the job is stored, until all is over.
+    pub(crate) parts: usize,
+    /// The brokers that they are about.
+    pub(crate) brokers: BTreeSet<NodeId>,
+    /// How far they are.
+    pub(crate) recorded: execution::Recorded,
+}
+
+impl Moves {
+    /// Whether nothing of it runs any more.
+    pub(crate) fn is_over(&self) -> bool {
+        self.recorded.phase == execution::Phase::Ended
+    }
+
+    /// By what the parts of its job are known.
+    pub(crate) fn key(&self) -> String {
+        key(&self.by.uid, self.by.attempt)
+    }
+}
+
+/// By what the parts of a plan are known.
+pub(crate) fn key(uid: &str, attempt: u64) -> String {
+    format!("{uid}/{attempt}")
+}
+
+/// Where something is remembered, and whose it is.
+#[derive(Clone)]
+pub(crate) struct Place {
+    api: Api<ConfigMap>,
+    name: String,
+    labels: Labels,
+    owner: OwnerReference,
+}
+
+/// Something that is remembered, with the version of the object that holds it.
+#[derive(Debug, Clone)]
+pub(crate) struct Kept<T> {
+    found: Option<ConfigMap>,
+    stale: bool,
+    /// What was read; `None` if there is nothing.
+    pub(crate) value: Option<T>,
+}
+
+impl Place {
+    /// How far a request is.
+    pub(crate) fn of_request(client: &Client, kr: &KafkaRebalance) -> Result<Self, StoreError> {
+        Self::of_rebalance(client, kr, "-gregor-rebalance")
+    }
+
+    /// The plan of a request.
+    pub(crate) fn of_plan(client: &Client, kr: &KafkaRebalance) -> Result<Self, StoreError> {
+        Self::of_rebalance(client, kr, "-gregor-plan")
+    }
+
+    /// What people and tools read of a request.
+    pub(crate) fn for_people(client: &Client, kr: &KafkaRebalance) -> Result<Self, StoreError> {
+        Self::of_rebalance(client, kr, "")
+    }
+
+    /// The moves of a cluster.
+    pub(crate) fn of_moves(client: &Client, kafka: &api::Kafka) -> Result<Self, StoreError> {
+        let namespace = kafka.namespace().unwrap_or_default();
+        let cluster = kafka.name_any();
+        let owner = owner_of(kafka).ok_or(StoreError::NoOwner)?;
+        Ok(Self {
+            api: Api::namespaced(client.clone(), &namespace),
+            name: Names::new(&namespace, &cluster).moves(),
+            labels: labels(&cluster, &cluster),
+            owner,
+        })
+    }
+
+    /// The job of moves. Each has a place of its own: who claims the cluster in vain spoils nothing.
+    pub(crate) fn of_job(
+        client: &Client,
+        kafka: &api::Kafka,
+        key: &str,
+    ) -> Result<Self, StoreError> {
+        let place = Self::of_moves(client, kafka)?;
+        let name = format!("{}-{}", place.name, hash::short(key.as_bytes()));
+        Ok(Self { name, ..place })
+    }
+
+    fn of_rebalance(
+        client: &Client,
+        kr: &KafkaRebalance,
+        suffix: &str,
+    ) -> Result<Self, StoreError> {
+        let mut owner = kr.owner_ref(&()).ok_or(StoreError::NoOwner)?;
+        owner.controller = Some(false);
+        let cluster = kr.labels().get(CLUSTER_LABEL).cloned().unwrap_or_default();
+        Ok(Self {
+            api: Api::namespaced(client.clone(), &kr.namespace().unwrap_or_default()),
+            name: format!("{}{suffix}", kr.name_any()),
+            labels: labels(&cluster, &kr.name_any()),
+            owner,
+        })
+    }
+
+    /// What the ConfigMap is called.
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// A part of a plan. It is large, so it is not among what every pass over the cluster reads.
+    fn part(&self, number: usize) -> Self {
+        let mut labels = self.labels.clone();
+        labels.remove(CLUSTER_LABEL);
+        Self { name: format!("{}-{number}", self.name), labels, ..self.clone() }
+    }
+
+    /// The ConfigMap of that name: ours, that of a former owner, or none.
+    async fn find(&self) -> Result<(Option<ConfigMap>, bool), StoreError> {
+        let read = |source| StoreError::Read { name: self.name.clone(), source: Box::new(source) };
+        let Some(found) = self.api.get_opt(&self.name).await.map_err(read)? else {
+            return Ok((None, false));
+        };
+        if owned_by(&found, &self.owner.uid) {
+            return Ok((Some(found), false));
+        }
+        if found.labels().get(KIND_LABEL).map(String::as_str) == Some(KIND) {
+            return Ok((Some(found), true));
+        }
+        Err(StoreError::Taken { name: self.name.clone() })
+    }
+
+    fn map(&self, version: Option<String>) -> ConfigMap {
+        ConfigMap {
+            metadata: ObjectMeta {
+                name: Some(self.name.clone()),
+                namespace: self.api.namespace().map(str::to_owned),
+                labels: Some(self.labels.clone()),
+                owner_references: Some(vec![self.owner.clone()]),
+                resource_version: version,
+                ..ObjectMeta::default()
+            },
+            ..ConfigMap::default()
+        }
+    }
+
+    /// Reads what is remembered here.
+    pub(crate) async fn load<T: DeserializeOwned>(&self) -> Result<Kept<T>, StoreError> {
+        let (found, stale) = self.find().await?;
+        let value = match &found {
+            Some(map) if !stale => Some(decode(map)?),
+            _ => None,
+        };
+        Ok(Kept { found, stale, value })
+    }
+
+    /// Remembers something, if it is not what is remembered already. Refused if somebody else has written
+    /// since it was read.
+    pub(crate) async fn save<T: Serialize + Clone + PartialEq>(
+        &self,
+        writer: &Writer,
+        kept: &mut Kept<T>,
+        value: &T,
+    ) -> Result<(), StoreError> {
+        if kept.value.as_ref() == Some(value) {
+            return Ok(());
+        }
+        if kept.stale {
+            self.clear(writer, kept.found.as_ref()).await?;
+            (kept.found, kept.stale) = (None, false);
+        }
+        let version = kept.found.as_ref().and_then(kube::ResourceExt::resource_version);
+        let exists = version.is_some();
+        let mut map = self.map(version);
+        encode(&mut map, value)?;
+        let written = match exists {
+            true => writer.replace(&self.api, &map).await?,
+            false => writer.create(&self.api, &map).await?,
+        };
+        *kept = Kept { found: Some(written), stale: false, value: Some(value.clone()) };
+        Ok(())
+    }
+
+    /// Writes entries for people to read; those that are not given are taken away.
+    pub(crate) async fn show(
+        &self,
+        writer: &Writer,
+        entries: std::collections::BTreeMap<String, String>,
+    ) -> Result<(), StoreError> {
+        let (found, stale) = self.find().await?;
+        let found = match stale {
+            true => {
+                self.clear(writer, found.as_ref()).await?;
+                None
+            }
+            false => found,
+        };
+        let mut map = self.map(None);
+        map.data = Some(entries);
+        writer.apply(&self.api, &self.name, &map, found.as_ref()).await?;
+        Ok(())
+    }
+
+    /// The entries that people read, if there are some.
+    pub(crate) async fn shown(
+        &self,
+    ) -> Result<std::collections::BTreeMap<String, String>, StoreError> {
+        let (found, stale) = self.find().await?;
+        Ok(found.filter(|_| !stale).and_then(|map| map.data).unwrap_or_default())
+    }
+
+    /// Writes something large in as many parts as it takes, and returns how many those are.
+    pub(crate) async fn put<T: Serialize>(
+        &self,
+        writer: &Writer,
+        key: &str,
+        value: &T,
+    ) -> Result<usize, StoreError> {
+        let packed = pack(&serde_json::to_vec(value).map_err(StoreError::Encode)?)?;
+        let parts: Vec<&[u8]> = packed.chunks(PART_BYTES_MAX).collect();
+        for (number, part) in parts.iter().enumerate() {
+            let place = self.part(number);
+            let (found, stale) = place.find().await?;
+            if stale {
+                place.clear(writer, found.as_ref()).await?;
+            }
+            let mut map = place.map(None);
+            let entries = [(PART_OF, key.to_owned()), (PARTS, parts.len().to_string())];
+            map.data = Some(entries.map(|(name, value)| (name.to_owned(), value)).into());
+            map.binary_data = Some([(PACKED.to_owned(), ByteString(part.to_vec()))].into());
+            let before = found.as_ref().filter(|_| !stale);
+            writer.apply(&place.api, &place.name, &map, before).await?;
+        }
+        Ok(parts.len())
+    }
+
+    /// Reads it; `None` if it, or a part of it, is not there.
+    pub(crate) async fn get<T: DeserializeOwned>(
+        &self,
+        key: &str,
+    ) -> Result<Option<T>, StoreError> {
+        let (mut packed, mut number, mut count) = (Vec::new(), 0, 1);
+        while number < count {
+            let place = self.part(number);
+            let (Some(map), false) = place.find().await? else { return Ok(None) };
+            let entry = |name: &str| map.data.as_ref().and_then(|data| data.get(name));
+            if entry(PART_OF).map(String::as_str) != Some(key) {
+                return Ok(None);
+            }
+            count = entry(PARTS).and_then(|parts| parts.parse().ok()).unwrap_or(0);
+            let part = map.binary_data.as_ref().and_then(|data| data.get(PACKED));
+            let Some(part) = part else { return Ok(None) };
+            packed.extend_from_slice(&part.0);
+            number += 1;
+        }
+        let unpack = |source| StoreError::Unpack { name: self.name.clone(), source };
+        let bytes = unpack_bytes(&packed).map_err(unpack)?;
+        let unreadable = |source| StoreError::Unreadable { name: self.name.clone(), source };
+        serde_json::from_slice(&bytes).map(Some).map_err(unreadable)
+    }
+
+    /// Deletes the parts.
+    pub(crate) async fn drop_parts(&self, writer: &Writer, parts: usize) -> Result<(), StoreError> {
+        for number in 0..parts {
+            let place = self.part(number);
+            let (found, _) = place.find().await?;
+            place.clear(writer, found.as_ref()).await?;
+        }
+        Ok(())
+    }
+
+    async fn clear(&self, writer: &Writer, found: Option<&ConfigMap>) -> Result<(), StoreError> {
+        if let Some(uid) = found.and_then(kube::ResourceExt::uid) {
+            writer.delete(&self.api, &self.name, &uid, None).await?;
+        }
+        Ok(())
+    }
+}
+
+/// What a list of ConfigMaps has of a request: how far it is.
+pub(crate) fn request_in<'a>(
+    maps: impl IntoIterator<Item = &'a ConfigMap>,
+    kr: &KafkaRebalance,
+) -> Result<Option<RequestRecord>, StoreError> {
+    let name = format!("{}-gregor-rebalance", kr.name_any());
+    let uid = kr.uid().unwrap_or_default();
+    let found = maps.into_iter().find(|map| map.name_any() == name && owned_by(map, &uid));
+    found.map(decode).transpose()
+}
+
+fn owned_by(map: &ConfigMap, uid: &str) -> bool {
+    map.owner_references().iter().any(|owner| owner.uid == uid)
+}
+
+fn labels(cluster: &str, name: &str) -> Labels {
+    let all = [
+        (CLUSTER_LABEL, cluster),
+        (KIND_LABEL, KIND),
+        (NAME_LABEL, name),
+        (MANAGED_BY, MANAGER),
+        ("strimzi.io/component-type", "kafka-rebalance"),
+    ];
+    // The names of resources may be longer than labels may.
+    let fits = |value: &&str| value.len() <= 63;
+    all.into_iter()
+        .filter(|(_, value)| fits(value))
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect()
+}
+
+/// What a ConfigMap of ours holds.
+pub(crate) fn decode<T: DeserializeOwned>(map: &ConfigMap) -> Result<T, StoreError> {
+    let name = map.name_any();
+    let plain = map.data.as_ref().and_then(|data| data.get(ENTRY));
+    let packed = map.binary_data.as_ref().and_then(|data| data.get(PACKED));
+    let bytes = match (plain, packed) {
+        (Some(plain), _) => plain.as_bytes().to_vec(),
+        (None, Some(packed)) => {
+            let unpack = |source| StoreError::Unpack { name: name.clone(), source };
+            unpack_bytes(&packed.0).map_err(unpack)?
+        }
+        (None, None) => Vec::new(),
+    };
+    serde_json::from_slice(&bytes).map_err(|source| StoreError::Unreadable { name, source })
+}
+
+fn encode<T: Serialize>(map: &mut ConfigMap, value: &T) -> Result<(), StoreError> {
+    let text = serde_json::to_string_pretty(value).map_err(StoreError::Encode)?;
+    if text.len() <= PLAIN_BYTES_MAX {
+        map.data = Some([(ENTRY.to_owned(), text)].into());
+    } else {
+        let packed = pack(text.as_bytes())?;
+        map.binary_data = Some([(PACKED.to_owned(), ByteString(packed))].into());
+    }
+    Ok(())
+}
+
+fn pack(bytes: &[u8]) -> Result<Vec<u8>, StoreError> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
+    encoder.write_all(bytes).map_err(StoreError::Pack)?;
+    encoder.finish().map_err(StoreError::Pack)
+}
+
+fn unpack_bytes(packed: &[u8]) -> Result<Vec<u8>, std::io::Error> {
+    let mut bytes = Vec::new();
+    GzDecoder::new(packed).take(PLAN_BYTES_MAX).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_is_read_back_whether_it_is_small_or_large() {
+        for topics in [1, 20_000] {
+            let mut record = RequestRecord { cluster: Some("c".to_owned()), ..Default::default() };
+            let unknown = (0..topics).map(|n| format!("a topic with a long name {n}")).collect();
+            record.proposal = Some(ProposalRecord {
+                attempt: 3,
+                failure: None,
+                summary: serde_json::json!({ "dataToMoveMB": 12 }),
+                broker_load: Value::Null,
+                brokers: BTreeSet::new(),
+                unknown,
+            });
+            let mut map = ConfigMap::default();
+            encode(&mut map, &record).unwrap();
+            assert_eq!(map.binary_data.is_some(), topics > 1);
+            assert_eq!(decode::<RequestRecord>(&map).unwrap(), record);
+        }
+        assert!(decode::<RequestRecord>(&ConfigMap::default()).is_err());
+    }
+
+    #[test]
+    fn what_a_former_resource_of_the_same_name_left_is_not_ours() {
+        let kr = |uid: &str| {
+            let mut kr = KafkaRebalance::new("r", api::KafkaRebalanceSpec::default());
+            kr.metadata.uid = Some(uid.to_owned());
+            kr
+        };
+        let mut map = ConfigMap::default();
+        map.metadata.name = Some("r-gregor-rebalance".to_owned());
+        map.metadata.owner_references = Some(vec![kr("old").owner_ref(&()).unwrap()]);
+        encode(&mut map, &RequestRecord::default()).unwrap();
+        assert!(request_in([&map], &kr("old")).unwrap().is_some());
+        assert!(request_in([&map], &kr("new")).unwrap().is_none());
+    }
+}
