@@ -1,0 +1,174 @@
+//! Brokers that come are filled and brokers that go are drained, without anybody doing anything else; and requests that
+//! people make by hand. Under load, with thirty topics of data, and nothing is lost.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
+
+mod kafka;
+mod rebalance;
+mod up;
+
+use kafka::Ground;
+use rebalance::cruise_control::CruiseControl;
+use rebalance::{CLUSTER, Scene};
+use serde_json::Value;
+
+const FILL: &str = "my-cluster-auto-rebalancing-add-brokers";
+
+#[test]
+fn brokers_that_come_are_filled_and_brokers_that_go_are_drained() {
+    let ground = Ground::start(&["--nodes", "2"]);
+    let scene = Scene::start(&ground, "rebalance", true);
+    a_new_broker_is_filled(&scene);
+    a_broker_that_goes_is_drained(&scene);
+    both_in_one_edit(&scene);
+    a_request_by_hand(&scene);
+    what_cannot_be_begun_says_why(&scene);
+    a_cruise_control_that_is_there_is_asked(&scene);
+    scene.end();
+}
+
+fn a_new_broker_is_filled(scene: &Scene<'_>) {
+    println!("-- 3 to 4");
+    scene.scale("b", 2);
+    scene.has("b", 2);
+    scene.does("RebalanceOnScaleUp");
+    let new = scene.brokers("b")[1];
+    assert_eq!(scene.auto()["modes"][0]["mode"], "add-brokers");
+    scene.settles();
+    // A quarter of what there is, more or less.
+    let (on, all) = (scene.replicas_on(new), scene.partitions().len() * 3);
+    assert!(on * 4 > all * 3 / 4 && on * 4 < all * 5 / 4, "{on} of {all} replicas");
+}
+
+fn a_broker_that_goes_is_drained(scene: &Scene<'_>) {
+    println!("-- 4 to 3");
+    scene.scale("b", 1);
+    scene.has("b", 1);
+    scene.settles();
+    assert_eq!(scene.brokers("b").len(), 1);
+}
+
+fn both_in_one_edit(scene: &Scene<'_>) {
+    println!("-- one comes, one goes");
+    let pools = |a: u32, b: u32| {
+        let pool = |name: &str, ids: &str, replicas: u32| {
+            format!(
+                "apiVersion: kafka.strimzi.io/v1\nkind: KafkaNodePool\n\
+                 metadata: {{name: {name}, labels: {{strimzi.io/cluster: {CLUSTER}}}, \
+                 annotations: {{strimzi.io/next-node-ids: '[{ids}]'}}}}\n\
+                 spec: {{replicas: {replicas}, roles: [broker], storage: {{type: persistent-claim, \
+                 size: 1Gi, deleteClaim: true}}}}\n---\n"
+            )
+        };
+        pool("a", "0-9", a) + &pool("b", "10-19", b)
+    };
+    let file = scene.place.ground.world.file("pools.yaml", &pools(3, 0));
+    scene.place.kubectl(&["apply", "-f", &file]);
+    scene.has("a", 3);
+    scene.has("b", 0);
+    scene.settles();
+    let new = scene.brokers("a")[2];
+    assert!(scene.replicas_on(new) > 30, "the new broker has what the other one had");
+}
+
+fn a_request_by_hand(scene: &Scene<'_>) {
+    println!("-- by hand");
+    // A broker more, which nobody fills, as nothing says so.
+    let off = r#"{"spec":{"cruiseControl":{"autoRebalance":null}}}"#;
+    scene.place.kubectl(&["patch", "kafka", CLUSTER, "--type", "merge", "-p", off]);
+    scene.scale("a", 4);
+    scene.has("a", 4);
+    scene.place.ready(CLUSTER);
+    let new = scene.brokers("a")[3];
+    assert_eq!(scene.replicas_on(new), 0);
+    let yaml = format!(
+        "apiVersion: kafka.strimzi.io/v1\nkind: KafkaRebalance\n\
+         metadata: {{name: mine, labels: {{strimzi.io/cluster: {CLUSTER}}}}}\n\
+         spec: {{mode: add-brokers, brokers: [{new}], replicationThrottle: 300000}}\n"
+    );
+    let file = scene.place.ground.world.file("mine.yaml", &yaml);
+    scene.place.kubectl(&["apply", "-f", &file]);
+    scene.reaches("mine", "ProposalReady");
+    let kr = scene.place.get("kafkarebalance", "mine");
+    let result = &kr["status"]["optimizationResult"];
+    assert!(result["numReplicaMovements"].as_u64().unwrap() > 10, "{result}");
+    assert_eq!(result["afterBeforeLoadConfigMap"], "mine");
+    assert_eq!(kr["status"]["progress"]["rebalanceProgressConfigMap"], "mine");
+    let load: Value = serde_json::from_str(&shown(scene, "mine", "brokerLoad.json")).unwrap();
+    assert_eq!(load[new.to_string()]["replicas"]["before"], 0);
+    assert_eq!(scene.replicas_on(new), 0, "nothing moves before it is approved");
+    scene.annotate("mine", "approve");
+    scene.moves("mine");
+    scene.annotate("mine", "stop");
+    scene.reaches("mine", "Stopped");
+    assert_eq!(scene.in_flight(), 0);
+    scene.no_throttle();
+    // Changed and refreshed, it is a new plan, for what is left to do.
+    let quick = r#"{"spec":{"replicationThrottle":20000000}}"#;
+    scene.place.kubectl(&["patch", "kafkarebalance", "mine", "--type", "merge", "-p", quick]);
+    scene.annotate("mine", "refresh");
+    scene.reaches("mine", "ProposalReady");
+    scene.annotate("mine", "approve");
+    scene.reaches("mine", "Ready");
+    scene.no_throttle();
+    assert_eq!(shown(scene, "mine", "completedByteMovementPercentage"), "100");
+    assert!(scene.replicas_on(new) > 30);
+    let annotations = scene.place.get("kafkarebalance", "mine")["metadata"]["annotations"].clone();
+    assert_eq!(annotations["strimzi.io/rebalance"], Value::Null, "a wish is taken away");
+    assert_eq!(scene.state(FILL), None);
+}
+
+fn shown(scene: &Scene<'_>, name: &str, entry: &str) -> String {
+    scene.place.get("configmap", name)["data"][entry].as_str().unwrap_or_default().to_owned()
+}
+
+fn what_cannot_be_begun_says_why(scene: &Scene<'_>) {
+    let yaml = "apiVersion: kafka.strimzi.io/v1\nkind: KafkaRebalance\n\
+                metadata: {name: lost, labels: {strimzi.io/cluster: nowhere}}\nspec: {}\n---\n\
+                apiVersion: kafka.strimzi.io/v1\nkind: KafkaRebalance\n\
+                metadata: {name: bare}\nspec: {}\n";
+    let file = scene.place.ground.world.file("lost.yaml", yaml);
+    scene.place.kubectl(&["apply", "-f", &file]);
+    scene.reaches("lost", "NotReady");
+    scene.reaches("bare", "NotReady");
+    let said = scene.place.get("kafkarebalance", "lost")["status"]["conditions"][0].clone();
+    assert_eq!(said["reason"], "NoSuchResourceException", "{said}");
+    assert_eq!(scene.state("template"), None, "a template has no status");
+}
+
+fn a_cruise_control_that_is_there_is_asked(scene: &Scene<'_>) {
+    println!("-- Cruise Control");
+    let other = CruiseControl::start();
+    let url = format!("gregor.io/cruise-control-url={}", other.url);
+    let words = ["annotate", "kafka", CLUSTER, "gregor.io/engine=cruise-control", &url];
+    scene.place.kubectl(&words);
+    other.state.lock().unwrap().too_little = 1;
+    let yaml = format!(
+        "apiVersion: kafka.strimzi.io/v1\nkind: KafkaRebalance\n\
+         metadata: {{name: theirs, labels: {{strimzi.io/cluster: {CLUSTER}}}}}\nspec: {{}}\n"
+    );
+    let file = scene.place.ground.world.file("theirs.yaml", &yaml);
+    scene.place.kubectl(&["apply", "-f", &file]);
+    scene.reaches("theirs", "ProposalReady");
+    let kr = scene.place.get("kafkarebalance", "theirs");
+    assert_eq!(kr["status"]["optimizationResult"]["dataToMoveMB"], 120);
+    assert_eq!(kr["status"]["sessionId"], "task-1");
+    // It forgets what it moves: another plan is asked for, and nothing is carried out twice.
+    scene.annotate("theirs", "approve");
+    scene.reaches("theirs", "Rebalancing");
+    other.forget();
+    scene.reaches("theirs", "ProposalReady");
+    scene.annotate("theirs", "approve");
+    scene.reaches("theirs", "Rebalancing");
+    scene.annotate("theirs", "stop");
+    scene.reaches("theirs", "Stopped");
+    scene.annotate("theirs", "refresh");
+    scene.reaches("theirs", "ProposalReady");
+    other.state.lock().unwrap().finishes = true;
+    scene.annotate("theirs", "approve");
+    scene.reaches("theirs", "Ready");
+    let asked = other.state.lock().unwrap().asked.clone();
+    let count = |words: &str| asked.iter().filter(|path| path.contains(words)).count();
+    assert_eq!(count("rebalance?json=true&dryrun=false"), 3, "{asked:?}");
+    assert!(count("stop_proposal_execution") > 0, "{asked:?}");
+}

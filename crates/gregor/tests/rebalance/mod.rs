@@ -1,0 +1,366 @@
+//! A cluster of three brokers with data in thirty topics and load on another, and how its replicas are looked at.
+
+#![allow(dead_code, reason = "each program of tests uses a part of it")]
+
+pub(crate) mod cruise_control;
+mod fill;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kafka_admin::{
+    Admin, Bootstrap, ClientOptions, Endpoint, HostTable, NewTopic, OffsetAt, ThrottleValues,
+};
+use model::{NodeId, TopicName, TopicPartition};
+use serde_json::Value;
+use testkit::{Load, LoadOptions};
+use tokio::runtime::Runtime;
+
+use crate::kafka::{Ground, Place, wait_for};
+
+pub(crate) const CLUSTER: &str = "my-cluster";
+const TOPICS: usize = 30;
+const PARTITIONS: i32 = 3;
+const REPLICAS: i16 = 3;
+/// Ten times 20 KB in each partition: 18 MB in all, 54 with their replicas.
+const RECORDS: i64 = 10;
+const RECORD_BYTES: usize = 20_000;
+
+/// One controller, two brokers in one pool and one in another.
+const CLUSTER_YAML: &str = "\
+apiVersion: kafka.strimzi.io/v1
+kind: KafkaNodePool
+metadata: {name: controller, labels: {strimzi.io/cluster: my-cluster}}
+spec: {replicas: 1, roles: [controller], storage: {type: persistent-claim, size: 1Gi, deleteClaim: true}}
+---
+apiVersion: kafka.strimzi.io/v1
+kind: KafkaNodePool
+metadata: {name: a, labels: {strimzi.io/cluster: my-cluster}, annotations: {strimzi.io/next-node-ids: '[0-9]'}}
+spec: {replicas: 2, roles: [broker], storage: {type: persistent-claim, size: 1Gi, deleteClaim: true}}
+---
+apiVersion: kafka.strimzi.io/v1
+kind: KafkaNodePool
+metadata: {name: b, labels: {strimzi.io/cluster: my-cluster}, annotations: {strimzi.io/next-node-ids: '[10-19]'}}
+spec: {replicas: 1, roles: [broker], storage: {type: persistent-claim, size: 1Gi, deleteClaim: true}}
+---
+apiVersion: kafka.strimzi.io/v1
+kind: Kafka
+metadata:
+  name: my-cluster
+spec:
+  kafka:
+    listeners:
+      - {name: plain, port: 9092, type: internal, tls: false}
+    config:
+      min.insync.replicas: 2
+      offsets.topic.replication.factor: 3
+      offsets.topic.num.partitions: 3
+  cruiseControl:
+    autoRebalance:
+      - {mode: add-brokers, template: {name: template}}
+      - {mode: remove-brokers, template: {name: template}}
+";
+
+/// How fast replicas are moved, in bytes a second and broker.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Pace {
+    /// So that it is over soon, and there is a throttle to be taken back.
+    Quick,
+    /// So that it is caught in the middle.
+    Slow,
+}
+
+impl Pace {
+    fn bytes(self) -> u64 {
+        match self {
+            Self::Quick => 20_000_000,
+            Self::Slow => 400_000,
+        }
+    }
+}
+
+pub(crate) struct Scene<'a> {
+    pub(crate) place: Place<'a>,
+    pub(crate) runtime: Runtime,
+    load: Option<Load>,
+    ends: BTreeMap<TopicPartition, u64>,
+}
+
+impl<'a> Scene<'a> {
+    /// Makes the cluster, its topics and its load.
+    pub(crate) fn start(ground: &'a Ground, name: &str, with_load: bool) -> Self {
+        let place = ground.namespace(name);
+        let runtime = Runtime::new().unwrap();
+        let mut scene = Self { place, runtime, load: None, ends: BTreeMap::new() };
+        scene.template(Pace::Quick);
+        scene.place.apply(CLUSTER_YAML);
+        scene.place.ready(CLUSTER);
+        scene.fill();
+        if with_load {
+            scene.load = Some(scene.start_load());
+        }
+        scene
+    }
+
+    /// Writes the template with the pace of moves.
+    pub(crate) fn template(&self, pace: Pace) {
+        let yaml = format!(
+            "apiVersion: kafka.strimzi.io/v1\nkind: KafkaRebalance\n\
+             metadata: {{name: template, annotations: {{strimzi.io/rebalance-template: 'true'}}}}\n\
+             spec: {{replicationThrottle: {}}}\n",
+            pace.bytes()
+        );
+        let file = self.place.ground.world.file("template.yaml", &yaml);
+        self.place.kubectl(&["apply", "-f", &file]);
+    }
+
+    fn hosts(&self) -> BTreeMap<String, IpAddr> {
+        let hosts = self.place.ground.world.state().join("hosts");
+        let hosts = fs::read_to_string(hosts).unwrap();
+        let lines = hosts.lines().filter(|line| !line.starts_with('#'));
+        let entries = lines.flat_map(|line| {
+            let mut words = line.split_whitespace();
+            let address = words.next().and_then(|word| word.parse().ok());
+            words.filter_map(move |name| Some((name.to_owned(), address?))).collect::<Vec<_>>()
+        });
+        entries.collect()
+    }
+
+    /// A client. Made anew for each look, as nodes come and go and their addresses with them.
+    fn admin(&self) -> Admin {
+        let servers = self.place.bootstrap(CLUSTER, "plain");
+        let endpoints = servers.split(',').map(|server| {
+            let (host, port) = server.rsplit_once(':').unwrap();
+            Endpoint::new(host, port.parse().unwrap())
+        });
+        let options = ClientOptions {
+            names: Arc::new(HostTable::new(self.hosts())),
+            call_timeout: Duration::from_secs(60),
+            ..ClientOptions::default()
+        };
+        Admin::new(Bootstrap::Brokers(endpoints.collect()), options).unwrap()
+    }
+
+    /// Makes the topics and writes to them.
+    fn fill(&mut self) {
+        let admin = self.admin();
+        let name = |n: usize| TopicName::new(format!("topic-{n:02}")).unwrap();
+        let mut topics: Vec<_> =
+            (0..TOPICS).map(|n| NewTopic::new(name(n), PARTITIONS, REPLICAS)).collect();
+        topics.push(NewTopic::new(TopicName::new("load").unwrap(), PARTITIONS, REPLICAS));
+        let made = self.runtime.block_on(admin.create_topics(&topics, false)).unwrap();
+        assert!(made.values().all(Result::is_ok), "{made:?}");
+        wait_for(|| match self.partitions().len() {
+            all if all >= (TOPICS + 1) * PARTITIONS as usize => Ok(()),
+            some => Err(format!("{some} partitions")),
+        });
+        let hosts = self.hosts();
+        let cluster = self.runtime.block_on(admin.describe_cluster()).unwrap();
+        for (partition, (_, _, leader)) in self.partitions() {
+            if !partition.topic.as_str().starts_with("topic-") {
+                continue;
+            }
+            let node = cluster.nodes.iter().find(|node| Some(node.id) == leader).unwrap();
+            let endpoint = node.endpoint.as_ref().unwrap();
+            let at = (hosts[&endpoint.host], endpoint.port);
+            let name = (partition.topic.as_str(), partition.partition.0);
+            fill::write(at, name, RECORDS, RECORD_BYTES);
+        }
+        self.ends = self.ends_now();
+        assert!(self.ends.values().all(|end| *end == RECORDS as u64), "{:?}", self.ends);
+    }
+
+    fn ends_now(&self) -> BTreeMap<TopicPartition, u64> {
+        let wanted: BTreeSet<TopicPartition> = self
+            .partitions()
+            .into_keys()
+            .filter(|one| one.topic.as_str().starts_with("topic-"))
+            .collect();
+        let admin = self.admin();
+        let found = self.runtime.block_on(admin.list_offsets(&wanted, OffsetAt::Latest)).unwrap();
+        found.into_iter().map(|(name, end)| (name, end.unwrap().unwrap_or_default())).collect()
+    }
+
+    fn start_load(&self) -> Load {
+        let home = artifacts::kafka::ensure(
+            &artifacts::Environment::from_process(),
+            None,
+            &artifacts::Silent,
+        );
+        let bootstrap = self.place.bootstrap(CLUSTER, "plain");
+        let options = LoadOptions::new(home.unwrap(), &bootstrap, "load")
+            .hosts(self.place.ground.world.state().join("hosts"))
+            .rate(50);
+        self.runtime.block_on(Load::start(options)).unwrap()
+    }
+
+    /// All partitions: replicas, those in sync, leader.
+    pub(crate) fn partitions(
+        &self,
+    ) -> BTreeMap<TopicPartition, (Vec<NodeId>, Vec<NodeId>, Option<NodeId>)> {
+        let page = self.runtime.block_on(self.admin().describe_topics(&[])).unwrap();
+        let mut all = BTreeMap::new();
+        for topic in page.topics {
+            for partition in topic.partitions {
+                let name = TopicPartition { topic: topic.name.clone(), partition: partition.id };
+                all.insert(name, (partition.replicas, partition.isr, partition.leader));
+            }
+        }
+        all
+    }
+
+    /// How many replicas a broker has.
+    pub(crate) fn replicas_on(&self, broker: i64) -> usize {
+        let id = NodeId::new(i32::try_from(broker).unwrap()).unwrap();
+        self.partitions().values().filter(|(replicas, ..)| replicas.contains(&id)).count()
+    }
+
+    /// The brokers of a pool.
+    pub(crate) fn brokers(&self, pool: &str) -> Vec<i64> {
+        let ids = self.place.get("kafkanodepool", pool)["status"]["nodeIds"].clone();
+        ids.as_array().unwrap().iter().map(|id| id.as_i64().unwrap()).collect()
+    }
+
+    pub(crate) fn scale(&self, pool: &str, replicas: u32) {
+        let replicas = format!("--replicas={replicas}");
+        self.place.kubectl(&["scale", "kafkanodepool", pool, &replicas]);
+    }
+
+    /// Waits until a pool has so many pods that are ready.
+    pub(crate) fn has(&self, pool: &str, count: usize) {
+        let prefix = format!("{CLUSTER}-{pool}-");
+        wait_for(|| {
+            let pods = self.place.names("pods");
+            let found = pods.iter().filter(|pod| pod.starts_with(&prefix)).count();
+            let told = self.place.get("kafka", CLUSTER)["status"].to_string();
+            if found == count { Ok(()) } else { Err(format!("{pods:?}: {told}")) }
+        });
+    }
+
+    /// What the status says of auto-rebalancing.
+    pub(crate) fn auto(&self) -> Value {
+        self.place.get("kafka", CLUSTER)["status"]["autoRebalance"].clone()
+    }
+
+    /// Waits until the cluster does that for itself.
+    pub(crate) fn does(&self, state: &str) {
+        wait_for(|| {
+            let auto = self.auto();
+            if auto["state"] == state { Ok(()) } else { Err(format!("{state}: {auto}")) }
+        });
+    }
+
+    /// The state of a request, if there is one.
+    pub(crate) fn state(&self, name: &str) -> Option<String> {
+        let words = ["get", "kafkarebalance", name, "--ignore-not-found", "-o", "json"];
+        let kr: Value = serde_json::from_str(&self.place.kubectl(&words)).ok()?;
+        const STATES: [&str; 8] = [
+            "New",
+            "PendingProposal",
+            "ProposalReady",
+            "Rebalancing",
+            "Stopped",
+            "NotReady",
+            "Ready",
+            "ReconciliationPaused",
+        ];
+        let conditions = kr["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let kinds = conditions.iter().filter_map(|one| one["type"].as_str());
+        kinds.filter(|kind| STATES.contains(kind)).map(str::to_owned).next()
+    }
+
+    pub(crate) fn reaches(&self, name: &str, state: &str) {
+        wait_for(|| match self.state(name) {
+            Some(found) if found == state => Ok(()),
+            other => Err(format!("{name}: {other:?}, not {state}")),
+        });
+    }
+
+    /// Waits until moves of a request are under way.
+    pub(crate) fn moves(&self, name: &str) {
+        self.reaches(name, "Rebalancing");
+        wait_for(|| match self.in_flight() {
+            0 => Err(format!("nothing moves: {:?}", self.state(name))),
+            _ => Ok(()),
+        });
+    }
+
+    /// How many partitions are being moved.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.runtime.block_on(self.admin().list_reassignments()).unwrap().len()
+    }
+
+    pub(crate) fn annotate(&self, name: &str, wish: &str) {
+        let annotation = format!("strimzi.io/rebalance={wish}");
+        self.place.kubectl(&["annotate", "--overwrite", "kafkarebalance", name, &annotation]);
+    }
+
+    /// Waits until nothing is done any more, and checks that nothing is left of it.
+    pub(crate) fn settles(&self) {
+        self.does("Idle");
+        self.place.ready(CLUSTER);
+        self.does("Idle");
+        assert_eq!(self.auto()["modes"], Value::Null, "{}", self.auto());
+        let left = self.place.names("kafkarebalance");
+        assert!(!left.iter().any(|name| name.contains("auto-rebalancing")), "{left:?}");
+        wait_for(|| {
+            let bad: Vec<_> = self
+                .partitions()
+                .into_iter()
+                .filter(|(_, (replicas, isr, leader))| {
+                    replicas.len() != 3 || isr.len() != 3 || leader.is_none()
+                })
+                .collect();
+            if bad.is_empty() { Ok(()) } else { Err(format!("{bad:?}")) }
+        });
+        assert_eq!(self.in_flight(), 0);
+        self.no_throttle();
+        assert_eq!(self.ends_now(), self.ends, "records are missing");
+    }
+
+    /// Fails if a throttle was left.
+    pub(crate) fn no_throttle(&self) {
+        let admin = self.admin();
+        let topics: BTreeSet<TopicName> =
+            self.partitions().into_keys().map(|partition| partition.topic).collect();
+        let none = ThrottleValues::default();
+        let found = self.runtime.block_on(admin.topic_throttles(&topics)).unwrap();
+        for (topic, values) in found {
+            assert_eq!(values.unwrap(), none, "{topic}");
+        }
+        for node in self.runtime.block_on(admin.describe_cluster()).unwrap().nodes {
+            let values = self.runtime.block_on(admin.broker_throttle(node.id)).unwrap();
+            assert_eq!(values, none, "broker {}", node.id);
+        }
+    }
+
+    /// Kills the JVM of a pod, which is known by the address of the pod: no other pod of the machine has it.
+    pub(crate) fn kill(&self, pod: &str) {
+        let address = self.place.get("pod", pod)["status"]["podIP"].as_str().unwrap().to_owned();
+        let agent = format!("={address}:");
+        let all = fs::read_dir("/proc").unwrap().flatten();
+        let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+        let found = pids.filter(|pid| {
+            let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            let mut words = line.split('\0');
+            let java = words.next().is_some_and(|word| word.ends_with("java"));
+            java && words.any(|word| word.starts_with("-javaagent:") && word.contains(&agent))
+        });
+        let found: Vec<u32> = found.collect();
+        assert_eq!(found.len(), 1, "{pod}: {found:?}");
+        crate::up::signal(found[0], rustix::process::Signal::KILL);
+    }
+
+    /// Ends the load and checks that no record of it was lost.
+    pub(crate) fn end(mut self) {
+        if let Some(load) = self.load.take() {
+            let report = self.runtime.block_on(load.stop()).unwrap();
+            println!("{} records, longest gap {:?}", report.acknowledged, report.longest_gap);
+            report.check().unwrap();
+        }
+        self.place.ground.assert_operator_is_content();
+    }
+}
