@@ -234,10 +234,14 @@ pub fn may_stop(facts: &Facts, node: NodeId) -> Result<(), Hold> {
 }
 
 /// The wished controllers that do not vote with the disk that they have now. The roller restarts no
-/// other controller while there is one. `None` if it is not known.
+/// other controller while there is one. `None` if it is not known. Those of a static quorum vote by their
+/// configuration; one that is wished for and is no voter will not become one.
 #[must_use]
 pub fn unsettled(facts: &Facts) -> Option<BTreeSet<NodeId>> {
     let view = facts.quorum.as_ref()?;
+    if facts.mode == QuorumMode::Static {
+        return Some(BTreeSet::new());
+    }
     let settled = |id: &NodeId| {
         let Some(voter) = view.voter(*id) else { return false };
         match (facts.disks.get(id), voter.directory) {

@@ -302,6 +302,8 @@ fn the_roller_waits_for_controllers_that_have_to_join_again() {
     assert_eq!(unsettled("1 2 3=9", "1* 2", "3.9"), Some("3".to_owned()));
     assert_eq!(unsettled("1 2 3=9", "1* 2 3.9", ""), Some(String::new()));
     assert_eq!(unsettled("1 2 3", "", ""), None);
+    let fixed = Facts { mode: QuorumMode::Static, ..facts("1 2 3 4", "1* 2 3", "") };
+    assert_eq!(super::unsettled(&fixed), Some(BTreeSet::new()), "4 will not vote");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use control::conditions::Note;
+use control::quorum::format::QuorumMode;
 use control::scaling::guard::{self, Cordon, Registration};
 use control::scaling::leaving::{self, Leaving, Member};
 use control::scaling::{controllers, roles};
@@ -99,6 +100,9 @@ pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
     // That a user has moved partitions away is no event.
     work.known.look_again_soon();
     let held = controllers.holds.iter().map(|(id, hold)| format!("controller {id}: {hold}"));
+    // Those of a static quorum stay, and a warning says so; nothing is awaited.
+    let is_static = work.record.quorum.mode == QuorumMode::Static;
+    let held = held.filter(|_| !is_static);
     work.known.leaving = Some(pass.clone());
     let mut awaited: Vec<_> = held.collect();
     // One that waits as a broker is told as such.

@@ -135,6 +135,10 @@ fn rebuild(names: &Names, kafka: &Kafka, pools: &[KafkaNodePool], found: &Found)
     record.quorum.rebuilt = true;
     let initial = status.and_then(|status| status.initial_controllers.as_deref());
     record.quorum.initial = initial.and_then(|text| text.parse().ok()).unwrap_or_default();
+    // Nobody but us writes that list, and only for dynamic quorums.
+    if !record.quorum.initial.is_empty() {
+        record.quorum.mode = QuorumMode::Dynamic;
+    }
     for pool in pools {
         let Some(status) = &pool.status else { continue };
         let roles = status.roles.as_ref().unwrap_or(&pool.spec.roles);
