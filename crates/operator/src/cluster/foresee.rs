@@ -386,10 +386,10 @@ impl View {
                 true
             }
             // A removal of a voter is not carried out here, which looks like one that was not answered;
-            // and a new Service has no address here, ever.
+            // nor is a migration of the quorum; and a new Service has no address here, ever.
             Step::Stop(note) => {
                 self.notes.push((name, note));
-                matches!(name, "quorum" | "services")
+                matches!(name, "migration" | "quorum" | "services")
             }
             Step::Hold(note) => {
                 self.notes.push((name, note));

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
-use api::names::{CLUSTER_LABEL, Names};
+use api::names::{CLUSTER_LABEL, NAME_LABEL, Names};
 use api::{KafkaNodePool, StrimziPodSet};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{
@@ -108,6 +108,10 @@ impl Found {
             list(client, names, "PodDisruptionBudgets"),
         )?;
         let (pools, unreadable_pools) = pools;
+        let mut pods: ByName<Pod> = pods;
+        // Others carry the label of the cluster too, such as Strimzi's entity operator.
+        let component = names.component();
+        pods.retain(|_, pod| pod.labels().get(NAME_LABEL) == Some(&component));
         Ok(Self {
             pools,
             unreadable_pools,

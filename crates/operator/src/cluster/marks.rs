@@ -20,6 +20,8 @@ pub(crate) struct Kept {
     pub(crate) mark: Option<Mark>,
     /// How often in a row each controller could not be added.
     pub(crate) failed_adds: BTreeMap<NodeId, u32>,
+    /// What Kafka said when it last refused to raise `kraft.version`.
+    pub(crate) refused: Option<String>,
     add_again: Option<Instant>,
 }
 

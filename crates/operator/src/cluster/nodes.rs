@@ -69,6 +69,32 @@ pub(crate) struct BrokerState {
     pub(crate) remaining_segments_to_recover: Option<u64>,
 }
 
+/// The same, in the words of Strimzi's agent.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct StrimziState {
+    broker_state: i64,
+    #[serde(default)]
+    recovery_state: StrimziRecovery,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct StrimziRecovery {
+    remaining_logs_to_recover: Option<u64>,
+    remaining_segments_to_recover: Option<u64>,
+}
+
+impl From<StrimziState> for BrokerState {
+    fn from(state: StrimziState) -> Self {
+        Self {
+            number: state.broker_state,
+            remaining_logs_to_recover: state.recovery_state.remaining_logs_to_recover,
+            remaining_segments_to_recover: state.recovery_state.remaining_segments_to_recover,
+        }
+    }
+}
+
 impl NodeClient {
     /// A client with these keys.
     pub(crate) fn new(keys: &Keys<'_>) -> Result<Self, InvalidKeys> {
@@ -103,10 +129,18 @@ impl NodeClient {
         text.trim().parse().map_err(|_| AskError::Nonsense(text.chars().take(80).collect()))
     }
 
-    /// The state of the node's broker.
+    /// The state of the node's broker. A pod that Strimzi has started tells it in another place, and is
+    /// asked there: one that recovers its logs must be known for that, whoever has started it.
     pub(crate) async fn broker_state(&self, host: &str) -> Result<BrokerState, AskError> {
-        let text = self.get(host, "/broker-state").await?;
-        serde_json::from_slice(&text).map_err(|error| AskError::Nonsense(error.to_string()))
+        let nonsense = |error: serde_json::Error| AskError::Nonsense(error.to_string());
+        match self.get(host, "/broker-state").await {
+            Ok(text) => serde_json::from_slice(&text).map_err(nonsense),
+            Err(AskError::Status(StatusCode::NOT_FOUND)) => {
+                let text = self.get(host, "/v1/broker-state/").await?;
+                serde_json::from_slice::<StrimziState>(&text).map(Into::into).map_err(nonsense)
+            }
+            Err(error) => Err(error),
+        }
     }
 
     /// All that the node counts, as a page of metrics.
@@ -150,5 +184,23 @@ impl NodeClient {
                 answer.await
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_agent_of_strimzi_is_understood() {
+        let state =
+            |text: &str| BrokerState::from(serde_json::from_str::<StrimziState>(text).unwrap());
+        let runs = state(r#"{"brokerState":3}"#);
+        assert_eq!((runs.number, runs.remaining_logs_to_recover), (3, None));
+        let recovers = state(
+            r#"{"brokerState":2,"recoveryState":{"remainingLogsToRecover":10,"remainingSegmentsToRecover":100}}"#,
+        );
+        let left = (recovers.remaining_logs_to_recover, recovers.remaining_segments_to_recover);
+        assert_eq!((recovers.number, left), (2, (Some(10), Some(100))));
     }
 }

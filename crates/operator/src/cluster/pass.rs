@@ -59,7 +59,8 @@ pub(crate) const STEPS: &[(&str, StepFn)] = &[
     ("configuration", |work| Box::pin(steps::configuration::run(work))), // services: the addresses are in it
     ("workload",      |work| Box::pin(steps::workload::run(work))),      // all above: what a pod is started with is there
     ("kafka",         |work| Box::pin(steps::kafka::run(work))),         // workload: nodes exist before they are asked
-    ("quorum",        |work| Box::pin(steps::quorum::run(work))),        // kafka: the voters are known
+    ("migration",     |work| Box::pin(steps::migration::run(work))),     // kafka: the mode of the quorum is known
+    ("quorum",        |work| Box::pin(steps::quorum::run(work))),        // migration: no voter is changed while they become dynamic
     ("roll",          |work| Box::pin(steps::roll::run(work))),          // quorum: nobody is restarted while the voters change
     ("rebalance",     |work| Box::pin(steps::rebalance::run(work))),     // roll: the others serve; before scale-in: who is held is known
     ("scale-in",      |work| Box::pin(steps::scale_in::run(work))),      // quorum: who leaves votes no more; roll: the others serve

@@ -22,7 +22,13 @@ pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
         let api: Api<ClusterRoleBinding> = Api::all(work.ctx.client.clone());
         let binding = access::node_reader(&work.blueprint)?;
         let name = binding.name_any();
-        let before = api.get_opt(&name).await.map_err(|e| PassError::Get(Box::new(e)))?;
+        let mut before = api.get_opt(&name).await.map_err(|e| PassError::Get(Box::new(e)))?;
+        // What a binding gives cannot be changed, and Strimzi gives a role of its own by the same name.
+        if let Some(found) = before.take_if(|found| found.role_ref != binding.role_ref)
+            && let Some(uid) = found.uid()
+        {
+            writer.delete(&api, &name, &uid, None).await?;
+        }
         writer.apply(&api, &name, &binding, before.as_ref()).await?;
     }
     Ok(Step::Done)

@@ -29,9 +29,18 @@ pub(crate) const CONFIG_HASH: &str = "strimzi.io/configuration-hash";
 /// The annotation with the version of Kafka that a pod runs.
 pub(crate) const KAFKA_VERSION: &str = "strimzi.io/kafka-version";
 
+/// The annotation that says how a pod was told to find the controllers: `static` is by
+/// `controller.quorum.voters`, `dynamic` by `controller.quorum.bootstrap.servers`.
+pub(crate) const QUORUM: &str = "gregor.io/quorum";
+/// What it says where the quorum is dynamic.
+pub(crate) const DYNAMIC: &str = "dynamic";
+
 /// What pods are made of and marked with.
 #[derive(Debug, Default)]
 pub(crate) struct Configuration {
+    /// Whether nodes were told that the quorum is dynamic. What is learned of it later in a pass is told them
+    /// in the next one.
+    pub(crate) is_dynamic: bool,
     pub(crate) image: String,
     pub(crate) kafka_version: String,
     /// The metadata version that empty disks are formatted for.
@@ -55,6 +64,7 @@ pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
     work.known.configuration.image = image;
     work.known.configuration.kafka_version = versions.kafka.to_string();
     work.known.configuration.metadata_version = versions.metadata.to_string();
+    work.known.configuration.is_dynamic = work.record.quorum.mode == QuorumMode::Dynamic;
     let quorum = quorum(work);
     let out = Outgoing::of(&work.record)?;
     for node in work.blueprint.nodes.clone() {
@@ -200,7 +210,12 @@ async fn write(
     let mut text: String = hashed.iter().map(|(key, value)| format!("{key}={value}\n")).collect();
     text.push_str(&jvm);
     text.push_str(metrics.unwrap_or_default());
-    let marks = [(CONFIG_HASH, hash::short(text.as_bytes())), (KAFKA_VERSION, version)];
+    let told = if work.known.configuration.is_dynamic { DYNAMIC } else { "static" };
+    let marks = [
+        (CONFIG_HASH, hash::short(text.as_bytes())),
+        (KAFKA_VERSION, version),
+        (QUORUM, told.to_owned()),
+    ];
     let marks = marks.map(|(name, value)| (name.to_owned(), value)).into();
     work.known.configuration.marks.insert(node.id, marks);
     work.known.configuration.properties.insert(node.id, server.properties.clone());

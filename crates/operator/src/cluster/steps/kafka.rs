@@ -1,10 +1,12 @@
 //! Asks Kafka how it is, and records what must not be forgotten of it.
 
 use control::conditions::Note;
-use control::quorum::{QuorumView, Replica, mode};
+use control::quorum::format::QuorumMode;
+use control::quorum::{QuorumView, Replica, migrate, mode};
 use kafka_admin::Quorum;
 
 use super::authorities::Authorities;
+use super::migration;
 use super::workload::is_ready;
 use crate::cluster::admins::Keys;
 use crate::cluster::error::PassError;
@@ -34,6 +36,7 @@ pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
         return Ok(Step::Done);
     }
     ask(work).await?;
+    ask_leader_again(work).await;
     let view = work.known.kafka.quorum.as_ref().map(|quorum| view(work, quorum));
     work.record.quorum = work.record.quorum.after(view.as_ref());
     let facts = mode::Facts {
@@ -46,25 +49,14 @@ pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
         mode::Decision::Begin => {}
         mode::Decision::Is { mode, note } => {
             work.record.quorum.mode = mode;
-            if note.is_some() {
-                work.warn(
-                    "QuorumModeChanged",
-                    "kraft.version was raised by hand: the quorum is dynamic now",
-                );
+            // Where a migration is under way it was us.
+            if let (Some(note), migrate::Phase::Idle) = (note, migration::phase(&work.record)?) {
+                work.warn("QuorumModeChanged", note.to_string());
             }
         }
         mode::Decision::Hold(reason) => {
             work.save().await?;
-            let message = match reason {
-                mode::Reason::AskKafka | mode::Reason::HistoryUnknown => {
-                    "whether the quorum is static or dynamic is not known; waiting for Kafka to tell"
-                }
-                mode::Reason::Contradiction => {
-                    "the quorum is recorded as dynamic, and Kafka says that it is static: \
-                     is it another cluster?"
-                }
-            };
-            return Ok(Step::Hold(Note::new("QuorumModeUnknown", message)));
+            return Ok(Step::Hold(Note::new("QuorumModeUnknown", reason.to_string())));
         }
     }
     work.save().await?;
@@ -124,6 +116,22 @@ async fn ask(work: &mut Work) -> Result<(), PassError> {
     facts.access = Some(access);
     facts.unreachable = why;
     Ok(())
+}
+
+/// A controller that has just come back may not have heard yet that the quorum is dynamic. The leader has.
+async fn ask_leader_again(work: &mut Work) {
+    let facts = &mut work.known.kafka;
+    let is_odd = work.record.quorum.mode == QuorumMode::Dynamic
+        && facts.kraft_version().is_some_and(|level| level < mode::DYNAMIC_LEVEL);
+    let (true, Some(access), Some(quorum)) = (is_odd, &facts.access, &facts.quorum) else { return };
+    work.ctx.writer.metrics().kafka_call("describe features", KafkaEffect::Read);
+    match access.controllers.describe_features(Some(quorum.leader)).await {
+        Ok(features) => facts.features = Some(features),
+        Err(error) => {
+            tracing::debug!("the leader does not tell its features: {}", chain(&error));
+            facts.features = None;
+        }
+    }
 }
 
 /// What to tell of nodes that do not answer. Which of them was tried, and for how long, is different every

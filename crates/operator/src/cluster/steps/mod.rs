@@ -7,6 +7,7 @@ pub(crate) mod claims;
 pub(crate) mod configuration;
 pub(crate) mod kafka;
 pub(crate) mod leftovers;
+pub(crate) mod migration;
 pub(crate) mod pools;
 pub(crate) mod quorum;
 pub(crate) mod rebalance;

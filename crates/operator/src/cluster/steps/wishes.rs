@@ -133,6 +133,9 @@ fn rebuild(names: &Names, kafka: &Kafka, pools: &[KafkaNodePool], found: &Found)
         return record;
     }
     record.quorum.rebuilt = true;
+    // Written by whoever looked after it before, and only once it was as it was asked for.
+    record.was_ready =
+        status.is_some_and(|status| status.operator_last_successful_version.is_some());
     let initial = status.and_then(|status| status.initial_controllers.as_deref());
     record.quorum.initial = initial.and_then(|text| text.parse().ok()).unwrap_or_default();
     // Nobody but us writes that list, and only for dynamic quorums.
