@@ -206,7 +206,7 @@ impl Pass<'_> {
             let verdict = match self.waits_for_itself(node) {
                 Some(hold) => Err(hold),
                 None if self.phase(node.node) == Phase::Serving && !awaited.is_empty() => {
-                    Err(Hold::OthersNotReady { nodes: awaited.clone() })
+                    Err(self.others_not_ready(node, &awaited))
                 }
                 None if Some(node.node) == leader && !others.is_empty() => {
                     Err(Hold::ActiveControllerLast { others })
@@ -219,6 +219,16 @@ impl Pass<'_> {
             }
         }
         None
+    }
+
+    /// What a controller waits for while others are not ready. What the quorum lacks says more than that
+    /// somebody is down.
+    fn others_not_ready(&self, node: &NodeFacts, awaited: &[NodeId]) -> Hold {
+        let quorum = self.facts.quorum.as_ref();
+        match quorum.map(|quorum| quorum::may_restart(quorum, node.node)) {
+            Some(Err(hold)) => Hold::Quorum(hold),
+            Some(Ok(())) | None => Hold::OthersNotReady { nodes: awaited.to_vec() },
+        }
     }
 
     /// What brokers wait for while there are controllers to be restarted or to come up. Those that were

@@ -291,6 +291,59 @@ fn a_pod_that_is_not_made_stops_the_roll() {
 }
 
 #[test]
+fn controllers_wait_for_one_that_is_behind_by_the_rule_of_the_quorum() {
+    let mut facts = facts();
+    facts.nodes[5].reasons.clear();
+    facts.quorum.as_mut().unwrap().voters[2].1 = Some(NOW - FETCH_TIMEOUT_DEFAULT_MS);
+    let rule = "without it 1 voters would be up to date and 2 must be; behind: node 12";
+    let decision = decide(&facts, &Settings::default(), NOW);
+    assert_eq!((restarted(&decision), hold(&decision, 11)), (vec![], rule.to_owned()));
+    // Also when its probes have failed meanwhile.
+    let unready = PodFacts { ready: false, ..PodFacts::ready("uid-12", 0) };
+    facts.nodes[5].pod = Pod::There(unready);
+    let decision = decide(&facts, &Settings::default(), NOW);
+    assert_eq!((restarted(&decision), hold(&decision, 11)), (vec![], rule.to_owned()));
+    // One that is level but not ready is waited for all the same.
+    facts.quorum.as_mut().unwrap().voters[2].1 = Some(NOW);
+    let decision = decide(&facts, &Settings::default(), NOW);
+    assert_eq!(restarted(&decision), Vec::<i32>::new());
+    assert_eq!(hold(&decision, 11), "waits for node 12 to become ready");
+}
+
+/// A crash loop on bad settings: nobody else is touched, and correcting the settings is all there is to do.
+#[test]
+fn settings_that_were_corrected_replace_a_pod_that_does_not_come_up() {
+    let mut facts = brokers_only();
+    facts.nodes.iter_mut().for_each(|node| node.reasons = [Reason::PodHasOldSettings].into());
+    // Those that run are asked what they run with.
+    let decision = decide(&facts, &Settings::default(), NOW);
+    assert_eq!((restarted(&decision), decision.standing), (vec![], Standing::Settled));
+    let stuck = |waiting: Option<&str>| {
+        let waiting = waiting.map(str::to_owned);
+        Pod::There(PodFacts { ready: false, waiting, ..PodFacts::ready("uid-1", 0) })
+    };
+    facts.nodes[1].pod = stuck(Some("CrashLoopBackOff"));
+    facts.memory = decide(&facts, &Settings::default(), NOW).memory;
+    let decision = decide(&facts, &Settings::default(), NOW + 1_000);
+    assert_eq!(restarted(&decision), [1]);
+    let why = &decision.memory.nodes[&id(1)].reasons;
+    assert_eq!(why, &[Reason::PodHasOldSettings, Reason::PodStuck]);
+    // With the settings that it should have it would only crash again.
+    let mut current = facts.clone();
+    current.nodes[1].reasons.clear();
+    let decision = decide(&current, &Settings::default(), NOW + 1_000);
+    assert_eq!((restarted(&decision), decision.standing), (vec![], Standing::Stopped));
+    // The same for one that runs and does not become ready.
+    facts.memory = Memory::default();
+    facts.nodes[1].pod = stuck(None);
+    let memory = NodeMemory { phase: Phase::Late, ours: true, ..NodeMemory::default() };
+    facts.memory.nodes.insert(id(1), NodeMemory { uid: Some("uid-1".to_owned()), ..memory });
+    assert_eq!(restarted(&decide(&facts, &Settings::default(), NOW)), [1]);
+    facts.nodes[1].recovery = Recovery::Unknown;
+    assert_eq!(restarted(&decide(&facts, &Settings::default(), NOW)), Vec::<i32>::new());
+}
+
+#[test]
 fn pools_with_a_number_of_their_own_share_no_batch() {
     let mut facts = brokers_only();
     facts.partitions = Some(vec![]);

@@ -93,6 +93,17 @@ impl Pass<'_> {
             return Vec::new();
         }
         let mut reasons = node.reasons.clone();
+        match memory.phase {
+            Phase::Stuck | Phase::Late => {}
+            Phase::Serving
+            | Phase::Restarting
+            | Phase::Awaited
+            | Phase::Recovering
+            | Phase::Healing
+            | Phase::Electing => {
+                reasons.remove(&Reason::PodHasOldSettings);
+            }
+        }
         let asked = self.memory.asked.get(&node.pool).and_then(|pods| pods.get(&node.node));
         if asked.is_some() && asked.map(String::as_str) == node.pod.uid() {
             reasons.insert(Reason::ManualRollingUpdate);
