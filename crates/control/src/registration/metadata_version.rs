@@ -192,6 +192,16 @@ pub struct TooOld {
     pub current: Option<MetadataVersion>,
 }
 
+/// Whether the version is to become another one now or soon. Else nobody need know who could be in the way.
+#[must_use]
+pub fn is_to_change(facts: &Facts) -> bool {
+    match decide(facts) {
+        Decision::Change { .. }
+        | Decision::Wait(Waiting::Nodes(_) | Waiting::Unregistration(_)) => true,
+        Decision::Keep | Decision::Wait(Waiting::Level) | Decision::Refuse(_) => false,
+    }
+}
+
 /// What to tell of the last refusal: only while it is still what stands between wish and cluster.
 ///
 /// `stale` and `ghosts` are the registrations of brokers and controllers that are gone.

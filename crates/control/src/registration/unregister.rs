@@ -139,22 +139,30 @@ impl Decision {
     #[must_use]
     pub fn pending(&self) -> BTreeSet<NodeId> {
         let soon = |kept: &Kept| match kept {
-            Kept::LookAgain | Kept::NotFenced => true,
-            Kept::HasPartitions(_) | Kept::PartitionsUnknown => false,
+            Kept::LookAgain => true,
+            Kept::NotFenced | Kept::HasPartitions(_) | Kept::PartitionsUnknown => false,
         };
         let kept = self.kept.iter().filter(|(_, kept)| soon(kept)).map(|(id, _)| *id);
         self.unregister.iter().copied().chain(kept).collect()
+    }
+
+    /// What is waited for: the next pass looks again, soon.
+    #[must_use]
+    pub fn progress(&self) -> Option<Note> {
+        let pending = self.pending();
+        let message = || format!("Kafka is to forget brokers that are gone: {}", list(&pending));
+        (!pending.is_empty()).then(|| Note::new("Unregistering", message()))
     }
 
     /// What people should know.
     #[must_use]
     pub fn warnings(&self) -> Vec<Note> {
         let worth_telling = |(id, kept): (&NodeId, &Kept)| match kept {
-            // These pass by themselves within some passes.
-            Kept::LookAgain | Kept::NotFenced => None,
-            Kept::HasPartitions(_) | Kept::PartitionsUnknown => Some(Note::new(
+            // That passes by itself in the next pass.
+            Kept::LookAgain => None,
+            Kept::NotFenced | Kept::HasPartitions(_) | Kept::PartitionsUnknown => Some(Note::new(
                 "StaleBrokerRegistration",
-                format!("broker {id} is gone, but {kept}"),
+                format!("broker {id} has no pod and is not asked for, but {kept}"),
             )),
         };
         let mut notes: Vec<Note> = self.kept.iter().filter_map(worth_telling).collect();
@@ -180,7 +188,10 @@ impl fmt::Display for Kept {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::LookAgain => f.write_str("it is looked at once more before Kafka forgets it"),
-            Self::NotFenced => f.write_str("Kafka still hears of it"),
+            Self::NotFenced => f.write_str(
+                "Kafka still hears of it: something runs under this id that is not ours, and has to be \
+                 stopped before Kafka can forget it",
+            ),
             Self::HasPartitions(partitions) => write!(
                 f,
                 "{} still assigned to it: move them to other brokers, or bring the broker back",
@@ -325,7 +336,7 @@ mod tests {
         assert_eq!(reasons, ["StaleBrokerRegistration", "StaleControllerRegistration"]);
         assert_eq!(
             notes[0].message,
-            "broker 7 is gone, but 2 partitions are still assigned to it: move them to other \
+            "broker 7 has no pod and is not asked for, but 2 partitions are still assigned to it: move them to other \
              brokers, or bring the broker back"
         );
         assert!(notes[1].message.contains("controllers 8 and 9, which are gone"));
@@ -333,6 +344,25 @@ mod tests {
         assert_eq!(decide(&facts).pending(), ids(&[6]));
         facts.suspects = ids(&[]);
         assert_eq!(decide(&facts).pending(), ids(&[6]), "it is looked at again, and then it goes");
+        assert!(decide(&facts).progress().unwrap().message.contains('6'));
+    }
+
+    /// A broker that somebody else runs in this cluster: Kafka would unregister it without a word.
+    #[test]
+    fn a_broker_that_runs_somewhere_else_is_named_and_left_alone() {
+        let mut facts = facts();
+        facts.registered = Some([(NodeId::new(6).unwrap(), false)].into());
+        facts.skip_check = true;
+        let decision = decide(&facts);
+        assert_eq!((decision.unregister.clone(), decision.suspects.clone()), (ids(&[]), ids(&[])));
+        // Nobody knows when it ends, so nothing waits for it; Kafka says whether it is in the way.
+        assert_eq!((decision.stale(), decision.pending()), (ids(&[6]), ids(&[])));
+        assert_eq!(decision.progress(), None);
+        let notes = decision.warnings();
+        assert_eq!(notes[0].reason, "StaleBrokerRegistration");
+        assert!(
+            notes[0].message.starts_with("broker 6 has no pod and is not asked for, but Kafka")
+        );
     }
 
     /// P12: controllers that are gone block upgrades until they can be forgotten.

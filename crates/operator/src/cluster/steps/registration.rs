@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use control::registration::metadata_version::{self, Decision, Refused};
+use control::registration::metadata_version::{self, Decision, Facts, Refused};
 use control::registration::{MetadataVersion, unregister};
 use control::scaling::leaving;
 use kafka_admin::LevelChange;
@@ -35,12 +35,25 @@ pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
     if work.known.kafka.access.is_none() {
         return Ok(Step::Done);
     }
-    let stale = unregister(work).await?;
-    metadata(work, &stale).await
+    let wish = metadata_facts(work)?;
+    let stale = unregister(work, wish.as_ref()).await?;
+    let metadata = match wish {
+        Some(facts) => {
+            metadata(work, Facts { unregistering: stale.pending(), ..facts }, &stale).await?
+        }
+        None => Step::Done,
+    };
+    Ok(match (metadata, stale.progress()) {
+        (Step::Done, Some(note)) => Step::Waiting(note),
+        (step, _) => step,
+    })
 }
 
 /// Unregisters brokers that are gone.
-async fn unregister(work: &mut Work) -> Result<unregister::Decision, PassError> {
+async fn unregister(
+    work: &mut Work,
+    wish: Option<&Facts>,
+) -> Result<unregister::Decision, PassError> {
     let brokers = work.known.kafka.brokers.as_ref();
     let nodes = &work.blueprint.nodes;
     let id = |pod: &String| api::names::node_of_pod(pod);
@@ -52,6 +65,8 @@ async fn unregister(work: &mut Work) -> Result<unregister::Decision, PassError> 
     let running: BTreeSet<_> = brokers_run.filter_map(|(pod, _)| id(pod)).collect();
     let pods = work.found.pods.keys().filter_map(id);
     let controllers = nodes.iter().filter(|node| node.roles.is_controller());
+    let voters = work.known.kafka.quorum.iter().flat_map(|quorum| &quorum.voters);
+    let voters = voters.map(|voter| voter.id);
     // Those that leave are Kafka's to know until the guard of their removal says otherwise.
     let staying = leaving::stay_registered(&Outgoing::of(&work.record)?.leaving);
     let wished = work.blueprint.wished.iter().filter(|(_, roles)| roles.is_broker());
@@ -60,12 +75,12 @@ async fn unregister(work: &mut Work) -> Result<unregister::Decision, PassError> 
         registered: brokers
             .map(|brokers| brokers.nodes.iter().map(|node| (node.id, node.fenced)).collect()),
         wished: wished.collect(),
-        known_controllers: controllers.map(|node| node.id).chain(pods).collect(),
+        known_controllers: controllers.map(|node| node.id).chain(pods).chain(voters).collect(),
         running: Some(running),
         assigned: None,
         skip_check: work.blueprint.kafka.annotations().get(SKIP_CHECK).is_some_and(|v| v == "true"),
         suspects: work.record.part(SUSPECTS)?,
-        controllers: registered_controllers(work).await?,
+        controllers: registered_controllers(work, wish).await?,
     };
     if !unregister::candidates(&facts).is_empty() {
         facts.assigned = partitions::read(work).await.map(|seen| seen.assigned());
@@ -91,12 +106,16 @@ async fn unregister(work: &mut Work) -> Result<unregister::Decision, PassError> 
 }
 
 /// The controllers that Kafka knows. It is asked only where there may be one that is gone: where one was taken
-/// away, and where the metadata version was refused.
-async fn registered_controllers(work: &Work) -> Result<Option<BTreeSet<NodeId>>, PassError> {
+/// away, and where the metadata version was refused or is to change.
+async fn registered_controllers(
+    work: &Work,
+    wish: Option<&Facts>,
+) -> Result<Option<BTreeSet<NodeId>>, PassError> {
     let former: BTreeSet<NodeId> = work.record.part(FORMER)?;
     let refused: Option<Refused> = work.record.part(REFUSED)?;
     let Some(access) = &work.known.kafka.access else { return Ok(None) };
-    if former.is_empty() && refused.is_none() {
+    let is_to_change = wish.is_some_and(metadata_version::is_to_change);
+    if former.is_empty() && refused.is_none() && !is_to_change {
         return Ok(None);
     }
     work.ctx.writer.metrics().kafka_call("describe cluster", KafkaEffect::Read);
@@ -109,32 +128,53 @@ async fn registered_controllers(work: &Work) -> Result<Option<BTreeSet<NodeId>>,
     }
 }
 
-async fn metadata(work: &mut Work, stale: &unregister::Decision) -> Result<Step, PassError> {
-    let Ok(kafka) = work.known.configuration.kafka_version.parse() else { return Ok(Step::Done) };
-    let refused: Option<Refused> = work.record.part(REFUSED)?;
-    let facts = metadata_version::Facts {
+/// What is known of the metadata version, but for the brokers that are about to be forgotten.
+fn metadata_facts(work: &Work) -> Result<Option<Facts>, PassError> {
+    let Ok(kafka) = work.known.configuration.kafka_version.parse() else { return Ok(None) };
+    Ok(Some(Facts {
         wished: work.blueprint.spec.metadata_version.clone(),
         kafka,
         nodes: versions(work),
         level: work.known.kafka.metadata_level(),
         mode: work.record.quorum.mode,
-        unregistering: stale.pending(),
-        refused,
-    };
-    work.warnings.extend(metadata_version::refusal(&facts, &stale.stale(), &stale.ghosts));
-    match metadata_version::decide(&facts) {
+        unregistering: BTreeSet::new(),
+        refused: work.record.part(REFUSED)?,
+    }))
+}
+
+async fn metadata(
+    work: &mut Work,
+    mut facts: Facts,
+    stale: &unregister::Decision,
+) -> Result<Step, PassError> {
+    let step = match metadata_version::decide(&facts) {
         Decision::Keep => {
             work.record.parts.remove(REFUSED);
-            work.save().await?;
-            Ok(Step::Done)
+            Step::Done
         }
-        Decision::Wait(waiting) => Ok(Step::Waiting(waiting.note())),
+        Decision::Wait(waiting) => Step::Waiting(waiting.note()),
         Decision::Refuse(reason) => {
             work.warnings.push(reason.note());
-            Ok(Step::Done)
+            Step::Done
         }
-        Decision::Change { to, level, up } => change(work, to, level, up).await,
-    }
+        Decision::Change { to, level, up } => {
+            match change(work, (to, level, up)).await {
+                Asked::Done => {
+                    facts.refused = None;
+                    work.record.parts.remove(REFUSED);
+                }
+                Asked::Refused(refused) => {
+                    work.record.set_part(REFUSED, &refused)?;
+                    facts.refused = Some(refused);
+                }
+                Asked::Unknown => {}
+            }
+            Step::Done
+        }
+    };
+    work.warnings.extend(metadata_version::refusal(&facts, &stale.stale(), &stale.ghosts));
+    work.save().await?;
+    Ok(step)
 }
 
 /// The Kafka that each node runs, as its pod says. One that is not ready may never run it.
@@ -146,31 +186,33 @@ fn versions(work: &Work) -> BTreeMap<NodeId, Option<control::registration::Kafka
     work.blueprint.nodes.iter().map(|node| (node.id, of(node))).collect()
 }
 
-async fn change(
-    work: &mut Work,
-    to: MetadataVersion,
-    level: i16,
-    up: bool,
-) -> Result<Step, PassError> {
-    let Some(access) = work.known.kafka.access.clone() else { return Ok(Step::Done) };
+/// What came of asking Kafka for another metadata version.
+enum Asked {
+    Done,
+    Refused(Refused),
+    /// It may have happened; the next pass sees.
+    Unknown,
+}
+
+async fn change(work: &mut Work, (to, level, up): (MetadataVersion, i16, bool)) -> Asked {
+    let Some(access) = work.known.kafka.access.clone() else { return Asked::Unknown };
     let way = if up { LevelChange::Upgrade } else { LevelChange::SafeDowngrade };
     let what = format!("change the metadata version to {to}");
     let call = access.controllers.update_feature("metadata.version", level, way, false);
     let done = work.ctx.writer.kafka("update feature", &what, call, |e| e.outcome()).await;
     match done {
         Ok(()) => {
-            work.record.parts.remove(REFUSED);
             work.known.metadata_version = Some(to.to_string());
+            Asked::Done
         }
         Err(KafkaWriteError::Kafka { source, .. })
             if source.outcome() == kafka_admin::Outcome::NotDone =>
         {
-            let message = chain(&source);
-            work.warn("MetadataUpdateFailed", message.clone());
-            work.record.set_part(REFUSED, &Refused { version: to, message })?;
+            Asked::Refused(Refused { version: to, message: chain(&source) })
         }
-        Err(error) => tracing::info!("{}", chain(&error)),
+        Err(error) => {
+            tracing::info!("{}", chain(&error));
+            Asked::Unknown
+        }
     }
-    work.save().await?;
-    Ok(Step::Done)
 }
