@@ -60,6 +60,12 @@ pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
         }
     }
     work.save().await?;
+    // Where it was not known, the nodes' settings were made by a guess. Nobody is restarted for that.
+    if facts.recorded == QuorumMode::Unknown && work.record.quorum.mode != QuorumMode::Unknown {
+        let message =
+            "how the controllers find each other is known now; the settings of the nodes follow";
+        return Ok(Step::Stop(Note::new("QuorumModeFound", message)));
+    }
     Ok(match &work.known.kafka.unreachable {
         Some(why) => Step::Waiting(Note::new("KafkaUnreachable", why.clone())),
         None => Step::Done,
