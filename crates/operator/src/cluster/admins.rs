@@ -16,6 +16,9 @@ use crate::write::KAFKA_DEADLINE;
 /// A node that does not take a connection by then is as good as down for this pass.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
+/// Half of the time of a call: a node that hangs leaves time to ask another one.
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(KAFKA_DEADLINE.as_secs() / 2);
+
 /// The two ways into one Kafka cluster.
 #[derive(Clone)]
 pub(crate) struct Access {
@@ -99,7 +102,7 @@ impl Admins {
             tls: Some(tls),
             names: self.names(),
             call_timeout: KAFKA_DEADLINE,
-            attempt_timeout: KAFKA_DEADLINE,
+            attempt_timeout: ATTEMPT_TIMEOUT,
             connect_timeout: CONNECT_TIMEOUT,
             // A pass is short. What cannot be reached now is looked for in the next one.
             wait_for_nodes: false,

@@ -19,6 +19,7 @@ use super::facts::KafkaFacts;
 use super::found::Found;
 use super::record::{Record, Stored};
 use super::resources::Blueprint;
+use super::steps::workload::CREATING;
 use super::{status, steps};
 use crate::context::Context;
 
@@ -203,14 +204,16 @@ pub(crate) async fn run(ctx: &Context, kafka: Kafka, written: &Value) -> Result<
 
 /// Goes through the steps. A step that fails ends the pass like one that holds it.
 async fn steps(work: &mut Work) -> (Outcome, Option<PassError>) {
-    let (mut awaited, mut fault) = (None, None);
+    let (mut awaited, mut fault): (Option<Note>, _) = (None, None);
     for (name, step) in STEPS {
         tracing::trace!(step = name, "step");
         match step(work).await {
             Ok(Step::Done) => {}
-            Ok(Step::Waiting(note)) => {
-                awaited.get_or_insert(note);
-            }
+            Ok(Step::Waiting(note)) => match &awaited {
+                // Why a node is restarted says more than that it is not ready.
+                Some(first) if first.reason != CREATING || *name != "roll" => {}
+                Some(_) | None => awaited = Some(note),
+            },
             Ok(Step::Fault(note)) => {
                 fault.get_or_insert(note);
             }

@@ -22,6 +22,8 @@ use crate::hash;
 pub(crate) const METRICS_PORT: u16 = 9404;
 /// The annotation with the hash of the whole pod.
 pub(crate) const REVISION: &str = "strimzi.io/revision";
+/// The annotation with a hash of the settings that there were when the pod was made.
+pub(crate) const SETTINGS: &str = "gregor.io/settings";
 
 /// Where a node finds its configuration.
 const CONFIG_DIR: &str = "/opt/kafka/custom-config";
@@ -59,6 +61,8 @@ pub(crate) struct PodParts {
     pub(crate) image: String,
     /// What each node was decided to be started with, by annotation.
     pub(crate) marks: BTreeMap<model::NodeId, BTreeMap<String, String>>,
+    /// A hash of all settings of each node.
+    pub(crate) settings: BTreeMap<model::NodeId, String>,
     pub(crate) volumes: Vec<Volume>,
     /// Bytes that a node may use, for its heap.
     pub(crate) memory_bytes: Option<u64>,
@@ -150,6 +154,10 @@ fn pod(blueprint: &Blueprint, node: &Node, parts: &PodParts) -> Value {
     });
     let revision = hash::short(pod.to_string().as_bytes());
     pod["metadata"]["annotations"][REVISION] = json!(revision);
+    // After the revision: that they are others is no reason to restart a pod that runs.
+    if let Some(settings) = parts.settings.get(&node.id) {
+        pod["metadata"]["annotations"][SETTINGS] = json!(settings);
+    }
     pod
 }
 

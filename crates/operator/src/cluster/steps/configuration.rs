@@ -50,6 +50,15 @@ pub(crate) struct Configuration {
     pub(crate) properties: BTreeMap<NodeId, Vec<(String, String)>>,
 }
 
+impl Configuration {
+    /// A hash of all settings that a node is to run with.
+    pub(crate) fn fingerprint(&self, node: NodeId) -> Option<String> {
+        let settings = self.properties.get(&node)?;
+        let text: String = settings.iter().map(|(key, value)| format!("{key}={value}\n")).collect();
+        Some(hash::short(text.as_bytes()))
+    }
+}
+
 pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
     let Some((versions, image)) = versions_and_image(work) else {
         return Ok(Step::Hold(Note::new(

@@ -15,6 +15,9 @@ use crate::cluster::error::PassError;
 use crate::cluster::pass::{Step, Work};
 use crate::cluster::resources::pods::{self, PodParts, Source, Volume};
 
+/// What is said of a cluster whose nodes are not all ready.
+pub(crate) const CREATING: &str = "Creating";
+
 pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
     let api: Api<api::StrimziPodSet> = work.api();
     for pool in &work.blueprint.spec.pools {
@@ -64,8 +67,10 @@ fn parts(work: &Work, pool: &PoolSpec) -> PodParts {
     let nodes = work.blueprint.nodes.iter().filter(|node| node.pool == pool.name);
     let marks: BTreeMap<_, _> = nodes.map(|node| (node.id, marks(work, node.id))).collect();
     let first = marks.keys().next().copied();
+    let hash = |node: &model::NodeId| Some((*node, work.known.configuration.fingerprint(*node)?));
     PodParts {
         image: work.known.configuration.image.clone(),
+        settings: marks.keys().filter_map(hash).collect(),
         marks,
         // Names and places of volumes are the same for all nodes of a pool.
         volumes: first.map(|node| volumes(pool, node)).unwrap_or_default(),
@@ -128,7 +133,7 @@ fn awaited(work: &Work) -> Step {
     }
     let (all, ready) = (work.blueprint.nodes.len(), work.blueprint.nodes.len() - missing.len());
     Step::Waiting(Note::new(
-        "Creating",
+        CREATING,
         format!("{ready} of {all} nodes are ready; waiting for {}", missing.join(", ")),
     ))
 }

@@ -16,12 +16,11 @@ use crate::cluster::error::PassError;
 use crate::cluster::partitions::Seen;
 use crate::cluster::pass::Work;
 use crate::cluster::resources::Node;
-use crate::cluster::resources::pods::REVISION;
+use crate::cluster::resources::pods::{REVISION, SETTINGS};
 use crate::cluster::steps::certificates::SERVER_CERT;
 use crate::cluster::steps::configuration::major_minor;
 use crate::cluster::steps::kafka::view;
 use crate::cluster::steps::workload::is_ready;
-use crate::hash;
 use crate::metrics::KafkaEffect;
 use crate::pki::names;
 use crate::words::chain;
@@ -157,6 +156,10 @@ fn reasons(work: &Work, node: &Node, pod: &core::Pod) -> BTreeSet<Reason> {
     if has(REVISION) != wanted.get(REVISION) {
         reasons.insert(Reason::PodHasOldRevision);
     }
+    // One that is ready is asked for its settings. A pod without the mark was made before there was one.
+    if !is_ready(pod) && has(SETTINGS).is_some() && has(SETTINGS) != wanted.get(SETTINGS) {
+        reasons.insert(Reason::PodHasOldSettings);
+    }
     let marks = [
         (names::CLUSTER_CERT_GENERATION, Reason::CaCertHasOldGeneration),
         (names::CLIENTS_CERT_GENERATION, Reason::CaCertHasOldGeneration),
@@ -196,7 +199,7 @@ fn wanted_annotations(work: &Work, node: &Node) -> Option<BTreeMap<String, Strin
 /// for again.
 async fn settings(work: &Work, node: &Node, confirmed: Option<&String>) -> Option<Diff> {
     let wished = work.known.configuration.properties.get(&node.id)?;
-    if confirmed == Some(&fingerprint(work, node.id)) {
+    if confirmed == work.known.configuration.fingerprint(node.id).as_ref() {
         return Some(Diff::default());
     }
     let version = &work.known.configuration.kafka_version;
@@ -218,14 +221,6 @@ async fn settings(work: &Work, node: &Node, confirmed: Option<&String>) -> Optio
             None
         }
     }
-}
-
-/// What a node is wished to run with, and which pod does.
-fn fingerprint(work: &Work, node: NodeId) -> String {
-    let wished = work.known.configuration.properties.get(&node);
-    let text: String =
-        wished.into_iter().flatten().map(|(key, value)| format!("{key}={value}\n")).collect();
-    hash::short(text.as_bytes())
 }
 
 fn described(entry: ConfigEntry) -> Described {
@@ -250,8 +245,9 @@ pub(super) async fn confirm(work: &mut Work, facts: &Facts) -> Result<(), PassEr
     let same = facts.nodes.iter().filter(|node| {
         node.config.as_ref().is_some_and(|diff| !diff.has_updates() && diff.restart.is_empty())
     });
+    let fingerprint = |node: NodeId| work.known.configuration.fingerprint(node);
     let confirmed: BTreeMap<NodeId, String> =
-        same.map(|node| (node.node, fingerprint(work, node.node))).collect();
+        same.filter_map(|node| Some((node.node, fingerprint(node.node)?))).collect();
     work.record.set_part(CONFIRMED, &confirmed)?;
     work.save().await
 }
