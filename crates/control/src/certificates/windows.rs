@@ -222,7 +222,7 @@ impl Values {
         };
         let size = most - least + 1;
         let distance = (value + size).saturating_sub(self.from) % size;
-        in_range && (least..=most).contains(&value) && distance % self.step == 0
+        in_range && (least..=most).contains(&value) && distance.is_multiple_of(self.step)
     }
 }
 

@@ -157,9 +157,11 @@ impl Pass<'_> {
         }
         let on_the_way = |node: &NodeId| match self.phase(*node) {
             Phase::Restarting | Phase::Awaited | Phase::Healing | Phase::Electing => true,
+            // It may take hours, but it is one of as many as may be down at once. One that recovers its
+            // logs by itself is not among these, and the others go on as far as it lets them.
+            Phase::Recovering => true,
             Phase::Stuck => true,
-            // A node that recovers its logs may take hours; what must stay up is checked anyway.
-            Phase::Serving | Phase::Recovering | Phase::Late => false,
+            Phase::Serving | Phase::Late => false,
         };
         let nodes: Vec<NodeId> = self.under_way().into_iter().filter(on_the_way).collect();
         (!nodes.is_empty()).then_some(Hold::Others { nodes })

@@ -281,6 +281,33 @@ fn a_broker_that_is_not_ready_keeps_nobody_s_min_isr() {
     assert!(hold(&decision, 0).starts_with("partition t-0 has 2 replicas in sync"));
 }
 
+/// R34 as far as it was not us: the others go on, where no partition needs it.
+#[test]
+fn a_broker_that_we_restarted_and_that_recovers_its_logs_counts_as_one_that_is_down() {
+    let settings = Settings::default();
+    for (ours, expected) in [(true, vec![]), (false, vec![3])] {
+        let mut facts = brokers_only();
+        facts.nodes.push(node(3, Roles::Broker));
+        let unready = PodFacts { ready: false, ..PodFacts::ready("uid-2", 0) };
+        facts.nodes[2].pod = Pod::There(unready);
+        facts.nodes[2].recovery = Recovery::Yes { logs: 7, segments: 9 };
+        facts.nodes[2].reasons.clear();
+        let memory = NodeMemory {
+            phase: Phase::Recovering,
+            uid: Some("uid-2".to_owned()),
+            ours,
+            ..NodeMemory::default()
+        };
+        facts.memory.nodes.insert(id(2), memory);
+        let decision = decide(&facts, &settings, NOW);
+        assert_eq!(restarted(&decision), expected, "ours: {ours}");
+        assert_eq!(hold(&decision, 2), "recovers its logs: 7 logs and 9 segments remain");
+        // Broker 3 has no partition with it.
+        let third = if ours { "waits while node 2 restart" } else { "its pod is being deleted" };
+        assert_eq!(hold(&decision, 3), third);
+    }
+}
+
 #[test]
 fn a_pod_that_is_not_made_stops_the_roll() {
     let mut facts = brokers_only();
