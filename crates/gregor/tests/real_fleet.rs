@@ -1,6 +1,8 @@
 //! Fleets on this machine: data planes that are Kubernetes control planes, nodes that join and leave, agents
 //! and Kafkas that run. And Cluster API, as far as an API server can tell.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
+
 mod fleet_support;
 mod up;
 

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use elastic::{Elastic, Shape};
-use kafka::{Ground, Place, wait_for};
+use kafka::{Ground, Place, wait_for, wait_for_mut};
 use rustix::process::Signal;
 use up::signal;
 
@@ -111,11 +111,34 @@ fn three_controllers_become_five_and_three_again(mut elastic: Elastic<'_>) {
         let claims = elastic.place.names("pvc");
         if claims.len() == 3 { Ok(()) } else { Err(format!("{claims:?}")) }
     });
-    elastic.nothing_is_lost();
     let more = lives(ground) - before;
     println!("{more} lives");
     // Two nodes with all that is theirs, four changes of voters, and what is remembered of each.
     assert!(more > 30, "{more} lives only");
+    every_node_is_restarted_once(&elastic);
+    elastic.nothing_is_lost();
+}
+
+fn every_node_is_restarted_once(elastic: &Elastic<'_>) {
+    let (ground, place) = (elastic.place.ground, &elastic.place);
+    let mut seen: BTreeSet<(String, String)> = place.pods().into_iter().collect();
+    let (before, pods) = (lives(ground), seen.len());
+    let kubeconfig = ground.world.state().join("kubeconfig");
+    let kubeconfig = kubeconfig.to_str().unwrap();
+    ground.world.gregor(&["roll", CLUSTER, "-n", "lives", "--kubeconfig", kubeconfig]).ok();
+    wait_for_mut(|| {
+        seen.extend(place.pods());
+        if seen.len() >= 2 * pods { Ok(()) } else { Err(format!("{seen:?}")) }
+    });
+    elastic.serves();
+    place.ready(CLUSTER);
+    seen.extend(place.pods());
+    // Each once: as many new ones as there were, and all of them are there.
+    assert_eq!(seen.len(), 2 * pods, "{seen:?}");
+    let more = lives(ground) - before;
+    println!("{more} lives");
+    // Each is remembered and deleted, and comes back.
+    assert!(more >= 3 * pods, "{more} lives only");
 }
 
 fn all_is_killed(ground: &Ground, place: &Place<'_>) {

@@ -44,7 +44,7 @@ metadata:
 spec:
   kafka:
     listeners: [{name: plain, port: 9092, type: internal, tls: false}]
-    jvmOptions: {"-Xmx": "256m", "-XX": {"UseSerialGC": "true"}}
+    jvmOptions: {"-Xmx": "256m", "-XX": {"UseSerialGC": "true", "TieredStopAtLevel": "1"}}
     template: {pod: {terminationGracePeriodSeconds: 10}}
     config:
       offsets.topic.replication.factor: 1

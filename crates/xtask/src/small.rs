@@ -31,18 +31,22 @@ pub(crate) fn soak() -> Result<()> {
     let line = Line::new("cargo test --package gregor --test real_sweep -- --nocapture")
         .env("GREGOR_SWEEP_ROUNDS", ROUNDS.to_string());
     run.step("sweep", &line)?;
-    // What `test` does with an operator that lives, with one that dies after everything it does.
-    for scenario in ["elastic", "quorum", "roles"] {
-        let test = format!("real_{scenario}");
-        let line = Line::new("cargo test --package gregor --test")
-            .arg(&test)
-            .arg("--")
-            .arg("--nocapture")
-            .env("GREGOR_TEST_LIVES", "true");
-        run.step(&format!("lives-{scenario}"), &line)?;
+    for story in ["soak_quorum", "soak_migration"] {
+        run.step(story, &scenario(story))?;
+    }
+    // The same with an operator that dies after everything it does.
+    for story in ["real_elastic", "soak_quorum"] {
+        let line = scenario(story).env("GREGOR_TEST_LIVES", "true");
+        run.step(&format!("lives-{story}"), &line)?;
     }
     run.finish();
     Ok(())
+}
+
+/// One program of tests, with all that it says.
+fn scenario(test: &str) -> Line {
+    let line = Line::new("cargo test --package gregor --features soak --test");
+    line.arg(test).arg("--").arg("--nocapture")
 }
 
 /// Builds the documentation of our own crates; a broken link fails.

@@ -16,7 +16,7 @@ const FUZZ_SECONDS_PER_TARGET: u32 = 20;
 
 /// A cluster is some JVMs of half a gigabyte each; more at once than this starve each other on a
 /// small machine. The same number is in `.config/nextest.toml`.
-const CLUSTER_TESTS_AT_ONCE: u32 = 3;
+const CLUSTER_TESTS_AT_ONCE: u32 = 2;
 
 /// Runs all tests.
 pub(crate) fn run() -> Result<()> {

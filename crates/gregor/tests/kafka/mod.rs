@@ -139,13 +139,14 @@ impl Place<'_> {
         self.ground.kubectl(&[&["-n", &self.namespace], words].concat())
     }
 
-    /// Applies a manifest. Nodes get little memory, as several clusters share the machine, and little time
-    /// to end: where all are deleted at once, brokers wait for controllers that are gone.
+    /// Applies a manifest. Nodes get little memory and no time of the optimizing compiler, as several clusters
+    /// share the machine, and little time to end: where all are deleted at once, brokers wait for controllers
+    /// that are gone.
     pub(crate) fn apply(&self, manifest: &str) {
         let small = manifest.replace(
             "spec:\n  kafka:\n",
-            "spec:\n  kafka:\n    jvmOptions: {\"-Xmx\": \"256m\", \"-XX\": {\"UseSerialGC\": \"true\"}}\n    \
-             template: {pod: {terminationGracePeriodSeconds: 10}}\n",
+            "spec:\n  kafka:\n    jvmOptions: {\"-Xmx\": \"256m\", \"-XX\": {\"UseSerialGC\": \"true\", \
+             \"TieredStopAtLevel\": \"1\"}}\n    template: {pod: {terminationGracePeriodSeconds: 10}}\n",
         );
         let file = self.ground.world.file(&format!("{}.yaml", self.namespace), &small);
         self.kubectl(&["apply", "-f", &file]);
