@@ -2,7 +2,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, TcpStream};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use kafka_protocol::messages::produce_request::{PartitionProduceData, TopicProduceData};
@@ -18,6 +18,9 @@ use kafka_protocol::records::{
 /// The last version whose headers have no tags.
 const VERSION: i16 = 8;
 
+/// Answers of a leader that has not heard yet that it is one: nothing was written.
+const NOT_YET: [i16; 2] = [3, 6];
+
 /// Writes so many records of so many bytes to a partition, at its leader, and waits until all replicas in sync
 /// have them.
 pub(crate) fn write(
@@ -26,6 +29,25 @@ pub(crate) fn write(
     count: i64,
     bytes: usize,
 ) {
+    let begun = Instant::now();
+    loop {
+        let code = attempt(leader, (topic, partition), count, bytes);
+        if code == 0 {
+            return;
+        }
+        let may_wait = NOT_YET.contains(&code) && begun.elapsed() < Duration::from_secs(60);
+        assert!(may_wait, "{topic}-{partition}: error {code}");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
+/// Writes once, and returns the code of the answer.
+fn attempt(
+    leader: (IpAddr, u16),
+    (topic, partition): (&str, i32),
+    count: i64,
+    bytes: usize,
+) -> i16 {
     let mut stream = TcpStream::connect(leader).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
     let data = PartitionProduceData::default()
@@ -54,9 +76,10 @@ pub(crate) fn write(
     let mut answer = Bytes::from(answer);
     ResponseHeader::decode(&mut answer, 0).unwrap();
     let answer = ProduceResponse::decode(&mut answer, VERSION).unwrap();
-    for part in answer.responses.iter().flat_map(|topic| &topic.partition_responses) {
-        assert_eq!(part.error_code, 0, "{topic}-{partition}: {part:?}");
-    }
+    let parts = answer.responses.iter().flat_map(|topic| &topic.partition_responses);
+    let codes: Vec<i16> = parts.map(|part| part.error_code).collect();
+    assert_eq!(codes.len(), 1, "{topic}-{partition}: {answer:?}");
+    codes[0]
 }
 
 fn batch(count: i64, bytes: usize) -> Bytes {
