@@ -131,6 +131,7 @@ fn apply_and_read_back(world: &World, example: &Path) {
         match kind.as_str() {
             "Kafka" => round_trip::<api::Kafka>(found),
             "KafkaNodePool" => round_trip::<api::KafkaNodePool>(found),
+            "KafkaRebalance" => round_trip::<api::KafkaRebalance>(found),
             other => panic!("{file} has a {other}"),
         }
     }
