@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kafka_admin::Resolve;
-use kube::Client;
+use kube::api::{ApiResource, DynamicObject};
 use kube::runtime::events::{Recorder, Reporter};
+use kube::{Api, Client};
 use tokio::sync::Semaphore;
 
 use crate::cluster::admins::Admins;
@@ -28,6 +29,31 @@ pub struct Settings {
     pub cluster_domain: String,
     /// How often a cluster is looked at when nothing happens.
     pub interval: Duration,
+}
+
+impl Settings {
+    /// What is watched: each namespace by itself, or all of them at once (`None`).
+    pub(crate) fn places(&self) -> Vec<Option<String>> {
+        match self.namespaces.as_slice() {
+            [] => vec![None],
+            some => some.iter().cloned().map(Some).collect(),
+        }
+    }
+}
+
+/// The annotation with which a user wants a resource left alone.
+pub(crate) const PAUSE: &str = "strimzi.io/pause-reconciliation";
+
+/// Objects of a kind that is known by its name only, in one place ([`Settings::places`]).
+pub(crate) fn dynamic(
+    client: &Client,
+    place: Option<&str>,
+    resource: &ApiResource,
+) -> Api<DynamicObject> {
+    match place {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, resource),
+        None => Api::all_with(client.clone(), resource),
+    }
 }
 
 /// What every pass is given. Clones share everything.

@@ -6,7 +6,7 @@ use kube::ResourceExt as _;
 use kube::api::DynamicObject;
 use kube::runtime::reflector::Store;
 
-use super::pass::PAUSE;
+use crate::context::PAUSE;
 use crate::metrics::Metrics;
 
 /// The states of a cluster, each of which has a number in every namespace.

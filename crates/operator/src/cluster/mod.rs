@@ -35,11 +35,11 @@ use kube::core::ApiResource;
 use kube::runtime::controller::{self, Action, Config, Controller};
 use kube::runtime::reflector::ObjectRef;
 use kube::runtime::watcher;
-use kube::{Api, Client, Resource, ResourceExt as _};
+use kube::{Api, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use tokio::sync::oneshot;
 
-use crate::context::Context;
+use crate::context::{Context, dynamic};
 use crate::rebalance::store;
 use crate::words::chain;
 use census::Census;
@@ -55,11 +55,7 @@ pub async fn run(
     ctx: Arc<Context>,
     shutdown: impl Future<Output = ()> + Clone + Send + Unpin + 'static,
 ) {
-    let places: Vec<Option<String>> = match ctx.settings.namespaces.as_slice() {
-        [] => vec![None],
-        some => some.iter().cloned().map(Some).collect(),
-    };
-    let runs = places.into_iter().map(|place| {
+    let runs = ctx.settings.places().into_iter().map(|place| {
         let resource = ApiResource::erase::<Kafka>(&());
         let gone = gone::watch((*ctx).clone(), dynamic(&ctx.client, place.as_deref(), &resource));
         let (tell, told) = oneshot::channel();
@@ -76,13 +72,6 @@ pub async fn run(
         futures::future::join(clusters, gone)
     });
     futures::future::join_all(runs).await;
-}
-
-fn dynamic(client: &Client, place: Option<&str>, resource: &ApiResource) -> Api<DynamicObject> {
-    match place {
-        Some(namespace) => Api::namespaced_with(client.clone(), namespace, resource),
-        None => Api::all_with(client.clone(), resource),
-    }
 }
 
 /// The clusters of one namespace, or of all.

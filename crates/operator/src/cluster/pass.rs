@@ -21,7 +21,7 @@ use super::record::{Record, Stored};
 use super::resources::Blueprint;
 use super::steps::workload::CREATING;
 use super::{status, steps};
-use crate::context::Context;
+use crate::context::{Context, PAUSE};
 
 /// How soon a cluster is looked at again while something is awaited that no event announces.
 const SOON: Duration = Duration::from_secs(2);
@@ -144,9 +144,6 @@ impl Work {
 /// What came of a pass: when to look again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Next(pub(crate) Duration);
-
-/// The annotation with which a user wants a resource left alone.
-pub(super) const PAUSE: &str = "strimzi.io/pause-reconciliation";
 
 /// Whether its user wants a resource left alone.
 pub(crate) fn is_paused(kafka: &Kafka) -> bool {

@@ -24,7 +24,7 @@ use kube::{Api, ResourceExt as _};
 use tokio::sync::oneshot;
 
 use super::RebalanceError;
-use crate::context::Context;
+use crate::context::{Context, dynamic};
 use crate::words::chain;
 
 pub(crate) use observe::goals;
@@ -36,8 +36,6 @@ pub(crate) const WISH: &str = "strimzi.io/rebalance";
 pub(crate) const TEMPLATE: &str = "strimzi.io/rebalance-template";
 /// The annotation with which a plan is approved beforehand.
 pub(crate) const AUTO_APPROVAL: &str = "strimzi.io/rebalance-auto-approval";
-/// The annotation with which a user wants us to keep off.
-const PAUSE: &str = "strimzi.io/pause-reconciliation";
 
 /// Several events that belong together begin one pass.
 const DEBOUNCE: Duration = Duration::from_millis(100);
@@ -49,16 +47,9 @@ pub(crate) async fn run(
     ctx: Arc<Context>,
     shutdown: impl Future<Output = ()> + Clone + Send + Unpin + 'static,
 ) {
-    let places: Vec<Option<String>> = match ctx.settings.namespaces.as_slice() {
-        [] => vec![None],
-        some => some.iter().cloned().map(Some).collect(),
-    };
-    let runs = places.into_iter().map(|place| {
+    let runs = ctx.settings.places().into_iter().map(|place| {
         let resource = ApiResource::erase::<KafkaRebalance>(&());
-        let api: Api<DynamicObject> = match &place {
-            Some(namespace) => Api::namespaced_with(ctx.client.clone(), namespace, &resource),
-            None => Api::all_with(ctx.client.clone(), &resource),
-        };
+        let api = dynamic(&ctx.client, place.as_deref(), &resource);
         let (tell, told) = oneshot::channel();
         let requests = Controller::new_with(api, watcher::Config::default(), resource)
             .with_config(Config::default().debounce(DEBOUNCE))

@@ -7,7 +7,8 @@ use control::rebalance::request::{Annotation, Failure, Hindrance, Phase, Recorde
 use kube::ResourceExt as _;
 use placement::{Goal, Goals};
 
-use super::{AUTO_APPROVAL, PAUSE, TEMPLATE, WISH};
+use super::{AUTO_APPROVAL, TEMPLATE, WISH};
+use crate::context::PAUSE;
 use crate::rebalance::store::{Moves, RequestRecord};
 
 fn annotation<'a>(kr: &'a KafkaRebalance, name: &str) -> Option<&'a str> {
