@@ -74,6 +74,35 @@ fn brokers_can_be_removed_on_the_command_line() {
 }
 
 #[test]
+fn the_mode_follows_from_the_brokers_unless_it_is_given() {
+    let plan =
+        |arguments: &[&str]| balance(&data("mid-add"), &[arguments, &["-o", "csv"]].concat());
+    let (followed, given) = (plan(&[]), plan(&["--mode", "add-brokers"]));
+    assert!(given.status.success(), "{}", stderr(&given));
+    assert_eq!(given.stdout, followed.stdout);
+    // All alike: a broker that the file has as new may give as well as take.
+    let full = plan(&["--mode", "full"]);
+    assert!(full.status.success(), "{}", stderr(&full));
+    assert_ne!(full.stdout, followed.stdout);
+
+    let nobody = balance(&data("small-skew"), &["--mode", "remove-brokers"]);
+    assert_eq!(nobody.status.code(), Some(1));
+    assert!(stderr(&nobody).contains("to be removed: name some with --remove"), "{nobody:?}");
+    for (wrong, words) in [
+        (&["--mode", "full", "--add", "1"][..], "leave --add and --remove out"),
+        (&["--mode", "add-brokers", "--remove", "1"], "leave --remove out"),
+        (&["--mode", "remove-brokers", "--add", "1"], "leave --add out"),
+        (&["--mode", "remove-disks", "--volumes", "1:/d"], "needs --bootstrap"),
+        (&["--volumes", "1:/d"], "go together"),
+        (&["--mode", "remove-disks", "--volumes", "1"], "\"1\" is not BROKER:DIR"),
+    ] {
+        let output = balance(&data("small-skew"), wrong);
+        assert_eq!(output.status.code(), Some(2), "{wrong:?}");
+        assert!(stderr(&output).contains(words), "{wrong:?}: {}", stderr(&output));
+    }
+}
+
+#[test]
 fn a_table_shows_goals_and_brokers() {
     let output = balance(&data("small-skew"), &[]);
     let text = String::from_utf8(output.stdout).unwrap();

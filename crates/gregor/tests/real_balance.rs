@@ -25,7 +25,7 @@ fn balance(arguments: &[&str]) -> anyhow::Result<(Value, String)> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kafka_carries_out_a_plan_for_a_cluster_that_runs() -> anyhow::Result<()> {
-    let cluster = Cluster::builder().controllers(1).brokers(3).start().await?;
+    let cluster = Cluster::builder().controllers(1).brokers(3).log_dirs(2).start().await?;
     let addresses = cluster.bootstrap_brokers();
     let endpoints = addresses.iter().map(|(host, port)| Endpoint::new(host, *port)).collect();
     let admin = Admin::new(Bootstrap::Brokers(endpoints), ClientOptions::default())?;
@@ -60,13 +60,7 @@ async fn kafka_carries_out_a_plan_for_a_cluster_that_runs() -> anyhow::Result<()
     let (again, _) = balance(&[&["--from", saved], GOALS].concat())?;
     assert_eq!(again["partitions"], plan["partitions"]);
 
-    let file = dir.path().join("plan.json");
-    std::fs::write(&file, plan.to_string())?;
-    let file = file.to_str().context("a path of our own is text")?;
-    let class = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand";
-    let arguments =
-        ["--bootstrap-server", &bootstrap, "--reassignment-json-file", file, "--execute"];
-    cluster.run_tool(class, &arguments).await?;
+    carry_out(&cluster, &bootstrap, &plan).await?;
 
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
@@ -79,9 +73,49 @@ async fn kafka_carries_out_a_plan_for_a_cluster_that_runs() -> anyhow::Result<()
         let counts = [on(100), on(101), on(102)];
         // Nine percent to either side of four, rounded away from it.
         if counts.iter().all(|count| (3..=5).contains(count)) {
-            return Ok(());
+            break;
         }
         ensure!(Instant::now() < deadline, "the replicas are at {counts:?}");
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
+    empty_a_disk(&cluster, &admin, &bootstrap).await
+}
+
+/// Gives a plan to Kafka's own tool.
+async fn carry_out(cluster: &Cluster, bootstrap: &str, plan: &Value) -> anyhow::Result<()> {
+    let dir = tempfile::tempdir()?;
+    let file = dir.path().join("plan.json");
+    std::fs::write(&file, plan.to_string())?;
+    let file = file.to_str().context("a path of our own is text")?;
+    let class = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand";
+    let arguments =
+        ["--bootstrap-server", bootstrap, "--reassignment-json-file", file, "--execute"];
+    cluster.run_tool(class, &arguments).await?;
+    Ok(())
+}
+
+/// The replicas on a broker with two disks go to one of them.
+async fn empty_a_disk(cluster: &Cluster, admin: &Admin, bootstrap: &str) -> anyhow::Result<()> {
+    let broker = NodeId::new(101).unwrap();
+    let dirs = admin.describe_log_dirs(broker).await?;
+    let full = dirs.iter().max_by_key(|dir| dir.replicas.len()).context("no disk")?;
+    ensure!(!full.replicas.is_empty(), "{dirs:?}");
+    let volume = format!("{broker}:{}", full.path);
+    let words = ["--bootstrap", bootstrap, "--mode", "remove-disks", "--volumes"];
+    let (plan, _) = balance(&[&words[..], &[&volume]].concat())?;
+    assert_eq!(plan["partitions"].as_array().map(Vec::len), Some(full.replicas.len()), "{plan}");
+    carry_out(cluster, bootstrap, &plan).await?;
+    let deadline = Instant::now() + Duration::from_secs(60);
+    loop {
+        let dirs = admin.describe_log_dirs(broker).await?;
+        let left = dirs.iter().find(|dir| dir.path == full.path).context("it is gone")?;
+        if left.replicas.is_empty() {
+            break;
+        }
+        ensure!(Instant::now() < deadline, "{left:?}");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    let wrong = balance(&[&words[..], &["101:/nowhere"]].concat()).unwrap_err().to_string();
+    ensure!(wrong.contains("broker 101 has no disk /nowhere; it has "), "{wrong}");
+    Ok(())
 }

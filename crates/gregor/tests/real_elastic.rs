@@ -83,7 +83,7 @@ fn nobody_goes_while_nothing_is_known(elastic: &Elastic<'_>) {
     let four = [("broker", &[0, 1, 2, 6][..]), ("controller", CONTROLLERS)];
     elastic.becomes(&with_brokers(&four));
     let before = elastic.place.pods();
-    let brokers = elastic.javas("my-cluster-broker-");
+    let brokers = elastic.place.javas("my-cluster-broker-");
     assert_eq!(brokers.len(), 4, "{brokers:?}");
     brokers.iter().for_each(|pid| up::signal(*pid, Signal::STOP));
     elastic.scale("broker", 3);

@@ -141,7 +141,7 @@ async fn load(ground: &Ground, bootstrap: &str) -> Load {
     let home = kafka_home::ensure(&Environment::from_process(), None, &Silent).unwrap();
     let options = LoadOptions::new(home, bootstrap, "load")
         .hosts(ground.world.state().join("hosts"))
-        .rate(100);
+        .rate(50);
     Load::start(options).await.unwrap()
 }
 

@@ -2,6 +2,8 @@
 
 use std::error::Error;
 
+use kube::runtime::controller;
+
 /// An error with all its causes, in one line.
 #[must_use]
 pub fn chain(error: &(dyn Error + 'static)) -> String {
@@ -17,4 +19,15 @@ pub fn chain(error: &(dyn Error + 'static)) -> String {
         cause = error.source();
     }
     text
+}
+
+/// Tells of a watch that has ended in the middle. What a pass came to, it tells itself.
+pub(crate) fn tell_of_watch<T, E, Q>(done: &Result<T, controller::Error<E, Q>>)
+where
+    E: Error + 'static,
+    Q: Error + 'static,
+{
+    if let Err(controller::Error::QueueError(error)) = done {
+        tracing::warn!("a watch was broken off and begins anew: {}", chain(error));
+    }
 }

@@ -130,7 +130,7 @@ fn a_restart_is_recorded_with_its_pod_before_it_is_done() {
     assert_eq!(memory.phase, Phase::Restarting);
     assert_eq!(memory.uid.as_deref(), Some("uid-11"));
     assert_eq!(memory.reasons, [Reason::ManualRollingUpdate]);
-    assert_eq!(hold(&decision, 10), "waits while node 11 restart");
+    assert_eq!(hold(&decision, 10), "waits while node 11 restarts");
     // The pod is still there: the same again.
     let again = Facts { memory: decision.memory.clone(), ..facts() };
     assert_eq!(restarted(&decide(&again, &Settings::default(), NOW + 1)), [11]);
@@ -303,7 +303,7 @@ fn a_broker_that_we_restarted_and_that_recovers_its_logs_counts_as_one_that_is_d
         assert_eq!(restarted(&decision), expected, "ours: {ours}");
         assert_eq!(hold(&decision, 2), "recovers its logs: 7 logs and 9 segments remain");
         // Broker 3 has no partition with it.
-        let third = if ours { "waits while node 2 restart" } else { "its pod is being deleted" };
+        let third = if ours { "waits while node 2 restarts" } else { "its pod is being deleted" };
         assert_eq!(hold(&decision, 3), third);
     }
 }

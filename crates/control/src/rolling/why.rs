@@ -200,6 +200,9 @@ impl fmt::Display for Hold {
             }
             Self::PartitionsUnknown => f.write_str("no broker tells which replicas are in sync"),
             Self::MinIsr { partition, count } => min_isr(f, partition, *count),
+            Self::Others { nodes } if nodes.len() == 1 => {
+                write!(f, "waits while {} restarts", list(nodes))
+            }
             Self::Others { nodes } => write!(f, "waits while {} restart", list(nodes)),
             Self::OthersNotReady { nodes } => write!(f, "waits for {} to become ready", list(nodes)),
             Self::ControllersFirst { nodes } => {

@@ -89,7 +89,7 @@ impl<'a> Elastic<'a> {
         elastic.create(LOADED, &[&[0, 1, 2], &[1, 2, 0], &[2, 0, 1]]);
         let bootstrap = elastic.place.bootstrap(CLUSTER, "plain");
         let options = LoadOptions::new(ground.home.clone(), &bootstrap, LOADED);
-        let load = Load::start(options.hosts(ground.hosts()).rate(100));
+        let load = Load::start(options.hosts(ground.hosts()).rate(50));
         elastic.load = Some(elastic.runtime.block_on(load).unwrap());
         elastic
     }
@@ -349,25 +349,6 @@ impl<'a> Elastic<'a> {
             wrong.push(format!("{count} pods"));
         }
         (!wrong.is_empty()).then(|| wrong.join("; "))
-    }
-
-    /// The Kafka processes of the pods whose names begin so.
-    pub(crate) fn javas(&self, prefix: &str) -> Vec<u32> {
-        let pods = self.place.pods().into_iter().filter(|(pod, _)| pod.starts_with(prefix));
-        let marks: Vec<String> =
-            pods.map(|(_, uid)| format!("GREGOR_CONTAINER_ID=gregor://{uid}/")).collect();
-        let all = fs::read_dir("/proc").unwrap().flatten();
-        let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-        let read = |pid: u32, file: &str| {
-            let bytes = fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
-            String::from_utf8_lossy(&bytes).into_owned()
-        };
-        let is_of = |pid: &u32| {
-            let environment = read(*pid, "environ");
-            read(*pid, "comm").trim() == "java"
-                && marks.iter().any(|mark| environment.contains(mark))
-        };
-        pids.filter(is_of).collect()
     }
 
     /// Lets no pod start, or lets them again.

@@ -214,6 +214,32 @@ impl Place<'_> {
         pods.iter().map(|pod| (text(pod, "name"), text(pod, "uid"))).collect()
     }
 
+    /// The Kafka processes of the pods whose names begin so.
+    pub(crate) fn javas(&self, prefix: &str) -> Vec<u32> {
+        let pods = self.pods().into_iter().filter(|(pod, _)| pod.starts_with(prefix));
+        let marks: Vec<String> =
+            pods.map(|(_, uid)| format!("GREGOR_CONTAINER_ID=gregor://{uid}/")).collect();
+        let all = fs::read_dir("/proc").unwrap().flatten();
+        let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+        let read = |pid: u32, file: &str| {
+            let bytes = fs::read(format!("/proc/{pid}/{file}")).unwrap_or_default();
+            String::from_utf8_lossy(&bytes).into_owned()
+        };
+        let is_of = |pid: &u32| {
+            let environment = read(*pid, "environ");
+            read(*pid, "comm").trim() == "java"
+                && marks.iter().any(|mark| environment.contains(mark))
+        };
+        pids.filter(is_of).collect()
+    }
+
+    /// The Kafka process of a pod that runs.
+    pub(crate) fn java(&self, pod: &str) -> u32 {
+        let found = self.javas(pod);
+        assert_eq!(found.len(), 1, "{pod}: {found:?}");
+        found[0]
+    }
+
     /// An entry of a Secret.
     pub(crate) fn secret(&self, name: &str, entry: &str) -> Vec<u8> {
         use base64::Engine as _;

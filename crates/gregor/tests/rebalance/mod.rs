@@ -339,19 +339,7 @@ impl<'a> Scene<'a> {
 
     /// Kills the JVM of a pod, which is known by the address of the pod: no other pod of the machine has it.
     pub(crate) fn kill(&self, pod: &str) {
-        let address = self.place.get("pod", pod)["status"]["podIP"].as_str().unwrap().to_owned();
-        let agent = format!("={address}:");
-        let all = fs::read_dir("/proc").unwrap().flatten();
-        let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-        let found = pids.filter(|pid| {
-            let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            let mut words = line.split('\0');
-            let java = words.next().is_some_and(|word| word.ends_with("java"));
-            java && words.any(|word| word.starts_with("-javaagent:") && word.contains(&agent))
-        });
-        let found: Vec<u32> = found.collect();
-        assert_eq!(found.len(), 1, "{pod}: {found:?}");
-        crate::up::signal(found[0], rustix::process::Signal::KILL);
+        crate::up::signal(self.place.java(pod), rustix::process::Signal::KILL);
     }
 
     /// Ends the load and checks that no record of it was lost.

@@ -32,7 +32,7 @@ use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Secret, Service};
 use kube::api::DynamicObject;
 use kube::core::ApiResource;
-use kube::runtime::controller::{self, Action, Config, Controller};
+use kube::runtime::controller::{Action, Config, Controller};
 use kube::runtime::reflector::ObjectRef;
 use kube::runtime::watcher;
 use kube::{Api, Resource, ResourceExt as _};
@@ -41,7 +41,7 @@ use tokio::sync::oneshot;
 
 use crate::context::{Context, dynamic};
 use crate::rebalance::store;
-use crate::words::chain;
+use crate::words::{chain, tell_of_watch};
 use census::Census;
 use error::PassError;
 
@@ -100,9 +100,7 @@ async fn clusters(ctx: Arc<Context>, place: Option<String>, shutdown: oneshot::R
         .graceful_shutdown_on(shutdown.map(|_| ()))
         .run(pass, on_error, ctx)
         .for_each(|done| {
-            if let Err(controller::Error::QueueError(error)) = &done {
-                tracing::warn!("a watch was broken off and begins anew: {}", chain(error));
-            }
+            tell_of_watch(&done);
             census.take();
             std::future::ready(())
         })

@@ -17,7 +17,7 @@ const BROKERS_HEADER: &str = "id,rack,cpu_capacity_pct,nw_in_capacity_kbps,nw_ou
 const PARTITIONS: &str = "partitions.csv";
 const PARTITIONS_HEADER: &str = "topic,partition,replicas,cpu_pct,nw_in_kbps,nw_out_kbps,disk_mb";
 
-/// Reads the brokers and partitions; `state` has the last word on a broker's state.
+/// Reads the brokers and partitions; `state` has the last word on the state of a broker that lives.
 pub(super) fn read(
     dir: &Path,
     state: &dyn Fn(NodeId, BrokerState) -> BrokerState,
@@ -32,14 +32,15 @@ pub(super) fn read(
             network_out_kb: number(outbound)?,
             disk_mb: number(disk)?,
         };
-        let given = match given {
-            "alive" => BrokerState::Alive,
-            "new" => BrokerState::New,
-            "remove" | "dead" => BrokerState::Removed,
+        let state = match given {
+            "alive" => state(id, BrokerState::Alive),
+            "new" => state(id, BrokerState::New),
+            "remove" => state(id, BrokerState::Removed),
+            "dead" => BrokerState::Removed,
             other => bail!("\"{other}\" is not alive, new, remove or dead"),
         };
         let rack = Some(rack.to_owned()).filter(|rack| !rack.is_empty());
-        Ok(builder.broker(BrokerSpec { id, rack, capacity, state: state(id, given) })?)
+        Ok(builder.broker(BrokerSpec { id, rack, capacity, state })?)
     })?;
     let plain = dir.join(PARTITIONS);
     let path = if plain.exists() { plain } else { dir.join(format!("{PARTITIONS}.gz")) };

@@ -8,20 +8,31 @@ use control::rebalance::load::{Given, Mark, Sample, Unknown, Wishes, load};
 use model::{NodeId, TopicName};
 use operator::rebalance::load::{Source, sample};
 use placement::Rate;
+use tokio::runtime::Runtime;
 
+use super::super::kafka::connection::Session;
 use super::{Balance, Cluster};
 
 /// What brokers can take of the network, KB a second: the same for all, and more than any takes in, so that
 /// brokers are compared with each other and not with a number that nobody has said.
 const NETWORK_KB: f64 = 10_000_000.0;
 
-/// Reads what the cluster carries, twice if it is to be watched.
-pub(super) fn read(asked: &Balance) -> anyhow::Result<Cluster> {
+/// The way to the brokers.
+pub(super) fn session(asked: &Balance) -> anyhow::Result<Session> {
     let session = asked.connection.session(&|name| std::env::var(name).ok())?;
     session.require_brokers("what they carry")?;
+    Ok(session)
+}
+
+pub(super) fn runtime() -> anyhow::Result<Runtime> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.context("cannot start the runtime")?;
-    let (earlier, now) = runtime.block_on(async {
+    runtime.context("cannot start the runtime")
+}
+
+/// Reads what the cluster carries, twice if it is to be watched.
+pub(super) fn read(asked: &Balance) -> anyhow::Result<Cluster> {
+    let session = session(asked)?;
+    let (earlier, now) = runtime()?.block_on(async {
         let source = Source { admin: &session.admin, nodes: None };
         let first = sample(&source).await?;
         if asked.sample == 0 {

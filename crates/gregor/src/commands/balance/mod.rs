@@ -2,6 +2,7 @@
 //!
 //! It only plans; nothing is moved.
 
+mod disks;
 mod files;
 mod live;
 mod show;
@@ -15,7 +16,9 @@ use control::rebalance::load::Unknown;
 use model::{NodeId, TopicName};
 use placement::{BrokerState, Goal, Goals, Rate, View};
 
+use self::disks::Volume;
 use super::kafka::connection::Connection;
+use crate::failure::Usage;
 use crate::output::{Format, Out, note};
 
 pub(super) const HELP: &str = "\
@@ -33,6 +36,7 @@ Examples:
   gregor balance --from cluster/
   gregor balance --bootstrap kafka:9092 --remove 4
   gregor balance --bootstrap kafka:9092 --sample 60 --save cluster/
+  gregor balance --bootstrap kafka:9092 --mode remove-disks --volumes 2:/var/lib/kafka/data-1/kafka-log2
   gregor balance --from cluster/ --remove 4,5 -o json > reassignment.json
   gregor balance --from cluster/ --goals RackAware,DiskUsageDistribution --skip-hard-goal-check
 
@@ -52,6 +56,19 @@ enum PlanFormat {
     Csv,
 }
 
+/// What a plan is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Mode {
+    /// Balance all brokers alike, also those that the file has as new or to be removed
+    Full,
+    /// Move replicas only to brokers that have just joined
+    AddBrokers,
+    /// Empty brokers, and move nothing else
+    RemoveBrokers,
+    /// Empty disks (--volumes) onto others of the same broker
+    RemoveDisks,
+}
+
 /// What to balance, and how.
 #[derive(Debug, Args)]
 pub(crate) struct Balance {
@@ -67,6 +84,12 @@ pub(crate) struct Balance {
     /// Write what a running cluster carries to this folder, for --from
     #[arg(long, value_name = "DIR")]
     save: Option<PathBuf>,
+    /// What the plan is for; if not given, it follows from --add, --remove and the brokers' states
+    #[arg(long, value_enum)]
+    mode: Option<Mode>,
+    /// Disks that are to be emptied, for --mode remove-disks
+    #[arg(long, value_name = "BROKER:DIR,…", value_delimiter = ',')]
+    volumes: Vec<Volume>,
     /// The goals, most important first, instead of the default list
     #[arg(long, value_name = "GOAL,…", value_delimiter = ',')]
     goals: Vec<Goal>,
@@ -101,7 +124,11 @@ struct Cluster {
 
 impl Balance {
     pub(crate) fn run(self) -> anyhow::Result<()> {
+        self.check()?;
         let goals = self.goal_list()?;
+        if self.mode == Some(Mode::RemoveDisks) {
+            return disks::run(&self);
+        }
         let cluster = match &self.from {
             Some(dir) => self.read_files(dir)?,
             None => live::read(&self)?,
@@ -111,6 +138,18 @@ impl Balance {
             if !view.brokers().iter().any(|broker| broker.id == *id) {
                 bail!("broker {id} is not in {named}");
             }
+        }
+        let needed = match self.mode {
+            Some(Mode::AddBrokers) => Some((BrokerState::New, "new: name some with --add")),
+            Some(Mode::RemoveBrokers) => {
+                Some((BrokerState::Removed, "to be removed: name some with --remove"))
+            }
+            _ => None,
+        };
+        if let Some((state, words)) = needed
+            && !view.brokers().iter().any(|broker| broker.state == state)
+        {
+            bail!("no broker of {named} is {words}");
         }
         if let Some(dir) = &self.save {
             files::write(dir, &view)?;
@@ -139,16 +178,52 @@ impl Balance {
         Ok(())
     }
 
-    fn read_files(&self, dir: &Path) -> anyhow::Result<Cluster> {
-        let state = |id: NodeId, given: BrokerState| {
-            if self.remove.contains(&id) {
-                BrokerState::Removed
-            } else if self.add.contains(&id) {
-                BrokerState::New
-            } else {
-                given
+    /// What cannot be asked together.
+    fn check(&self) -> anyhow::Result<()> {
+        let with_volumes = self.mode == Some(Mode::RemoveDisks);
+        let wrong = match self.mode {
+            Some(Mode::Full) if !self.add.is_empty() || !self.remove.is_empty() => {
+                "--mode full balances all brokers alike: leave --add and --remove out"
             }
+            Some(Mode::AddBrokers) if !self.remove.is_empty() => {
+                "--mode add-brokers empties no broker: leave --remove out"
+            }
+            Some(Mode::RemoveBrokers) if !self.add.is_empty() => {
+                "--mode remove-brokers fills no broker: leave --add out"
+            }
+            Some(Mode::RemoveDisks) if self.from.is_some() => {
+                "a folder does not say which disks brokers have: --mode remove-disks needs --bootstrap"
+            }
+            Some(Mode::RemoveDisks) if self.output == PlanFormat::Csv => {
+                "no replica leaves its broker with --mode remove-disks: -o table or json shows the disks"
+            }
+            _ if with_volumes == self.volumes.is_empty() => {
+                "--mode remove-disks and --volumes go together"
+            }
+            _ => return Ok(()),
         };
+        Err(Usage::error(wrong))
+    }
+
+    /// What a broker is for the plan, if files say that it is this.
+    fn state(&self, id: NodeId, given: BrokerState) -> BrokerState {
+        let named = if self.remove.contains(&id) {
+            BrokerState::Removed
+        } else if self.add.contains(&id) {
+            BrokerState::New
+        } else {
+            given
+        };
+        match (self.mode, named) {
+            (Some(Mode::Full), _)
+            | (Some(Mode::AddBrokers), BrokerState::Removed)
+            | (Some(Mode::RemoveBrokers), BrokerState::New) => BrokerState::Alive,
+            _ => named,
+        }
+    }
+
+    fn read_files(&self, dir: &Path) -> anyhow::Result<Cluster> {
+        let state = |id: NodeId, given: BrokerState| self.state(id, given);
         let mut builder = files::read(dir, &state)?;
         for topic in &self.exclude_topics {
             builder.pin(topic);

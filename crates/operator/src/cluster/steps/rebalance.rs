@@ -36,7 +36,7 @@ const PART: &str = "autoRebalance";
 pub(crate) const FINALIZER: &str = "strimzi.io/auto-rebalancing";
 /// On a request: the round that it was made in.
 const ROUND: &str = "gregor.io/auto-rebalance-round";
-/// How often a cluster with a drain that failed is looked at.
+/// How often a cluster with a drain that failed, or that waits for its template, is looked at.
 const RETRY: Duration = Duration::from_secs(20);
 /// What is in a template and makes no sense in a request that is made of it.
 const NOT_COPIED: [&str; 4] = ["mode", "brokers", "rebalanceDisk", "moveReplicasOffVolumes"];
@@ -55,8 +55,12 @@ pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
     work.known.auto_rebalance = Some(shown(&decision));
     for notice in &decision.notices {
         work.warn(notice.reason(), notice.to_string());
-        if let auto::Notice::Setback(Mode::RemoveBrokers, _) = notice {
-            // It is tried again after a while, and no event says when that is.
+        let waits = matches!(
+            notice,
+            auto::Notice::Setback(Mode::RemoveBrokers, _) | auto::Notice::TemplateMissing(_)
+        );
+        if waits {
+            // It is tried again after a while, or when the template is there, and no event says when that is.
             let soon = work.known.look_again.map_or(RETRY, |soon| soon.min(RETRY));
             work.known.look_again = Some(soon);
         }

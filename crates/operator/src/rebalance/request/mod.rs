@@ -25,7 +25,7 @@ use tokio::sync::oneshot;
 
 use super::RebalanceError;
 use crate::context::{Context, dynamic};
-use crate::words::chain;
+use crate::words::{chain, tell_of_watch};
 
 pub(crate) use observe::goals;
 pub(crate) use pass::{Work, now_ms};
@@ -55,7 +55,10 @@ pub(crate) async fn run(
             .with_config(Config::default().debounce(DEBOUNCE))
             .graceful_shutdown_on(told.map(|_: Result<(), _>| ()))
             .run(pass_over, on_error, ctx.clone())
-            .for_each(|_| async {});
+            .for_each(|done| {
+                tell_of_watch(&done);
+                std::future::ready(())
+            });
         let shutdown = shutdown.clone();
         let told = async move {
             shutdown.await;
