@@ -17,7 +17,7 @@ const FILL: &str = "my-cluster-auto-rebalancing-add-brokers";
 #[test]
 fn brokers_that_come_are_filled_and_brokers_that_go_are_drained() {
     let ground = Ground::start(&["--nodes", "2"]);
-    let scene = Scene::start(&ground, "rebalance", true);
+    let scene = Scene::start(&ground, "rebalance");
     a_new_broker_is_filled(&scene);
     a_broker_that_goes_is_drained(&scene);
     both_in_one_edit(&scene);

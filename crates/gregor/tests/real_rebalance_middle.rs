@@ -16,7 +16,7 @@ const DRAIN: &str = "my-cluster-auto-rebalancing-remove-brokers";
 #[test]
 fn moves_that_are_interrupted_leave_nothing_behind() {
     let ground = Ground::start(&["--nodes", "2"]);
-    let scene = Scene::start(&ground, "middle", true);
+    let scene = Scene::start(&ground, "middle");
     a_drain_comes_before_a_fill_that_runs(&scene);
     a_drain_is_taken_back(&scene);
     a_template_goes(&scene);
@@ -102,13 +102,13 @@ fn a_request_is_deleted(scene: &Scene<'_>) {
 
 fn a_broker_is_killed(scene: &Scene<'_>) {
     println!("-- a broker is killed during moves");
-    scene.scale("b", 0);
+    scene.scale("a", 3);
     scene.does("RebalanceOnScaleDown");
     scene.moves(DRAIN);
     scene.kill(&format!("{CLUSTER}-a-{}", scene.brokers("a")[0]));
     let quick = r#"{"spec":{"replicationThrottle":20000000}}"#;
     scene.place.kubectl(&["patch", "kafkarebalance", DRAIN, "--type", "merge", "-p", quick]);
-    scene.has("b", 0);
+    scene.has("a", 3);
     scene.place.all_pods_ready();
     scene.settles();
 }

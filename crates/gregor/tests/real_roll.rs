@@ -106,7 +106,7 @@ impl<'a> Roll<'a> {
         let world = &place.ground.world;
         let (hosts, bootstrap) = (place.ground.hosts(), place.bootstrap(CLUSTER, "plain"));
         let (watch, load) = runtime.block_on(async {
-            let admin = roll::admin(&bootstrap, &hosts);
+            let admin = place.admin(CLUSTER, roll::patience());
             let topic = |name: &str, partitions| {
                 NewTopic::new(TopicName::new(name).unwrap(), partitions, 3)
             };

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kafka::{Ground, Place, wait_for};
-use kafka_admin::{Admin, Bootstrap, ClientOptions, Endpoint, HostTable, Tls};
+use kafka_admin::{Admin, Bootstrap, ClientOptions, Endpoint, Tls};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 
 const CLUSTER: &str = "secure";
@@ -58,15 +58,9 @@ impl Secure<'_> {
     }
 
     async fn asks_as(&self, host: &str, port: u16, tls: Option<Tls>) -> Result<(), String> {
-        let hosts = fs::read_to_string(self.place.ground.world.state().join("hosts")).unwrap();
-        let entries = hosts.lines().filter(|line| !line.starts_with('#')).flat_map(|line| {
-            let mut words = line.split_whitespace();
-            let address = words.next().and_then(|word| word.parse().ok());
-            words.filter_map(move |name| Some((name.to_owned(), address?))).collect::<Vec<_>>()
-        });
         let options = ClientOptions {
             tls,
-            names: Arc::new(HostTable::new(entries)),
+            names: Arc::new(self.place.names_of_hosts()),
             call_timeout: Duration::from_secs(20),
             wait_for_nodes: false,
             ..ClientOptions::default()

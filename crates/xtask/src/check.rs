@@ -5,7 +5,7 @@
 use anyhow::Result;
 
 use crate::run::{Line, Run};
-use crate::tidy::table::{CRATES, Kind};
+use crate::tidy::table::{CRATES, Crate, Kind};
 use crate::{root, tidy, tools};
 
 /// Runs all checks.
@@ -27,7 +27,7 @@ pub(crate) fn steps(run: &mut Run) -> Result<()> {
         )?;
     }
     run.inline("tidy", "cargo xtask tidy", || tidy::run(root(), false))?;
-    run.step("clippy", &Line::new("cargo clippy --workspace --all-targets -- -D warnings"))?;
+    run.step("clippy", &clippy())?;
     run.step("unit-tests", &Line::new("cargo test --quiet --workspace --lib --bins"))?;
     run.step("pure-tests", &pure_tests())?;
     if tools::has_deny() {
@@ -43,11 +43,20 @@ pub(crate) fn steps(run: &mut Run) -> Result<()> {
     Ok(())
 }
 
+/// Over all there is, also the long stories.
+fn clippy() -> Line {
+    Line::new("cargo clippy --workspace --all-targets --features gregor/soak -- -D warnings")
+}
+
 /// All tests of the pure crates, with documentation tests. Being built without the rest, each of
 /// them must also ask for the features it needs itself.
 fn pure_tests() -> Line {
-    CRATES
-        .iter()
-        .filter(|row| row.kind == Kind::Pure && root().join("crates").join(row.name).exists())
-        .fold(Line::new("cargo test --quiet"), |line, row| line.arg("-p").arg(row.name))
+    pure_crates().fold(Line::new("cargo test --quiet"), |line, name| line.arg("-p").arg(name))
+}
+
+/// The crates all of whose tests are pure.
+pub(crate) fn pure_crates() -> impl Iterator<Item = &'static str> {
+    let there =
+        |row: &&Crate| row.kind == Kind::Pure && root().join("crates").join(row.name).exists();
+    CRATES.iter().filter(there).map(|row| row.name)
 }

@@ -28,8 +28,7 @@ pub(crate) fn soak() -> Result<()> {
     const ROUNDS: u32 = 100;
     let mut run = Run::new("soak");
     // Not with nextest, whose time limits are made for short runs.
-    let line = Line::new("cargo test --package gregor --test real_sweep -- --nocapture")
-        .env("GREGOR_SWEEP_ROUNDS", ROUNDS.to_string());
+    let line = scenario("real_sweep").env("GREGOR_SWEEP_ROUNDS", ROUNDS.to_string());
     run.step("sweep", &line)?;
     for story in ["soak_quorum", "soak_migration"] {
         run.step(story, &scenario(story))?;
@@ -45,7 +44,8 @@ pub(crate) fn soak() -> Result<()> {
 
 /// One program of tests, with all that it says.
 fn scenario(test: &str) -> Line {
-    let line = Line::new("cargo test --package gregor --features soak --test");
+    // All of the workspace, as for other tasks: what they have built is not built again.
+    let line = Line::new("cargo test --workspace --features gregor/soak --test");
     line.arg(test).arg("--").arg("--nocapture")
 }
 

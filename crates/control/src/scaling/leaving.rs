@@ -58,9 +58,14 @@ impl Leaving {
         }
     }
 
-    /// Whether it has lost its broker role for good. It stays until the record of nodes says so too.
+    /// Whether it, or its broker role, is gone for good. It stays until the record of nodes says so too.
+    fn is_gone(&self) -> bool {
+        self.phase == Phase::Done
+    }
+
+    /// Whether it has lost its broker role for good, and stays otherwise.
     fn is_role_gone(&self) -> bool {
-        self.phase == Phase::Done && self.kind == Kind::Role
+        self.is_gone() && self.kind == Kind::Role
     }
 
     /// What to keep doing for it.
@@ -92,9 +97,9 @@ pub fn admit(
     wished: &BTreeMap<NodeId, Roles>,
 ) -> BTreeMap<NodeId, Leaving> {
     let mut all = recorded.clone();
-    // A role that is gone is forgotten when the record of nodes says so, or when it is wished for again.
-    // Before that the node would count as a broker that nobody has taken up.
-    all.retain(|id, one| !one.is_role_gone() || awaits_record(*id, members, wished));
+    // What is gone is forgotten when the record of nodes says so, or when it is wished for again. Before that
+    // the node would count as a broker that nobody has taken up, and be made anew to be sent away again.
+    all.retain(|id, one| !one.is_gone() || awaits_record(*id, members, wished));
     for (id, member) in members.iter().filter(|(_, member)| member.roles.is_broker()) {
         let kind = match wished.get(id) {
             Some(roles) if roles.is_broker() => continue,
@@ -122,7 +127,8 @@ fn awaits_record(
 /// One pass over all of them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Pass {
-    /// Record these first. Those that are at an end stay until the next pass.
+    /// Record these first. Those that stay after all are there once more, and those that are gone until the
+    /// record of nodes has followed.
     pub leaving: BTreeMap<NodeId, Leaving>,
     /// Then see to this, for each.
     pub duties: BTreeMap<NodeId, Duty>,
@@ -137,8 +143,7 @@ pub struct Pass {
 #[must_use]
 pub fn pass(leaving: &BTreeMap<NodeId, Leaving>, facts: &BTreeMap<NodeId, Facts>) -> Pass {
     let mut pass = Pass::default();
-    let ended = |one: &Leaving| guard::FINAL.contains(&one.phase) && !one.is_role_gone();
-    let ongoing = leaving.iter().filter(|(_, one)| !ended(one));
+    let ongoing = leaving.iter().filter(|(_, one)| one.phase != Phase::Kept);
     for (id, one) in ongoing {
         let mut one = one.clone();
         if let Some(facts) = facts.get(id) {
@@ -310,6 +315,7 @@ mod tests {
             (2, Phase::Cordoned, Kind::Node),
             (3, Phase::Requested, Kind::Node),
             (4, Phase::Done, Kind::Node),
+            (5, Phase::Kept, Kind::Node),
         ]);
         let facts =
             [(id(0), facts(Some(3))), (id(1), facts(Some(0))), (id(2), facts(Some(0)))].into();
@@ -322,11 +328,12 @@ mod tests {
                 (1, Phase::Cordoning),
                 (2, Phase::Stopping),
                 (3, Phase::Requested),
+                (4, Phase::Done),
             ]
         );
         assert_eq!(to_drain(&pass.leaving), [id(0)].into());
         assert!(!pass.duties[&id(2)].runs && pass.duties[&id(3)].runs);
-        assert!(pass.done.is_empty());
+        assert_eq!(pass.done, [id(4)].into());
     }
 
     #[test]
@@ -378,6 +385,22 @@ mod tests {
             assert_eq!(second.leaving[&id(2)].phase == Phase::Done, !deletes, "{kind:?}");
             assert!(second.done.is_empty(), "a node that stays is not taken out of the record");
         }
+    }
+
+    #[test]
+    fn a_node_that_is_gone_is_not_made_anew_before_it_is_forgotten() {
+        let done = leaving(&[(2, Phase::Done, Kind::Node)]);
+        let (broker, nobody) = (members(&[(2, "b", Roles::Broker)]), BTreeMap::new());
+        // Somebody died after this was recorded, and before the node was taken out of the record.
+        let stays = admit(&done, &broker, &nobody);
+        assert_eq!(stays, done);
+        let again = pass(&stays, &[(id(2), facts(Some(0)))].into());
+        assert_eq!((&again.leaving, &again.done), (&done, &[id(2)].into()));
+        assert!(!again.duties[&id(2)].runs);
+        // The record has followed.
+        assert!(admit(&done, &BTreeMap::new(), &nobody).is_empty());
+        // It is wished for again, and comes as a new one.
+        assert!(admit(&done, &broker, &[(id(2), Roles::Broker)].into()).is_empty());
     }
 
     #[test]

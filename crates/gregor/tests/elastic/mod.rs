@@ -7,12 +7,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::sync::Arc;
 use std::time::Duration;
 
-use kafka_admin::{
-    Admin, Bootstrap, ClientOptions, Cluster, Endpoint, HostTable, Layout, NewTopic, Quorum,
-};
+use kafka_admin::{Admin, ClientOptions, Cluster, Layout, NewTopic, Quorum};
 use model::{NodeId, TopicName, TopicPartition};
 use serde_json::{Value, json};
 use testkit::{Load, LoadOptions};
@@ -114,23 +111,10 @@ impl<'a> Elastic<'a> {
         self.runtime.block_on(load.wait_acknowledged(50)).unwrap();
     }
 
-    /// A client of the brokers, with the names as they are now.
+    /// A client of the brokers.
     fn admin(&self) -> Admin {
-        let hosts = fs::read_to_string(self.place.ground.hosts()).unwrap();
-        let entries = hosts.lines().filter(|line| !line.starts_with('#')).flat_map(|line| {
-            let mut words = line.split_whitespace();
-            let address = words.next().and_then(|word| word.parse().ok());
-            words.filter_map(move |name| Some((name.to_owned(), address?))).collect::<Vec<_>>()
-        });
-        let options = ClientOptions {
-            names: Arc::new(HostTable::new(entries)),
-            call_timeout: Duration::from_secs(60),
-            ..ClientOptions::default()
-        };
-        let bootstrap = self.place.bootstrap(CLUSTER, "plain");
-        let (host, port) = bootstrap.split_once(':').unwrap();
-        let endpoint = Endpoint::new(host.to_owned(), port.parse().unwrap());
-        Admin::new(Bootstrap::Brokers(vec![endpoint]), options).unwrap()
+        let call_timeout = Duration::from_secs(60);
+        self.place.admin(CLUSTER, ClientOptions { call_timeout, ..ClientOptions::default() })
     }
 
     fn registered(&self) -> Result<Cluster, String> {

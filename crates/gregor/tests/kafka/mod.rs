@@ -4,16 +4,21 @@
 #![allow(dead_code, reason = "each program of tests uses a part of it")]
 
 use std::fs;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use artifacts::kafka::{self, KafkaHome};
 use artifacts::{Environment, Silent};
+use kafka_admin::{Admin, Bootstrap, ClientOptions, Resolve, Resolving};
+use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::up::{Run, World};
+use crate::up::{Process, Run, World, signal};
 
 /// A busy machine with two cores starts six nodes in a fraction of it.
 pub(crate) const READY: Duration = Duration::from_secs(300);
@@ -32,10 +37,15 @@ pub(crate) fn wait_for_mut(mut holds: impl FnMut() -> Result<(), String>) {
     }
 }
 
-/// Starts the operator again, at once, whenever it has ended itself.
+/// The file with which the operator lives for one act.
+const MORTAL: &str = "one-act-per-life";
+
+/// Starts the operator again, at once, whenever it was killed. Where there is a file, it ends itself after
+/// everything it does. It carries the name of the state directory, by which its process is found.
 const AGAIN: &str = "#!/bin/sh
-export GREGOR_ONE_ACT_PER_LIFE=true
+export GREGOR_TEST_WORLD=STATE
 while :; do
+  [ -e FILE ] && export GREGOR_ONE_ACT_PER_LIFE=true
   GREGOR operator \"$@\"
   [ $? -eq 137 ] || exit 1
 done
@@ -57,8 +67,32 @@ impl Ground {
     /// The same with an operator that lives for one act.
     pub(crate) fn one_act_per_life(words: &[&str]) -> Self {
         let world = World::with_operator();
-        let operator = format!("{} operator", env!("CARGO_BIN_EXE_gregor"));
-        let script = world.file("operator", &AGAIN.replace("GREGOR operator", &operator));
+        world.file(MORTAL, "");
+        Self::start_again_and_again(world, words)
+    }
+
+    /// The same with an operator that will live for one act from [`Self::begin_one_act_per_life`] on.
+    pub(crate) fn mortal(words: &[&str]) -> Self {
+        Self::start_again_and_again(World::with_operator(), words)
+    }
+
+    /// Every life of the operator from now on has one act.
+    pub(crate) fn begin_one_act_per_life(&self) {
+        self.world.file(MORTAL, "");
+        let is_it = |process: &Process| {
+            process.is("gregor") && process.words.get(1).is_some_and(|word| word == "operator")
+        };
+        let found: Vec<_> = self.world.processes().into_iter().filter(is_it).collect();
+        assert_eq!(found.len(), 1, "{found:?}");
+        signal(found[0].pid, Signal::KILL);
+    }
+
+    fn start_again_and_again(world: World, words: &[&str]) -> Self {
+        let script = AGAIN
+            .replace("STATE", world.state().to_str().unwrap())
+            .replace("FILE", world.temp().join(MORTAL).to_str().unwrap())
+            .replace("GREGOR operator", &format!("{} operator", env!("CARGO_BIN_EXE_gregor")));
+        let script = world.file("operator", &script);
         fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
         let image = format!("gregor-operator:{}={script}", env!("CARGO_PKG_VERSION"));
         Self::start_in(world, &[words, &["--image", &image]].concat())
@@ -125,6 +159,29 @@ impl Ground {
         let out = String::from_utf8_lossy(&output.stdout).into_owned();
         let err = String::from_utf8_lossy(&output.stderr).into_owned();
         if output.status.success() { Ok(out) } else { Err(format!("{out}{err}")) }
+    }
+}
+
+/// The names of a local Kubernetes, read anew each time: pods come and go.
+#[derive(Debug)]
+pub(crate) struct Hosts(PathBuf);
+
+impl Hosts {
+    pub(crate) fn find(&self, host: &str) -> io::Result<IpAddr> {
+        let text = fs::read_to_string(&self.0)?;
+        let mut lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
+        let found = lines.find_map(|line| {
+            let mut words = line.split_whitespace();
+            let address = words.next()?.parse::<IpAddr>().ok()?;
+            words.any(|word| word == host).then_some(address)
+        });
+        found.ok_or_else(|| io::Error::other(format!("{host} is not known")))
+    }
+}
+
+impl Resolve for Hosts {
+    fn resolve<'a>(&'a self, host: &'a str, port: u16) -> Resolving<'a> {
+        Box::pin(async move { Ok(vec![SocketAddr::new(self.find(host)?, port)]) })
     }
 }
 
@@ -205,6 +262,19 @@ impl Place<'_> {
         let listeners = kafka["status"]["listeners"].as_array().unwrap();
         let found = listeners.iter().find(|one| one["name"] == listener).unwrap();
         found["bootstrapServers"].as_str().unwrap().to_owned()
+    }
+
+    /// The names of all that can be reached.
+    pub(crate) fn names_of_hosts(&self) -> Hosts {
+        Hosts(self.ground.hosts())
+    }
+
+    /// A client of a cluster, through its listener `plain`, that is as patient as these options say.
+    pub(crate) fn admin(&self, cluster: &str, options: ClientOptions) -> Admin {
+        let servers = self.bootstrap(cluster, "plain");
+        let servers = servers.split(',').map(|server| server.parse().unwrap()).collect();
+        let names = Arc::new(self.names_of_hosts());
+        Admin::new(Bootstrap::Brokers(servers), ClientOptions { names, ..options }).unwrap()
     }
 
     /// The pods of a cluster with their uids.

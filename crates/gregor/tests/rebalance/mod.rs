@@ -6,14 +6,9 @@ pub(crate) mod cruise_control;
 mod fill;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::net::IpAddr;
-use std::sync::Arc;
 use std::time::Duration;
 
-use kafka_admin::{
-    Admin, Bootstrap, ClientOptions, Endpoint, HostTable, NewTopic, OffsetAt, ThrottleValues,
-};
+use kafka_admin::{Admin, ClientOptions, NewTopic, OffsetAt, ThrottleValues};
 use model::{NodeId, TopicName, TopicPartition};
 use serde_json::Value;
 use testkit::{Load, LoadOptions};
@@ -91,7 +86,7 @@ pub(crate) struct Scene<'a> {
 
 impl<'a> Scene<'a> {
     /// Makes the cluster, its topics and its load.
-    pub(crate) fn start(ground: &'a Ground, name: &str, with_load: bool) -> Self {
+    pub(crate) fn start(ground: &'a Ground, name: &str) -> Self {
         let place = ground.namespace(name);
         let runtime = Runtime::new().unwrap();
         let mut scene = Self { place, runtime, load: None, ends: BTreeMap::new() };
@@ -99,9 +94,7 @@ impl<'a> Scene<'a> {
         scene.place.apply(CLUSTER_YAML);
         scene.place.ready(CLUSTER);
         scene.fill();
-        if with_load {
-            scene.load = Some(scene.start_load());
-        }
+        scene.load = Some(scene.start_load());
         scene
     }
 
@@ -117,31 +110,10 @@ impl<'a> Scene<'a> {
         self.place.kubectl(&["apply", "-f", &file]);
     }
 
-    fn hosts(&self) -> BTreeMap<String, IpAddr> {
-        let hosts = self.place.ground.world.state().join("hosts");
-        let hosts = fs::read_to_string(hosts).unwrap();
-        let lines = hosts.lines().filter(|line| !line.starts_with('#'));
-        let entries = lines.flat_map(|line| {
-            let mut words = line.split_whitespace();
-            let address = words.next().and_then(|word| word.parse().ok());
-            words.filter_map(move |name| Some((name.to_owned(), address?))).collect::<Vec<_>>()
-        });
-        entries.collect()
-    }
-
-    /// A client. Made anew for each look, as nodes come and go and their addresses with them.
+    /// A client. Made anew for each look, as nodes come and go.
     fn admin(&self) -> Admin {
-        let servers = self.place.bootstrap(CLUSTER, "plain");
-        let endpoints = servers.split(',').map(|server| {
-            let (host, port) = server.rsplit_once(':').unwrap();
-            Endpoint::new(host, port.parse().unwrap())
-        });
-        let options = ClientOptions {
-            names: Arc::new(HostTable::new(self.hosts())),
-            call_timeout: Duration::from_secs(60),
-            ..ClientOptions::default()
-        };
-        Admin::new(Bootstrap::Brokers(endpoints.collect()), options).unwrap()
+        let call_timeout = Duration::from_secs(60);
+        self.place.admin(CLUSTER, ClientOptions { call_timeout, ..ClientOptions::default() })
     }
 
     /// Makes the topics and writes to them.
@@ -157,7 +129,7 @@ impl<'a> Scene<'a> {
             all if all >= (TOPICS + 1) * PARTITIONS as usize => Ok(()),
             some => Err(format!("{some} partitions")),
         });
-        let hosts = self.hosts();
+        let hosts = self.place.names_of_hosts();
         let cluster = self.runtime.block_on(admin.describe_cluster()).unwrap();
         for (partition, (_, _, leader)) in self.partitions() {
             if !partition.topic.as_str().starts_with("topic-") {
@@ -165,7 +137,7 @@ impl<'a> Scene<'a> {
             }
             let node = cluster.nodes.iter().find(|node| Some(node.id) == leader).unwrap();
             let endpoint = node.endpoint.as_ref().unwrap();
-            let at = (hosts[&endpoint.host], endpoint.port);
+            let at = (hosts.find(&endpoint.host).unwrap(), endpoint.port);
             let name = (partition.topic.as_str(), partition.partition.0);
             fill::write(at, name, RECORDS, RECORD_BYTES);
         }
@@ -185,15 +157,10 @@ impl<'a> Scene<'a> {
     }
 
     fn start_load(&self) -> Load {
-        let home = artifacts::kafka::ensure(
-            &artifacts::Environment::from_process(),
-            None,
-            &artifacts::Silent,
-        );
+        let ground = self.place.ground;
         let bootstrap = self.place.bootstrap(CLUSTER, "plain");
-        let options = LoadOptions::new(home.unwrap(), &bootstrap, "load")
-            .hosts(self.place.ground.world.state().join("hosts"))
-            .rate(50);
+        let options = LoadOptions::new(ground.home.clone(), &bootstrap, "load");
+        let options = options.hosts(ground.hosts()).rate(50);
         self.runtime.block_on(Load::start(options)).unwrap()
     }
 
@@ -337,18 +304,22 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// Kills the JVM of a pod, which is known by the address of the pod: no other pod of the machine has it.
+    /// Kills the JVM of a pod.
     pub(crate) fn kill(&self, pod: &str) {
         crate::up::signal(self.place.java(pod), rustix::process::Signal::KILL);
     }
 
-    /// Ends the load and checks that no record of it was lost.
+    /// Ends the load and checks that no record of it was lost; then looks for faults that nobody expected.
     pub(crate) fn end(mut self) {
-        if let Some(load) = self.load.take() {
-            let report = self.runtime.block_on(load.stop()).unwrap();
-            println!("{} records, longest gap {:?}", report.acknowledged, report.longest_gap);
-            report.check().unwrap();
-        }
+        self.nothing_is_lost();
         self.place.ground.assert_operator_is_content();
+    }
+
+    /// Ends the load and checks that no record of it was lost.
+    pub(crate) fn nothing_is_lost(&mut self) {
+        let load = self.load.take().unwrap();
+        let report = self.runtime.block_on(load.stop()).unwrap();
+        println!("{} records, longest gap {:?}", report.acknowledged, report.longest_gap);
+        report.check().unwrap();
     }
 }

@@ -4,14 +4,12 @@
 #![allow(dead_code, reason = "each program of tests uses a part of it")]
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
-use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Pod;
-use kafka_admin::{Admin, Bootstrap, ClientOptions, HostTable};
+use kafka_admin::{Admin, ClientOptions};
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, Client, ResourceExt as _};
 use tokio::task::JoinHandle;
@@ -23,23 +21,13 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// What every topic of the test must have in sync.
 pub(crate) const MIN_ISR: usize = 2;
 
-/// A client of a listener without TLS, on this machine.
-pub(crate) fn admin(bootstrap: &str, hosts: &Path) -> Admin {
-    let text = std::fs::read_to_string(hosts).unwrap();
-    let lines = text.lines().filter_map(|line| {
-        let mut words = line.split('#').next()?.split_whitespace();
-        let address: IpAddr = words.next()?.parse().ok()?;
-        Some(words.map(|name| (name.to_owned(), address)).collect::<Vec<_>>())
-    });
-    let names = Arc::new(HostTable::new(lines.flatten()));
-    let options = ClientOptions {
-        names,
+/// What a client of the cluster waits for.
+pub(crate) fn patience() -> ClientOptions {
+    ClientOptions {
         attempt_timeout: PATIENCE,
         connect_timeout: PATIENCE,
         ..ClientOptions::default()
-    };
-    let endpoints = bootstrap.split(',').map(|text| text.parse().unwrap()).collect();
-    Admin::new(Bootstrap::Brokers(endpoints), options).unwrap()
+    }
 }
 
 /// One look at a partition.

@@ -4,53 +4,18 @@
 #![allow(dead_code, reason = "each program of tests uses a part of it")]
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::io;
-use std::net::{IpAddr, SocketAddr};
-use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Pod;
-use kafka_admin::{Admin, Bootstrap, ClientOptions, Quorum, Resolve, Resolving};
+use kafka_admin::{Admin, Quorum};
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt as _};
 use tokio::runtime::Runtime;
 
 /// Between two looks. A pod needs seconds to end and to start.
 const PAUSE: Duration = Duration::from_millis(200);
-
-/// The names of a local Kubernetes, read anew each time: pods come and go.
-#[derive(Debug)]
-struct Hosts(PathBuf);
-
-impl Hosts {
-    fn find(&self, host: &str) -> io::Result<IpAddr> {
-        let text = fs::read_to_string(&self.0)?;
-        let lines = text.lines().map(|line| line.split('#').next().unwrap_or_default());
-        let found = lines.filter_map(|line| {
-            let mut words = line.split_whitespace();
-            let address = words.next()?.parse::<IpAddr>().ok()?;
-            words.any(|word| word == host).then_some(address)
-        });
-        found.into_iter().next().ok_or_else(|| io::Error::other(format!("{host} is not known")))
-    }
-}
-
-impl Resolve for Hosts {
-    fn resolve<'a>(&'a self, host: &'a str, port: u16) -> Resolving<'a> {
-        Box::pin(async move { Ok(vec![SocketAddr::new(self.find(host)?, port)]) })
-    }
-}
-
-/// A client of a cluster in a local Kubernetes, through a listener without TLS.
-pub(crate) fn admin(bootstrap: &str, hosts: &Path) -> Admin {
-    let options =
-        ClientOptions { names: Arc::new(Hosts(hosts.to_owned())), ..ClientOptions::default() };
-    let bootstrap = bootstrap.split(',').map(|one| one.parse().unwrap()).collect();
-    Admin::new(Bootstrap::Brokers(bootstrap), options).unwrap()
-}
 
 /// How long a controller has been behind, by the leader's clock.
 pub(crate) fn lag_ms(quorum: &Quorum, controller: i32) -> Option<u64> {

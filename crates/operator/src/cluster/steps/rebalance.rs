@@ -73,7 +73,7 @@ pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
         _ if stopping => waiting("moves of a KafkaRebalance that is gone are being taken back"),
         Phase::RebalanceOnScaleDown => waiting("brokers that are to leave are being drained"),
         Phase::RebalanceOnScaleUp => waiting("brokers that have come are being filled"),
-        Phase::Idle if decision.acts.is_empty() => Step::Done,
+        Phase::Idle if decision.acts.is_empty() && !found.has_ours() => Step::Done,
         Phase::Idle => waiting("a KafkaRebalance that is not needed any more is put away"),
     })
 }
@@ -112,6 +112,12 @@ impl Requests {
             add: partner(work, &all, Mode::AddBrokers).await?,
         };
         Ok(Self { all, partners })
+    }
+
+    /// Whether there is one that we have made.
+    fn has_ours(&self) -> bool {
+        let ours = |mode| matches!(self.partners.get(mode), Partner::Present(_));
+        ours(Mode::RemoveBrokers) || ours(Mode::AddBrokers)
     }
 
     fn get(&self, name: &str) -> Option<&KafkaRebalance> {
