@@ -20,7 +20,7 @@ check: ## Format, tidy, clippy, unit tests, dependency rules: before every commi
 bench: ## All benchmarks
 	@tools/prepare check && cargo xtask bench
 
-soak: ## Long stories with real clusters, and crash tests for longer (an hour)
+soak: ## Long stories with real clusters, and crash tests for longer (two hours)
 	@tools/prepare test && cargo xtask soak
 
 doc: ## The documentation of our crates

@@ -20,6 +20,8 @@ fn a_drain_is_lived_one_act_per_life() {
     scene.settles();
     ground.begin_one_act_per_life();
     scene.scale("b", 1);
+    scene.does("RebalanceOnScaleDown");
+    scene.does("Idle");
     scene.has("b", 1);
     scene.settles();
     scene.nothing_is_lost();

@@ -23,14 +23,16 @@ pub(crate) fn bench() -> Result<()> {
     Ok(())
 }
 
-/// Crash tests with many more rounds than `test` has time for.
+/// Long stories on real clusters, and crash tests with many more rounds, that `test` has no time for.
 pub(crate) fn soak() -> Result<()> {
     const ROUNDS: u32 = 100;
+    const STORIES: [&str; 5] =
+        ["soak_roll", "soak_roles", "soak_rebalance", "soak_quorum", "soak_migration"];
     let mut run = Run::new("soak");
     // Not with nextest, whose time limits are made for short runs.
     let line = scenario("real_sweep").env("GREGOR_SWEEP_ROUNDS", ROUNDS.to_string());
     run.step("sweep", &line)?;
-    for story in ["soak_quorum", "soak_migration"] {
+    for story in STORIES {
         run.step(story, &scenario(story))?;
     }
     // The same with an operator that dies after everything it does.

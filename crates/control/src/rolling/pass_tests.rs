@@ -2,6 +2,7 @@
 
 use model::{TopicName, TopicPartition};
 
+use super::super::config::Diff;
 use super::super::facts::{Contact, PodFacts, Recovery};
 use super::super::quorum::FETCH_TIMEOUT_DEFAULT_MS;
 use super::*;
@@ -441,6 +442,32 @@ fn the_wait_for_replicas_has_an_end() {
     }
     let decision = decide(&facts, &settings, NOW + 2 + settings.heal_timeout_ms);
     assert_eq!(restarted(&decision), [2]);
+}
+
+#[test]
+fn a_change_of_settings_that_was_only_remembered_is_made() {
+    let settings = Settings::default();
+    let mut facts = brokers_only();
+    for node in &mut facts.nodes {
+        node.reasons.clear();
+    }
+    let change = Change::Delete("cordoned.log.dirs".to_owned());
+    let diff = Diff { on_node: vec![change.clone()], ..Diff::default() };
+    facts.nodes[0].config = Some(diff);
+    let made = vec![Action::UpdateNode { node: facts.nodes[0].node, changes: vec![change] }];
+    let mut now_ms = NOW;
+    for attempt in 1..=settings.update_attempts_max {
+        // Whoever remembered it may have died before it was made.
+        for after_ms in [0, 1, settings.update_settle_ms - 1] {
+            let decision = decide(&facts, &settings, now_ms + after_ms);
+            assert_eq!(decision.actions, made, "attempt {attempt}, {after_ms} ms");
+            facts.memory = decision.memory;
+        }
+        now_ms += settings.update_settle_ms;
+    }
+    // It does not help: the node is restarted for it.
+    let decision = decide(&facts, &settings, now_ms);
+    assert_eq!(restarted(&decision), [facts.nodes[0].node.get()]);
 }
 
 #[test]

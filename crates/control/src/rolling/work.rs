@@ -192,7 +192,9 @@ impl Pass<'_> {
         actions
     }
 
-    /// Whether a change of settings is to be tried now; it is remembered.
+    /// Whether a change of settings is to be made now. An attempt is remembered before it is made and lasts until
+    /// it should have settled: it is made again as long as it is not seen, as nobody knows whether whoever
+    /// remembered it has lived to make it.
     fn try_update(&mut self, node: NodeId, diff: &Diff) -> bool {
         let (now_ms, settle_ms) = (self.now_ms, self.settings.update_settle_ms);
         let attempts_max = self.settings.update_attempts_max;
@@ -205,8 +207,9 @@ impl Pass<'_> {
             update.attempts += 1;
             update.next_ms = now_ms.saturating_add(settle_ms);
         }
+        let lasts = update.attempts > 0 && now_ms < update.next_ms;
         memory.update = Some(update);
-        due
+        due || lasts
     }
 
     /// Counts the attempts of the nodes that are held back for their own sake.
