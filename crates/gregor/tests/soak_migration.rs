@@ -27,7 +27,7 @@ const DEPLOYMENT: &str = "deployment/gregor-operator";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_strimzi_left_is_adopted_and_migrated_to_a_dynamic_quorum() {
-    let ground = Ground::start(&["--nodes", "3"]);
+    let ground = Ground::start_as_asked(&["--nodes", "3"]);
     let place = ground.namespace("left");
     a_static_cluster(&place);
     let bootstrap = place.bootstrap(CLUSTER, "plain");

@@ -26,8 +26,15 @@ pub(crate) fn bench() -> Result<()> {
 /// Long stories on real clusters, and crash tests with many more rounds, that `test` has no time for.
 pub(crate) fn soak() -> Result<()> {
     const ROUNDS: u32 = 100;
-    const STORIES: [&str; 5] =
-        ["soak_roll", "soak_roles", "soak_rebalance", "soak_quorum", "soak_migration"];
+    const STORIES: [&str; 7] = [
+        "soak_changes",
+        "soak_drain",
+        "soak_migration",
+        "soak_quorum",
+        "soak_rebalance",
+        "soak_roles",
+        "soak_roll",
+    ];
     let mut run = Run::new("soak");
     // Not with nextest, whose time limits are made for short runs.
     let line = scenario("real_sweep").env("GREGOR_SWEEP_ROUNDS", ROUNDS.to_string());
@@ -36,7 +43,7 @@ pub(crate) fn soak() -> Result<()> {
         run.step(story, &scenario(story))?;
     }
     // The same with an operator that dies after everything it does.
-    for story in ["real_elastic", "soak_quorum"] {
+    for story in ["real_elastic", "soak_roles", "soak_quorum", "soak_migration"] {
         let line = scenario(story).env("GREGOR_TEST_LIVES", "true");
         run.step(&format!("lives-{story}"), &line)?;
     }

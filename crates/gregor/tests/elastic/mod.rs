@@ -34,15 +34,9 @@ const PATIENT: &str = "    config:
       group.initial.rebalance.delay.ms: 0
 ";
 
-/// With this in the environment the operator dies after everything it does: `make soak`.
-const LIVES: &str = "GREGOR_TEST_LIVES";
-
 /// A local Kubernetes with three machines.
 pub(crate) fn ground() -> Ground {
-    match std::env::var_os(LIVES) {
-        None => Ground::start(&["--nodes", "3"]),
-        Some(_) => Ground::one_act_per_life(&["--nodes", "3"]),
-    }
+    Ground::start_as_asked(&["--nodes", "3"])
 }
 
 /// A cluster, the load on it, and what it takes to wait for either.

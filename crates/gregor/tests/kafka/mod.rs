@@ -37,6 +37,8 @@ pub(crate) fn wait_for_mut(mut holds: impl FnMut() -> Result<(), String>) {
     }
 }
 
+/// With this in the environment the operator of some tests dies after everything it does.
+const LIVES: &str = "GREGOR_TEST_LIVES";
 /// The file with which the operator lives for one act.
 const MORTAL: &str = "one-act-per-life";
 
@@ -62,6 +64,14 @@ impl Ground {
     /// Starts it with `gregor up` and these words besides.
     pub(crate) fn start(words: &[&str]) -> Self {
         Self::start_in(World::with_operator(), words)
+    }
+
+    /// The same with an operator that lives for one act, if the environment says so: `make soak`.
+    pub(crate) fn start_as_asked(words: &[&str]) -> Self {
+        match std::env::var_os(LIVES) {
+            None => Self::start(words),
+            Some(_) => Self::one_act_per_life(words),
+        }
     }
 
     /// The same with an operator that lives for one act.

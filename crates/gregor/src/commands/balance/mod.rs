@@ -59,9 +59,9 @@ enum PlanFormat {
 /// What a plan is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Mode {
-    /// Balance all brokers alike, also those that the file has as new or to be removed
+    /// Balance all brokers alike, also those that the file has as to be removed
     Full,
-    /// Move replicas only to brokers that have just joined
+    /// Fill brokers that have just joined, and balance what that leaves uneven
     AddBrokers,
     /// Empty brokers, and move nothing else
     RemoveBrokers,
