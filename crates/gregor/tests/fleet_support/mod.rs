@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::Read as _;
 use std::net::TcpListener;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -58,7 +59,10 @@ impl FleetWorld {
         let undertaker = Command::new("sh")
             .args(["-c", UNDERTAKER, env!("CARGO_BIN_EXE_gregor")])
             .arg(temp.path().join("fleet"))
+            // As that of a single Kubernetes, it outlives a runner that ends the test with all of its group.
+            .process_group(0)
             .stdin(Stdio::piped())
+            .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
             .unwrap();

@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -46,7 +47,10 @@ impl World {
         let undertaker = Command::new("sh")
             .args(["-c", UNDERTAKER, env!("CARGO_BIN_EXE_gregor")])
             .arg(temp.path().join("state"))
+            // Whoever ends the test with all of its group, as runners do after a while, leaves this one alone.
+            .process_group(0)
             .stdin(Stdio::piped())
+            .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
