@@ -123,9 +123,7 @@ fn every_node_is_restarted_once(elastic: &Elastic<'_>) {
     let (ground, place) = (elastic.place.ground, &elastic.place);
     let mut seen: BTreeSet<(String, String)> = place.pods().into_iter().collect();
     let (before, pods) = (lives(ground), seen.len());
-    let kubeconfig = ground.world.state().join("kubeconfig");
-    let kubeconfig = kubeconfig.to_str().unwrap();
-    ground.world.gregor(&["roll", CLUSTER, "-n", "lives", "--kubeconfig", kubeconfig]).ok();
+    place.gregor(&["roll", CLUSTER]).ok();
     wait_for_mut(|| {
         seen.extend(place.pods());
         if seen.len() >= 2 * pods { Ok(()) } else { Err(format!("{seen:?}")) }

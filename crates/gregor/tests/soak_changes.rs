@@ -139,18 +139,12 @@ impl Rolled<'_> {
 
     /// The uids of the pods of a pool.
     fn pods(&self, pool: &str) -> BTreeMap<String, String> {
-        let prefix = format!("{CLUSTER}-{pool}-");
-        self.place.pods().into_iter().filter(|(name, _)| name.starts_with(&prefix)).collect()
+        self.place.pods_of_pool(CLUSTER, pool)
     }
 
     /// A warning of the cluster, if it is there.
     fn warning(&self, reason: &str) -> Option<String> {
-        let kafka = self.place.get("kafka", CLUSTER);
-        let all = kafka["status"]["conditions"].as_array().unwrap().clone();
-        let found = all.iter().filter(|one| one["reason"] == reason);
-        let found: Vec<_> = found.map(|one| one["message"].as_str().unwrap().to_owned()).collect();
-        assert!(found.len() < 2, "told twice: {found:?}");
-        found.into_iter().next()
+        self.place.warning(CLUSTER, reason)
     }
 
     fn wait_for_warning(&self, reason: &str) -> String {
@@ -163,13 +157,10 @@ impl Rolled<'_> {
 
     /// What `gregor why` says.
     fn why(&self) -> String {
-        let kubeconfig = self.place.ground.world.state().join("kubeconfig");
-        let words = ["why", CLUSTER, "-n", &self.place.namespace, "-o", "json", "--kubeconfig"];
-        let run = self.place.ground.world.command(&words).arg(kubeconfig).output().unwrap();
+        let run = self.place.gregor(&["why", CLUSTER, "-o", "json"]);
         // The other code says that Kafka does not answer.
-        let known = [0, 4].contains(&run.status.code().unwrap());
-        assert!(known, "{}", String::from_utf8_lossy(&run.stderr));
-        String::from_utf8(run.stdout).unwrap()
+        assert!([0, 4].contains(&run.code), "{}", run.err);
+        run.out
     }
 
     /// Waits until `gregor why` says something like it.

@@ -14,8 +14,6 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use artifacts::kafka as kafka_home;
-use artifacts::{Environment, Silent};
 use kafka::{Ground, Place, wait_for};
 use serde_json::{Value, json};
 use strimzi_layout::{CLUSTER, KINDS};
@@ -138,10 +136,8 @@ async fn load(ground: &Ground, bootstrap: &str) -> Load {
     let words = ["--bootstrap-server", bootstrap, "--create", "--topic", "load"];
     let words = [&words[..], &["--partitions", "6", "--replication-factor", "3"]].concat();
     ground.tool("org.apache.kafka.tools.TopicCommand", &words).unwrap();
-    let home = kafka_home::ensure(&Environment::from_process(), None, &Silent).unwrap();
-    let options = LoadOptions::new(home, bootstrap, "load")
-        .hosts(ground.world.state().join("hosts"))
-        .rate(50);
+    let options = LoadOptions::new(ground.home.clone(), bootstrap, "load");
+    let options = options.hosts(ground.hosts()).rate(50);
     Load::start(options).await.unwrap()
 }
 
@@ -211,15 +207,8 @@ fn record(place: &Place<'_>) -> Value {
     serde_json::from_str(map["data"]["record.json"].as_str().unwrap()).unwrap()
 }
 
-fn warning(place: &Place<'_>, reason: &str) -> Option<String> {
-    let kafka = place.get("kafka", CLUSTER);
-    let all = kafka["status"]["conditions"].as_array().unwrap().clone();
-    let found = all.iter().find(|one| one["reason"] == reason)?;
-    Some(found["message"].as_str().unwrap().to_owned())
-}
-
 fn is_warned(place: &Place<'_>, reason: &str, expected: bool) {
-    wait_for(|| match (warning(place, reason), expected) {
+    wait_for(|| match (place.warning(CLUSTER, reason), expected) {
         (Some(_), true) | (None, false) => Ok(()),
         (found, _) => Err(format!("{reason}: {found:?}")),
     });
@@ -228,12 +217,12 @@ fn is_warned(place: &Place<'_>, reason: &str, expected: bool) {
 fn controllers_stay_as_they_are(place: &Place<'_>) {
     place.kubectl(&["scale", "kafkanodepool", "controller", "--replicas=4"]);
     is_warned(place, "StaticQuorum", true);
-    let message = warning(place, "StaticQuorum").unwrap();
+    let message = place.warning(CLUSTER, "StaticQuorum").unwrap();
     assert!(message.contains("not added: 6") && message.contains(ANNOTATION), "{message}");
     place.ready(CLUSTER);
     assert_eq!((nodes(place).len(), place.names("pvc").len()), (6, 6));
     place.kubectl(&["scale", "kafkanodepool", "controller", "--replicas=2"]);
-    wait_for(|| match warning(place, "StaticQuorum") {
+    wait_for(|| match place.warning(CLUSTER, "StaticQuorum") {
         Some(message) if message.contains("not removed: 5") => Ok(()),
         found => Err(format!("{found:?}")),
     });

@@ -125,11 +125,8 @@ impl<'a> Roll<'a> {
 
     /// Asks for restarts in the way that people do, and returns how many there were before.
     fn ask(&self, words: &[&str]) -> usize {
-        let world = &self.place.ground.world;
-        let (before, kubeconfig) = (self.watch.restarts(0).len(), world.state().join("kubeconfig"));
-        let target = [CLUSTER, "-n", &self.place.namespace, "--kubeconfig"];
-        let words = [&["roll"][..], &target, &[kubeconfig.to_str().unwrap()], words].concat();
-        world.gregor(&words).ok();
+        let before = self.watch.restarts(0).len();
+        self.place.gregor(&[&["roll", CLUSTER], words].concat()).ok();
         before
     }
 
@@ -169,11 +166,7 @@ impl<'a> Roll<'a> {
 
     /// What `gregor why` says, in one line.
     fn why(&self) -> String {
-        let world = &self.place.ground.world;
-        let kubeconfig = world.state().join("kubeconfig");
-        let namespace = &self.place.namespace;
-        let words = ["why", CLUSTER, "-n", namespace, "--kubeconfig"];
-        let run = world.gregor(&[&words[..], &[kubeconfig.to_str().unwrap()]].concat()).ok();
+        let run = self.place.gregor(&["why", CLUSTER]).ok();
         run.out.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 

@@ -98,6 +98,23 @@ pub enum DiskFinding {
     },
 }
 
+impl DiskFinding {
+    /// Why there is no plan with it left; `None` if there may be.
+    #[must_use]
+    pub fn refusal(&self) -> Option<String> {
+        match self {
+            Self::NotEmpty { broker, path, missing_mb, .. } => Some(format!(
+                "Not enough remaining capacity on broker {broker} to empty {path}: {missing_mb:.0} MB are \
+                 missing"
+            )),
+            Self::TooFull { broker, path, over_mb } => {
+                Some(format!("The disk {path} of broker {broker} is {over_mb:.0} MB too full"))
+            }
+            Self::Uneven { .. } => None,
+        }
+    }
+}
+
 /// What is wanted of disks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DiskGoals {

@@ -52,17 +52,17 @@ fn tests(run: &mut Run) -> Result<()> {
         let pure: Vec<_> = check::pure_crates().map(|name| format!("package({name})")).collect();
         let others = format!("kind(test) - ({})", pure.join(" | "));
         run.step("tests", &Line::new("cargo nextest run --workspace -E").arg(others))?;
-        // nextest does not run documentation tests.
-        return run.step("doc-tests", &Line::new("cargo test --quiet --workspace --doc"));
+    } else {
+        run.skip(
+            "nextest",
+            "not installed, cargo test is slower; cargo install --locked cargo-nextest",
+        );
+        // cargo test knows no groups, so the limit for clusters holds for all tests.
+        let line = Line::new("cargo test --workspace --test *")
+            .env("RUST_TEST_THREADS", CLUSTER_TESTS_AT_ONCE.to_string());
+        run.step("tests", &line)?;
     }
-    run.skip(
-        "nextest",
-        "not installed, cargo test is slower; cargo install --locked cargo-nextest",
-    );
-    // cargo test knows no groups, so the limit for clusters holds for all tests.
-    let line = Line::new("cargo test --workspace --test *")
-        .env("RUST_TEST_THREADS", CLUSTER_TESTS_AT_ONCE.to_string());
-    run.step("tests", &line)
+    run.step("doc-tests", &Line::new("cargo test --quiet --workspace --doc"))
 }
 
 fn fuzz(run: &mut Run) -> Result<()> {

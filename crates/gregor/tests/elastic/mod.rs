@@ -235,17 +235,12 @@ impl<'a> Elastic<'a> {
 
     /// The pods of a pool with their uids.
     pub(crate) fn pods(&self, pool: &str) -> BTreeMap<String, String> {
-        let prefix = format!("{CLUSTER}-{pool}-");
-        let all = self.place.pods().into_iter();
-        all.filter(|(pod, _)| pod.starts_with(&prefix)).collect()
+        self.place.pods_of_pool(CLUSTER, pool)
     }
 
     /// The message of a warning of the cluster.
     pub(crate) fn warning(&self, reason: &str) -> Option<String> {
-        let kafka = self.place.get("kafka", CLUSTER);
-        let all = kafka["status"]["conditions"].as_array().unwrap().clone();
-        let found = all.iter().find(|one| one["type"] == "Warning" && one["reason"] == reason)?;
-        Some(found["message"].as_str().unwrap().to_owned())
+        self.place.warning(CLUSTER, reason)
     }
 
     /// Waits for a warning that has these words.

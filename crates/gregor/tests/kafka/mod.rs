@@ -3,6 +3,7 @@
 
 #![allow(dead_code, reason = "each program of tests uses a part of it")]
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -206,6 +207,13 @@ impl Place<'_> {
         self.ground.kubectl(&[&["-n", &self.namespace], words].concat())
     }
 
+    /// The program as a user runs it for this namespace.
+    pub(crate) fn gregor(&self, words: &[&str]) -> Run {
+        let kubeconfig = self.ground.world.state().join("kubeconfig");
+        let here = ["-n", &self.namespace, "--kubeconfig", kubeconfig.to_str().unwrap()];
+        self.ground.world.gregor(&[words, &here].concat())
+    }
+
     /// Applies a manifest. Nodes get little memory and no time of the optimizing compiler, as several clusters
     /// share the machine, and little time to end: where all are deleted at once, brokers wait for controllers
     /// that are gone.
@@ -242,6 +250,16 @@ impl Place<'_> {
         let found = conditions.into_iter().find(|one| one["type"] == kind)?;
         let text = |field: &str| found[field].as_str().unwrap_or_default().to_owned();
         Some((text("reason"), text("message")))
+    }
+
+    /// The message of a warning of a cluster, which is there once at most.
+    pub(crate) fn warning(&self, cluster: &str, reason: &str) -> Option<String> {
+        let kafka = self.get("kafka", cluster);
+        let all = kafka["status"]["conditions"].as_array().unwrap().clone();
+        let is_it = |one: &&Value| one["type"] == "Warning" && one["reason"] == reason;
+        let found: Vec<_> = all.iter().filter(is_it).collect();
+        assert!(found.len() < 2, "told twice: {found:?}");
+        Some(found.first()?["message"].as_str().unwrap().to_owned())
     }
 
     /// Waits until the cluster is as it was asked for in its present generation.
@@ -292,6 +310,12 @@ impl Place<'_> {
         let pods = self.list("pods");
         let text = |pod: &Value, field: &str| pod["metadata"][field].as_str().unwrap().to_owned();
         pods.iter().map(|pod| (text(pod, "name"), text(pod, "uid"))).collect()
+    }
+
+    /// The pods of one pool with their uids.
+    pub(crate) fn pods_of_pool(&self, cluster: &str, pool: &str) -> BTreeMap<String, String> {
+        let prefix = format!("{cluster}-{pool}-");
+        self.pods().into_iter().filter(|(pod, _)| pod.starts_with(&prefix)).collect()
     }
 
     /// The Kafka processes of the pods whose names begin so.

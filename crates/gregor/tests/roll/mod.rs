@@ -1,8 +1,6 @@
 //! Watches a cluster while it is rolled: its pods as Kubernetes tells of them, and every 100 ms its
 //! partitions as a broker tells of them.
 
-#![allow(dead_code, reason = "each program of tests uses a part of it")]
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -144,11 +142,6 @@ impl Watch {
     /// Whether a node's pod is ready and stays.
     pub(crate) fn is_well(&self, node: i32) -> bool {
         self.state().pods.get(&node).is_some_and(|(_, well)| *well)
-    }
-
-    /// Which pod a node has.
-    pub(crate) fn uid(&self, node: i32) -> Option<String> {
-        self.state().pods.get(&node).map(|(uid, _)| uid.clone())
     }
 }
 

@@ -1,8 +1,6 @@
 //! A cluster looked at again and again while something happens to it: which pods were restarted, in which
 //! order, and who led the controllers then.
 
-#![allow(dead_code, reason = "each program of tests uses a part of it")]
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -39,7 +39,7 @@ pub(super) fn run(asked: &Balance) -> anyhow::Result<()> {
     let mut changes = Vec::new();
     for broker in concerned(&loaded.disks, &asked.volumes)? {
         let (moved, left) = placement::plan_disks(broker, DiskGoals::Empty);
-        if let Some(why) = left.iter().find_map(too_full) {
+        if let Some(why) = left.iter().find_map(DiskFinding::refusal) {
             bail!("{why}");
         }
         changes.extend(moved);
@@ -84,20 +84,6 @@ fn concerned<'a>(
         }
     }
     Ok(found)
-}
-
-/// Why a disk cannot be emptied.
-fn too_full(finding: &DiskFinding) -> Option<String> {
-    match finding {
-        DiskFinding::NotEmpty { broker, path, replicas, missing_mb } => Some(format!(
-            "{path} of broker {broker} cannot be emptied: its other disks have no room for {replicas} \
-             replicas ({missing_mb:.0} MB are missing)"
-        )),
-        DiskFinding::TooFull { broker, path, over_mb } => {
-            Some(format!("{path} of broker {broker} would be {over_mb:.0} MB too full"))
-        }
-        DiskFinding::Uneven { .. } => None,
-    }
 }
 
 fn table(changes: &[DiskChange]) -> String {

@@ -344,24 +344,10 @@ async fn disks(
         changes.extend(moved);
         findings.extend(left);
     }
-    if let Some(why) = findings.iter().find_map(too_full) {
+    if let Some(why) = findings.iter().find_map(DiskFinding::refusal) {
         return Ok(Made::Failed(Failure::Final(why)));
     }
     Ok(Made::Plan(Box::new(disk_plan(&changes, limits(spec)))))
-}
-
-/// Why a plan for disks is none.
-fn too_full(finding: &DiskFinding) -> Option<String> {
-    match finding {
-        DiskFinding::NotEmpty { broker, path, missing_mb, .. } => Some(format!(
-            "Not enough remaining capacity on broker {broker} to empty {path}: {missing_mb:.0} MB are \
-             missing"
-        )),
-        DiskFinding::TooFull { broker, path, over_mb } => {
-            Some(format!("The disk {path} of broker {broker} is {over_mb:.0} MB too full"))
-        }
-        DiskFinding::Uneven { .. } => None,
-    }
 }
 
 fn disk_plan(changes: &[DiskChange], limits: Limits) -> Good {
