@@ -5,26 +5,26 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 
 .PHONY: help demo test check bench soak doc clean
 
-help: ## This list (default)
+help: ## List the tasks (default)
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' Makefile
 
-demo: ## A short demonstration on this machine
+demo: ## Run a demonstration: a Kafka cluster on this machine changes its shape under load
 	@tools/prepare demo && cargo xtask demo
 
-test: ## Everything of check, then all tests with real Kafka, and a short fuzz run
+test: ## Run everything of check, all tests with real Kafka and Kubernetes, and a short fuzz run
 	@tools/prepare test && cargo xtask test
 
-check: ## Format, tidy, clippy, unit tests, dependency rules: before every commit
+check: ## Run format, tidy, clippy, unit tests and dependency rules: before every commit
 	@tools/prepare check && cargo xtask check
 
-bench: ## All benchmarks
+bench: ## Run all benchmarks
 	@tools/prepare check && cargo xtask bench
 
-soak: ## Long stories with real clusters, and crash tests for longer (two hours)
-	@tools/prepare test && cargo xtask soak
+soak: ## Run one long test (PART=name), or list them with the commit at which each last passed
+	@$(if $(PART),tools/prepare test &&) cargo xtask soak $(PART)
 
-doc: ## The documentation of our crates
+doc: ## Build the documentation of the crates
 	@tools/prepare check && cargo xtask doc
 
 clean: ## Remove everything that was built here
-	@tools/prepare check && cargo xtask clean
+	@cargo xtask clean

@@ -305,7 +305,7 @@ fn linker_flags(program: Program) -> String {
 }
 
 /// What the module asks for: `go 1.26.0`.
-pub(crate) fn minimum_go() -> &'static str {
+fn minimum_go() -> &'static str {
     let (_, text) = KUBE.files[0];
     text.lines().find_map(|line| line.strip_prefix("go ")).unwrap_or("1.26.0")
 }

@@ -1,7 +1,7 @@
 //! Gets the programs that Gregor runs but does not contain, into a cache.
 //!
 //! They are Apache Kafka, assembled by Maven from Maven Central, the Java that runs it, and the
-//! programs of a Kubernetes control plane, built by Go; and Helm, for tests. Nothing here starts what it gets,
+//! programs of a Kubernetes control plane, built by Go. Nothing here starts what it gets,
 //! and nothing reads the process environment except [`Environment::from_process`], so that tests can hand in
 //! another one.
 
@@ -9,7 +9,6 @@ mod cache;
 mod environment;
 mod error;
 mod go;
-pub mod helm;
 mod jars;
 pub mod java;
 pub mod kafka;

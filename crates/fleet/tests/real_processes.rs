@@ -155,16 +155,6 @@ fn program() -> PathBuf {
     program
 }
 
-/// Where tools/prepare puts what tests need.
-fn cache_dir() -> PathBuf {
-    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
-    let user = || {
-        let home = || PathBuf::from(variable("HOME").unwrap()).join(".cache");
-        variable("XDG_CACHE_HOME").map_or_else(home, PathBuf::from).join("gregor")
-    };
-    variable("GREGOR_CACHE_DIR").map_or_else(user, PathBuf::from)
-}
-
 struct Manager {
     url: String,
     process: Process,
@@ -346,8 +336,7 @@ async fn of_two_replicas_on_postgresql_one_goes_on_when_the_other_is_killed() {
 /// schemathesis reads the served description and asks whatever comes to its mind.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whatever_is_asked_it_is_never_our_own_fault() {
-    let program = cache_dir().join("schemathesis/bin/schemathesis");
-    assert!(program.exists(), "{program:?} is missing; run tools/prepare test");
+    let program = testkit::tool("schemathesis").join("bin/schemathesis");
     let postgres = Postgres::start();
     let world = World::new().await;
     let manager = world.start(&postgres.database("schemathesis")).await;

@@ -12,7 +12,6 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use artifacts::Environment;
 use futures::StreamExt as _;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -228,42 +227,9 @@ async fn a_controller_of_kube_rs_follows_what_happens() {
     world.gregor(&["down", "--purge"]).ok();
 }
 
-/// The client for Python in the version that was tried.
-const PYTHON_CLIENT: &str = "kubernetes==37.0.2";
-
-/// A Python that has the client, in the cache; `None` and a sentence if there cannot be one.
-fn python() -> Option<PathBuf> {
-    let cache = Environment::from_process().cache_dir.unwrap().join("python-kubernetes-37.0.2");
-    let python = cache.join("bin/python3");
-    if python.exists() {
-        return Some(python);
-    }
-    fs::create_dir_all(cache.parent().unwrap()).unwrap();
-    let made = tempfile::tempdir_in(cache.parent().unwrap()).unwrap();
-    let run = |command: &mut Command| {
-        let output = command.stdin(Stdio::null()).output();
-        output.is_ok_and(|output| {
-            eprint!("{}", String::from_utf8_lossy(&output.stderr));
-            output.status.success()
-        })
-    };
-    if !run(Command::new("python3").args(["-m", "venv"]).arg(made.path())) {
-        eprintln!("Python's client is not tried: there is no python3 with venv");
-        return None;
-    }
-    let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", PYTHON_CLIENT];
-    if !run(Command::new(made.path().join("bin/python3")).args(pip)) {
-        eprintln!("Python's client is not tried: pip could not install it");
-        return None;
-    }
-    // Whole or not at all; another test may have been faster.
-    let _ = fs::rename(made.path(), &cache);
-    Some(python)
-}
-
 #[test]
 fn the_client_for_python_creates_watches_runs_commands_and_deletes() {
-    let Some(python) = python() else { return };
+    let python = testkit::tool("kubernetes").join("bin/python3");
     let world = World::new();
     world.gregor(&["up", "--detach"]).ok();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/clients/client.py");

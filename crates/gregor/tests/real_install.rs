@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use artifacts::kubernetes::{self, Program};
-use artifacts::{Environment, Silent, helm};
+use artifacts::{Environment, Silent};
 use local::control_plane::{ControlPlane, Options};
 use serde_json::Value;
 
@@ -26,8 +26,7 @@ fn run(command: &mut Command) -> String {
 
 /// Helm, without the user's own settings.
 fn helm(home: &Path) -> Command {
-    let program = helm::ensure(&Environment::from_process(), &Silent).unwrap();
-    let mut command = Command::new(program);
+    let mut command = Command::new(testkit::tool("helm").join("bin/helm"));
     for (name, dir) in
         [("HELM_CACHE_HOME", "cache"), ("HELM_CONFIG_HOME", "config"), ("HELM_DATA_HOME", "data")]
     {

@@ -13,7 +13,7 @@ use up::World;
 fn strimzis_own_library_creates_a_cluster_reads_its_status_and_deletes_it() {
     let world = World::with_operator();
     let classes = world.temp().join("classes");
-    let Some(client) = StrimziClient::build(&classes) else { return };
+    let client = StrimziClient::build(&classes);
     world.gregor(&["up", "--detach"]).ok();
     let lines = client.run(&world.state().join("kubeconfig"), "java");
     let value = |key: &str| {

@@ -35,6 +35,7 @@ mod node;
 mod process;
 mod storage;
 mod tls;
+mod tools;
 
 pub use cluster::{Builder, Cluster};
 pub use config::{
@@ -43,6 +44,7 @@ pub use config::{
 pub use load::{Load, LoadOptions, Report};
 pub use node::Node;
 pub use tls::{Authority, Identity};
+pub use tools::{skip, tool};
 
 // For tests that start programs of their own beside, or in the place of, a cluster's nodes.
 pub use address::Network;

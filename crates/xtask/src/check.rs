@@ -19,39 +19,41 @@ pub(crate) fn run() -> Result<()> {
 /// The steps, for `test` too, which begins with them.
 pub(crate) fn steps(run: &mut Run) -> Result<()> {
     run.step("format", &Line::new("cargo fmt --all -- --check"))?;
-    if root().join("fuzz/Cargo.toml").exists() {
-        // The fuzz targets are a workspace of their own, which `--all` does not reach.
-        run.step(
-            "format-fuzz",
-            &Line::new("cargo fmt --manifest-path fuzz/Cargo.toml -- --check"),
-        )?;
-    }
+    // The fuzz targets are a workspace of their own, which `--all` does not reach.
+    run.step("format-fuzz", &Line::new("cargo fmt --manifest-path fuzz/Cargo.toml -- --check"))?;
     run.inline("tidy", "cargo xtask tidy", || tidy::run(root(), false))?;
     run.step("clippy", &clippy())?;
-    run.step("unit-tests", &Line::new("cargo test --quiet --workspace --lib --bins"))?;
-    run.step("pure-tests", &pure_tests())?;
-    if tools::has_deny() {
-        run.step(
-            "deny",
-            &Line::new(
-                "cargo deny --log-level error check --hide-inclusion-graph bans licenses sources",
-            ),
-        )?;
-    } else {
-        run.skip("deny", "cargo-deny is not installed; cargo install --locked cargo-deny");
+    run.tests("unit-tests", &unit_tests()?)?;
+    run.tests("pure-tests", &pure(tools::nextest()?.words("run --status-level fail")))?;
+    run.doc_tests("pure-doc-tests", &pure(Line::new("cargo test --doc")))?;
+    let deny = || Ok::<_, anyhow::Error>(tools::deny()?.words("--log-level error check"));
+    run.step("deny", &deny()?.words("--hide-inclusion-graph bans licenses sources"))?;
+    match advisory_database() {
+        Some(_) => run.step("advisories", &deny()?.words("--disable-fetch advisories")),
+        None => run.skip("advisories", "GREGOR_ADVISORY_DB is not set"),
     }
-    Ok(())
 }
 
-/// Over all there is, also the long stories.
+/// A checkout of the RustSec advisory database.
+fn advisory_database() -> Option<std::ffi::OsString> {
+    std::env::var_os("GREGOR_ADVISORY_DB").filter(|dir| !dir.is_empty())
+}
+
+/// All targets, including the tests of `make soak`.
 fn clippy() -> Line {
     Line::new("cargo clippy --workspace --all-targets --features gregor/soak -- -D warnings")
 }
 
-/// All tests of the pure crates, with documentation tests. Being built without the rest, each of
-/// them must also ask for the features it needs itself.
-fn pure_tests() -> Line {
-    pure_crates().fold(Line::new("cargo test --quiet"), |line, name| line.arg("-p").arg(name))
+/// The tests inside the crates that are not pure; those of the pure crates follow with [`pure`].
+fn unit_tests() -> Result<Line> {
+    let line = tools::nextest()?.words("run --status-level fail --workspace --lib --bins");
+    Ok(pure_crates().fold(line, |line, name| line.arg("--exclude").arg(name)))
+}
+
+/// Runs something for the pure crates alone. Being built without the rest, each of them must also declare
+/// the features that it needs.
+fn pure(line: Line) -> Line {
+    pure_crates().fold(line, |line, name| line.arg("-p").arg(name))
 }
 
 /// The crates all of whose tests are pure.

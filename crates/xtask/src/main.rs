@@ -3,10 +3,14 @@
 //! A task is a list of steps. Each step says in one line what it does, and a failed one says which
 //! command repeats it alone.
 
+mod areas;
 mod check;
 mod demo;
+mod results;
 mod run;
+mod skips;
 mod small;
+mod soak;
 mod test;
 mod tidy;
 mod tools;
@@ -44,8 +48,11 @@ enum Task {
     },
     /// All benchmarks
     Bench,
-    /// The crash tests for longer: some minutes of killing whatever runs
-    Soak,
+    /// Run one of the long tests, or list them with the commit at which each last passed
+    Soak {
+        /// The part to run
+        part: Option<String>,
+    },
     /// The documentation of our crates
     Doc,
     /// Remove everything that was built here
@@ -59,7 +66,7 @@ fn main() -> ExitCode {
         Task::Tidy { fix } => tidy::run(root(), fix),
         Task::Demo { keep } => demo::run(keep),
         Task::Bench => small::bench(),
-        Task::Soak => small::soak(),
+        Task::Soak { part } => soak::run(part.as_deref()),
         Task::Doc => small::doc(),
         Task::Clean => small::clean(),
     };

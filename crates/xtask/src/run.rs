@@ -4,13 +4,16 @@
 //! Output of the programs is passed through untouched: a long build must be seen to go on.
 
 use std::ffi::OsStr;
-use std::fmt;
-use std::process::Command;
+use std::io::ErrorKind;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+use std::{env, fmt, fs};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
-use crate::root;
+use crate::results::{self, Case};
+use crate::{root, skips};
 
 /// A program with its arguments and environment, which can be shown as a line for the shell.
 #[derive(Debug, Clone)]
@@ -30,6 +33,11 @@ impl Line {
     /// A program whose name may have spaces in it, such as a path.
     pub(crate) fn program(program: impl Into<String>) -> Self {
         Self { env: Vec::new(), program: program.into(), args: Vec::new() }
+    }
+
+    /// Adds arguments, separated by spaces.
+    pub(crate) fn words(self, words: &str) -> Self {
+        words.split_whitespace().fold(self, Self::arg)
     }
 
     /// Adds an argument as it is.
@@ -78,23 +86,21 @@ pub(crate) struct Run {
     task: &'static str,
     begun: Instant,
     done: Vec<(String, Duration)>,
+    skipped: Vec<(String, String)>,
+    cases: Vec<Case>,
+    doc_tests: usize,
 }
 
 impl Run {
     /// Begins a task; the name is for the last line.
     pub(crate) fn new(task: &'static str) -> Self {
-        Self { task, begun: Instant::now(), done: Vec::new() }
+        let (done, skipped, cases) = (Vec::new(), Vec::new(), Vec::new());
+        Self { task, begun: Instant::now(), done, skipped, cases, doc_tests: 0 }
     }
 
     /// Runs a program and fails if it does.
     pub(crate) fn step(&mut self, name: &str, line: &Line) -> Result<()> {
-        self.inline(name, &line.to_string(), || {
-            let status = line.command().status().context("it could not be started")?;
-            if !status.success() {
-                bail!("it ended with {status}");
-            }
-            Ok(())
-        })
+        self.inline(name, &line.to_string(), || status(line))
     }
 
     /// Runs a step inside this program; `repeat` is the command that does the same alone.
@@ -113,12 +119,56 @@ impl Run {
         Ok(())
     }
 
-    /// Says that a step is left out and why. A step is never left out without a word.
-    pub(crate) fn skip(&self, name: &str, why: &str) {
-        self.say(name, &format!("skipped: {why}"));
+    /// Runs tests with `cargo nextest` and keeps their results, also those of a run that fails.
+    pub(crate) fn tests(&mut self, name: &str, line: &Line) -> Result<()> {
+        let report = target()?.join("nextest/default/junit.xml");
+        // A run that fails to compile writes none, and an older one must not be read in its place.
+        if let Err(error) = fs::remove_file(&report) {
+            ensure!(error.kind() == ErrorKind::NotFound, "cannot remove {report:?}: {error}");
+        }
+        let outcome = self.step(name, line);
+        if let Ok(junit) = fs::read_to_string(&report) {
+            self.cases.extend(results::parse(&junit)?);
+        } else if outcome.is_ok() {
+            bail!("the step `{name}` left no report in {report:?}");
+        }
+        outcome
     }
 
-    /// The last line of a task that succeeded.
+    /// Runs documentation tests with `cargo test`. Ignored ones fail the step: they would be skipped silently.
+    pub(crate) fn doc_tests(&mut self, name: &str, line: &Line) -> Result<()> {
+        let mut passed = 0;
+        self.inline(name, &line.to_string(), || {
+            let output = line.command().stderr(Stdio::inherit()).output();
+            let output = output.context("cannot start it")?;
+            let text = String::from_utf8_lossy(&output.stdout);
+            if !output.status.success() {
+                print!("{text}");
+                bail!("it ended with {}", output.status);
+            }
+            let (good, _, ignored) = results::summary(&text);
+            ensure!(ignored == 0, "{ignored} documentation tests are ignored");
+            passed = good;
+            Ok(())
+        })?;
+        self.doc_tests += passed;
+        Ok(())
+    }
+
+    /// Leaves out a step, which fails the task unless the repository lists that skip.
+    pub(crate) fn skip(&mut self, name: &str, why: &str) -> Result<()> {
+        self.say(name, &format!("skipped: {why}"));
+        ensure!(skips::is_listed(name), "{name} was skipped ({why}), which skips.rs does not list");
+        self.skipped.push((name.to_owned(), why.to_owned()));
+        Ok(())
+    }
+
+    /// The results of all tests so far.
+    pub(crate) fn cases(&self) -> &[Case] {
+        &self.cases
+    }
+
+    /// The last lines of a task that succeeded: what each step took, then tests and skips.
     pub(crate) fn finish(self) {
         if self.done.is_empty() {
             return self.say(self.task, "nothing to do");
@@ -126,11 +176,38 @@ impl Run {
         let steps: Vec<String> =
             self.done.iter().map(|(name, took)| format!("{name} {}", seconds(*took))).collect();
         self.say(self.task, &format!("passed ({})", steps.join(", ")));
+        if !self.cases.is_empty() {
+            println!("{}", self.counts());
+        }
+    }
+
+    fn counts(&self) -> String {
+        let run = self.cases.len() + self.doc_tests;
+        let failed = self.cases.iter().filter(|case| !case.passed).count();
+        let skips = self.skipped.iter().map(|(name, why)| format!("{name}: {why}"));
+        let skips: Vec<_> = skips.collect();
+        let why = if skips.is_empty() { String::new() } else { format!(" ({})", skips.join("; ")) };
+        let (task, skipped) = (self.task, skips.len());
+        format!("{task}: {run} tests run, {failed} failed, {skipped} skipped{why}")
     }
 
     fn say(&self, name: &str, what: &str) {
         println!("[{:>8}] {name}: {what}", seconds(self.begun.elapsed()));
     }
+}
+
+/// Runs a program to its end; anything but success is an error.
+fn status(line: &Line) -> Result<()> {
+    let status = line.command().status().context("cannot start it")?;
+    ensure!(status.success(), "it ended with {status}");
+    Ok(())
+}
+
+/// The folder into which cargo built this program, and builds everything else.
+pub(crate) fn target() -> Result<PathBuf> {
+    let own = env::current_exe().context("cannot find the path of this program")?;
+    let target = own.ancestors().nth(2).context("this program is not in a target folder")?;
+    Ok(target.to_owned())
 }
 
 fn seconds(duration: Duration) -> String {
@@ -158,6 +235,18 @@ mod tests {
     #[test]
     fn a_program_that_is_not_there_is_a_failed_step() {
         let error = Run::new("sample").step("fail", &Line::new("no-such-program")).unwrap_err();
-        assert!(error.to_string().contains("could not be started"), "{error}");
+        assert!(error.to_string().contains("cannot start it"), "{error}");
+    }
+
+    #[test]
+    fn only_listed_skips_are_allowed() {
+        let mut run = Run::new("sample");
+        run.skip("advisories", "no database").unwrap();
+        let error = run.skip("everything", "no time").unwrap_err().to_string();
+        assert!(error.starts_with("everything was skipped (no time)"), "{error}");
+        assert_eq!(
+            run.counts(),
+            "sample: 0 tests run, 0 failed, 1 skipped (advisories: no database)"
+        );
     }
 }

@@ -1,88 +1,77 @@
 //! `test`: everything of `check`, then all tests against real Kafka and Kubernetes, then a short fuzz run.
 
-use std::env;
 use std::fs;
+use std::io::ErrorKind;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
-use crate::run::{Line, Run};
-use crate::{check, root, tools};
+use crate::run::{Line, Run, target};
+use crate::{areas, check, root, skips, tools};
 
 /// The newest Kafka, and the oldest that is supported: an API that both have is in all between.
 const KAFKA_VERSIONS: [&str; 2] = ["4.3.1", "4.1.2"];
 
-/// Enough to meet a crash near the surface; long campaigns are run by hand.
+/// Long enough to find a crash near the surface; long campaigns are run by hand.
 const FUZZ_SECONDS_PER_TARGET: u32 = 20;
 
-/// A cluster is some JVMs of half a gigabyte each; more at once than this starve each other on a
-/// small machine. The same number is in `.config/nextest.toml`.
-const CLUSTER_TESTS_AT_ONCE: u32 = 2;
+/// The file to which a test writes that it cannot run on this machine (`testkit::skip`).
+const SKIPS: &str = "GREGOR_TEST_SKIPS";
 
 /// Runs all tests.
 pub(crate) fn run() -> Result<()> {
     let mut run = Run::new("test");
-    check::steps(&mut run)?;
-    fetch(&mut run)?;
-    tests(&mut run)?;
-    fuzz(&mut run)?;
+    let outcome = steps(&mut run);
+    print!("{}", areas::report(run.cases()));
+    outcome?;
     run.finish();
     Ok(())
 }
 
-/// Gets Kafka and Kubernetes before any test asks for them: what takes long is seen, and no test's time
-/// limit counts it.
+fn steps(run: &mut Run) -> Result<()> {
+    check::steps(run)?;
+    fetch(run)?;
+    tests(run)?;
+    fuzz(run)
+}
+
+/// Gets Kafka and Kubernetes before any test asks for them: progress is shown, and no test's time limit
+/// counts it.
 fn fetch(run: &mut Run) -> Result<()> {
     // All programs and not `-p gregor`, which would build shared dependencies with other features.
     run.step("build", &Line::new("cargo build --workspace --bins"))?;
-    let own = env::current_exe().context("the path of this program")?;
-    let gregor = own.with_file_name("gregor").display().to_string();
+    let gregor = target()?.join("debug/gregor").display().to_string();
     for version in KAFKA_VERSIONS {
-        let line = ["fetch", "kafka", "--version", version]
-            .into_iter()
-            .fold(Line::program(&gregor), Line::arg);
+        let line = Line::program(&gregor).words("fetch kafka --version").arg(version);
         run.step(&format!("kafka-{version}"), &line)?;
     }
-    let line = ["fetch", "kubernetes"].into_iter().fold(Line::program(&gregor), Line::arg);
-    run.step("kubernetes", &line)
+    run.step("kubernetes", &Line::program(&gregor).words("fetch kubernetes"))
 }
 
+/// The tests of the crates that are not pure; the check has run their unit tests.
 fn tests(run: &mut Run) -> Result<()> {
-    // The tests inside of crates, and all of the pure ones, have been run by the check.
-    if tools::has_nextest() {
-        let pure: Vec<_> = check::pure_crates().map(|name| format!("package({name})")).collect();
-        let others = format!("kind(test) - ({})", pure.join(" | "));
-        run.step("tests", &Line::new("cargo nextest run --workspace -E").arg(others))?;
-    } else {
-        run.skip(
-            "nextest",
-            "not installed, cargo test is slower; cargo install --locked cargo-nextest",
-        );
-        // cargo test knows no groups, so the limit for clusters holds for all tests.
-        let line = Line::new("cargo test --workspace --test *")
-            .env("RUST_TEST_THREADS", CLUSTER_TESTS_AT_ONCE.to_string());
-        run.step("tests", &line)?;
+    let skips = target()?.join("test-skips.tsv");
+    if let Err(error) = fs::remove_file(&skips) {
+        ensure!(error.kind() == ErrorKind::NotFound, "cannot remove {skips:?}: {error}");
     }
-    run.step("doc-tests", &Line::new("cargo test --quiet --workspace --doc"))
+    let pure: Vec<_> = check::pure_crates().map(|name| format!("package({name})")).collect();
+    let others = format!("kind(test) - ({})", pure.join(" | "));
+    let line = tools::nextest()?.words("run --workspace -E").arg(others);
+    run.tests("tests", &line.env(SKIPS, skips.display().to_string()))?;
+    let skipped = fs::read_to_string(&skips).unwrap_or_default();
+    skips::parse(&skipped).iter().try_for_each(|(name, why)| run.skip(name, why))?;
+    let line = Line::new("cargo test --workspace --doc");
+    let line = check::pure_crates().fold(line, |line, name| line.arg("--exclude").arg(name));
+    run.doc_tests("doc-tests", &line)
 }
 
 fn fuzz(run: &mut Run) -> Result<()> {
-    let Ok(manifest) = fs::read_to_string(root().join("fuzz/Cargo.toml")) else {
-        run.skip("fuzz", "there is no fuzz/Cargo.toml");
-        return Ok(());
-    };
-    if !tools::has_nightly() {
-        run.skip("fuzz", "no nightly toolchain; rustup toolchain install nightly");
-        return Ok(());
-    }
-    if !tools::has_fuzz() {
-        run.skip("fuzz", "cargo-fuzz is not installed; cargo install --locked cargo-fuzz");
-        return Ok(());
-    }
+    let manifest = fs::read_to_string(root().join("fuzz/Cargo.toml")).context("fuzz/Cargo.toml")?;
     for target in fuzz_targets(&manifest).context("fuzz/Cargo.toml")? {
-        // What a run finds is kept in the first folder; it begins from what is in both.
+        // New inputs go into the first folder; the run begins with those of both.
         let corpus = format!("fuzz/corpus/{target}");
         fs::create_dir_all(root().join(&corpus)).with_context(|| format!("creating {corpus}"))?;
-        let line = Line::new("cargo +nightly fuzz run")
+        let line = tools::fuzz()?
+            .arg("run")
             .arg(&target)
             .arg(&corpus)
             .arg(format!("fuzz/seeds/{target}"))
@@ -98,7 +87,9 @@ fn fuzz_targets(manifest: &str) -> Result<Vec<String>> {
     let manifest: toml::Table = toml::from_str(manifest)?;
     let bins = manifest.get("bin").and_then(toml::Value::as_array);
     let names = bins.into_iter().flatten().filter_map(|bin| bin.get("name")?.as_str());
-    Ok(names.map(str::to_owned).collect())
+    let names: Vec<_> = names.map(str::to_owned).collect();
+    ensure!(!names.is_empty(), "there are no fuzz targets");
+    Ok(names)
 }
 
 #[cfg(test)]
@@ -109,13 +100,6 @@ mod tests {
     fn fuzz_targets_are_the_programs_of_the_manifest() {
         let manifest = "[package]\nname = 'fuzz'\n[[bin]]\nname = 'a'\n[[bin]]\nname = 'b'\n";
         assert_eq!(fuzz_targets(manifest).unwrap(), ["a", "b"]);
-    }
-
-    #[test]
-    fn as_many_cluster_tests_at_once_with_nextest_as_without() {
-        let config = fs::read_to_string(root().join(".config/nextest.toml")).unwrap();
-        let config: toml::Table = toml::from_str(&config).unwrap();
-        let threads = config["test-groups"]["clusters"]["max-threads"].as_integer();
-        assert_eq!(threads, Some(i64::from(CLUSTER_TESTS_AT_ONCE)));
+        assert!(fuzz_targets("[package]\nname = 'fuzz'\n").is_err());
     }
 }

@@ -1,37 +1,39 @@
-//! Which optional tools are on this machine. A missing one changes how a task is done, never
-//! silently.
+//! Where the pinned tools are that `tools/prepare` installs. Tools of the same name elsewhere on the machine
+//! are never used, so that a task behaves the same on every machine.
 
-use std::process::{Command, Stdio};
+use std::path::Path;
 
-use crate::root;
+use anyhow::{Context, Result, bail};
 
-/// Whether `cargo deny` is there.
-pub(crate) fn has_deny() -> bool {
-    answers(&["deny", "--version"])
+use crate::run::Line;
+
+/// A program of a pinned tool. `tools/prepare` knows the versions and the folder.
+fn program(tool: &str) -> Result<String> {
+    let line = Line::new("tools/prepare path").arg(tool);
+    let output = line.command().output().with_context(|| format!("cannot run {line}"))?;
+    if !output.status.success() {
+        bail!("{}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    let folder = String::from_utf8(output.stdout).context("the path of a tool is not UTF-8")?;
+    let program = format!("{}/bin/{tool}", folder.trim_end());
+    if !Path::new(&program).exists() {
+        bail!("{program} does not exist; run tools/prepare test");
+    }
+    Ok(program)
 }
 
-/// Whether `cargo nextest` is there.
-pub(crate) fn has_nextest() -> bool {
-    answers(&["nextest", "--version"])
+/// `cargo nextest`, which runs tests in parallel with a limit for those that start clusters.
+pub(crate) fn nextest() -> Result<Line> {
+    Ok(Line::program(program("cargo-nextest")?).arg("nextest"))
 }
 
-/// Whether `cargo fuzz` is there.
-pub(crate) fn has_fuzz() -> bool {
-    answers(&["fuzz", "--version"])
+/// `cargo deny`, which checks licences, sources and advisories of dependencies.
+pub(crate) fn deny() -> Result<Line> {
+    Ok(Line::program(program("cargo-deny")?))
 }
 
-/// Whether a nightly toolchain is installed: fuzzing needs the sanitizers of nightly.
-///
-/// Asked of rustup's list and not by `cargo +nightly`, which would install what is missing.
-pub(crate) fn has_nightly() -> bool {
-    let listed = Command::new("rustup").args(["toolchain", "list"]).output();
-    listed.is_ok_and(|output| {
-        String::from_utf8_lossy(&output.stdout).lines().any(|line| line.starts_with("nightly"))
-    })
-}
-
-fn answers(args: &[&str]) -> bool {
-    let mut command = Command::new("cargo");
-    command.args(args).current_dir(root()).stdout(Stdio::null()).stderr(Stdio::null());
-    command.status().is_ok_and(|status| status.success())
+/// `cargo fuzz`, on the pinned toolchain. The sanitizer flags are unstable options of the compiler, which
+/// accepts them with this variable; the toolchain ships the sanitizer's runtime.
+pub(crate) fn fuzz() -> Result<Line> {
+    Ok(Line::program(program("cargo-fuzz")?).arg("fuzz").env("RUSTC_BOOTSTRAP", "1"))
 }

@@ -1,0 +1,36 @@
+//! What a run may leave out. A skip that is not in this list fails the run, so that nothing is left out
+//! unnoticed.
+
+/// The steps and tests that may be skipped, and when.
+#[rustfmt::skip]
+const LISTED: &[(&str, &str)] = &[
+    ("advisories", "the advisory database is in no package registry: GREGOR_ADVISORY_DB names a checkout of it"),
+    ("first-process-of-a-container", "the machine does not permit unprivileged user namespaces"),
+];
+
+/// Whether the repository lists this skip.
+pub(crate) fn is_listed(name: &str) -> bool {
+    LISTED.iter().any(|(listed, _)| *listed == name)
+}
+
+/// The skips that tests wrote to a file: a name and a reason on each line, separated by a tab. A line
+/// without a reason is a skip too.
+pub(crate) fn parse(file: &str) -> Vec<(String, String)> {
+    let pair = |line: &str| {
+        let (name, why) = line.split_once('\t').unwrap_or((line, "no reason given"));
+        (name.to_owned(), why.to_owned())
+    };
+    file.lines().filter(|line| !line.is_empty()).map(pair).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn skips_of_tests_have_a_name_and_a_reason() {
+        let file = "first\tno namespaces\nsecond\n\n";
+        let expected = [("first", "no namespaces"), ("second", "no reason given")];
+        assert_eq!(parse(file), expected.map(|(name, why)| (name.to_owned(), why.to_owned())));
+    }
+}

@@ -1,0 +1,176 @@
+//! `soak`: tests that are too long for `test`, as a list of parts that are independent of each other.
+//!
+//! A part that passes on a clean checkout is recorded in `.config/soak.tsv` with the commit, so that the list
+//! shows what has been proved when. The record is committed like any other file.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::root;
+use crate::run::{Line, Run};
+
+/// When each part last passed: name, commit, minutes, separated by tabs.
+const RECORD: &str = ".config/soak.tsv";
+
+/// A long test.
+struct Part {
+    name: &'static str,
+    /// How long it may take, in minutes; then it is stopped.
+    minutes: u32,
+    what: &'static str,
+    how: How,
+}
+
+enum How {
+    /// A test program of the crate `gregor`.
+    Program(&'static str),
+    /// The same, with an operator that is killed after each of its acts.
+    Lives(&'static str),
+    /// The crash tests of local mode, with many more rounds than in `test`.
+    Sweep,
+    /// The whole of `make test`, as on a fresh machine.
+    FirstMile,
+}
+
+/// No part takes longer, but for the first mile, which builds everything before it runs all tests.
+const MINUTES: u32 = 40;
+
+#[rustfmt::skip]
+const PARTS: &[Part] = &[
+    part("changes",         MINUTES, "settings, versions and failures are rolled out",             How::Program("soak_changes")),
+    part("drain",           MINUTES, "a broker is drained, the operator killed after each act",    How::Program("soak_drain")),
+    part("migration",       MINUTES, "a Strimzi cluster is adopted, its quorum made dynamic",      How::Program("soak_migration")),
+    part("quorum",          MINUTES, "controllers 3 to 5 to 3 to 1 to 3, disks lost",              How::Program("soak_quorum")),
+    part("rebalance",       MINUTES, "rebalances interrupted by others, brokers killed",           How::Program("soak_rebalance")),
+    part("roles",           MINUTES, "combined to dedicated controllers",                          How::Program("soak_roles")),
+    part("roll",            MINUTES, "rolls of nine nodes in racks, one by one and in batches",    How::Program("soak_roll")),
+    part("sweep",           MINUTES, "the local environment is killed a hundred times",            How::Sweep),
+    part("lives-elastic",   MINUTES, "brokers come and go, the operator killed after each act",    How::Lives("real_elastic")),
+    part("lives-migration", MINUTES, "migration, the operator killed after each act",              How::Lives("soak_migration")),
+    part("lives-quorum",    MINUTES, "quorum changes, the operator killed after each act",         How::Lives("soak_quorum")),
+    part("lives-roles",     MINUTES, "role changes, the operator killed after each act",           How::Lives("soak_roles")),
+    part("first-mile",      75,      "make test on a fresh clone with empty home and caches",      How::FirstMile),
+];
+
+const fn part(name: &'static str, minutes: u32, what: &'static str, how: How) -> Part {
+    Part { name, minutes, what, how }
+}
+
+/// Runs a part, or lists all.
+pub(crate) fn run(name: Option<&str>) -> Result<()> {
+    let record = fs::read_to_string(root().join(RECORD)).unwrap_or_default();
+    let Some(name) = name else {
+        print!("{}", list(&parse(&record)));
+        return Ok(());
+    };
+    let Some(part) = PARTS.iter().find(|part| part.name == name) else {
+        bail!("there is no part `{name}`:\n{}", list(&parse(&record)));
+    };
+    let before = head()?;
+    let begun = Instant::now();
+    let mut run = Run::new("soak");
+    run.step(part.name, &part.line())?;
+    run.finish();
+    let minutes = begun.elapsed().as_secs() / 60;
+    match (before, head()?) {
+        (Some(before), Some(after)) if before == after => {
+            let mut passed = parse(&record);
+            passed.insert(part.name.to_owned(), (after, minutes));
+            fs::write(root().join(RECORD), render(&passed)).with_context(|| RECORD.to_owned())?;
+            println!("soak: recorded in {RECORD}");
+        }
+        _ => println!("soak: not recorded: the checkout has uncommitted changes"),
+    }
+    Ok(())
+}
+
+impl Part {
+    fn line(&self) -> Line {
+        // SIGTERM first; what a test started ends with it, also if it is killed.
+        let line = Line::new("timeout --kill-after=60").arg((self.minutes * 60).to_string());
+        // All of the workspace, as for other tasks: what they have built is not built again.
+        let test = |line: Line, program: &str| {
+            let line = line.words("cargo test --workspace --features gregor/soak --test");
+            line.arg(program).words("-- --nocapture")
+        };
+        match self.how {
+            How::Program(program) => test(line, program),
+            How::Lives(program) => test(line, program).env("GREGOR_TEST_LIVES", "true"),
+            How::Sweep => test(line, "real_sweep").env("GREGOR_SWEEP_ROUNDS", "100"),
+            How::FirstMile => line.arg("tools/first-mile"),
+        }
+    }
+}
+
+type Passed = BTreeMap<String, (String, u64)>;
+
+fn parse(record: &str) -> Passed {
+    let row = |line: &str| {
+        let mut fields = line.split('\t');
+        let name = fields.next().filter(|name| !name.is_empty() && !name.starts_with('#'))?;
+        let (commit, minutes) = (fields.next()?, fields.next()?.parse().ok()?);
+        Some((name.to_owned(), (commit.to_owned(), minutes)))
+    };
+    record.lines().filter_map(row).collect()
+}
+
+fn render(passed: &Passed) -> String {
+    let header = "# The commit at which each part of `make soak` last passed, and its minutes.\n";
+    let rows = passed.iter().map(|(name, (commit, m))| format!("{name}\t{commit}\t{m}\n"));
+    header.to_owned() + &rows.collect::<String>()
+}
+
+fn list(passed: &Passed) -> String {
+    let mut text = String::from("parts of make soak (make soak PART=name):\n");
+    for part in PARTS {
+        let last = match passed.get(part.name) {
+            Some((commit, minutes)) => format!("passed at {commit} in {minutes} min"),
+            None => "not yet passed".to_owned(),
+        };
+        let _ = writeln!(text, "  {:<15} {last:<28} {}", part.name, part.what);
+    }
+    text
+}
+
+/// The commit that is checked out; `None` if anything but the record differs from it.
+fn head() -> Result<Option<String>> {
+    let git = |words: &str| {
+        let output = Line::new("git").words(words).command().output().context("cannot run git")?;
+        ensure!(output.status.success(), "git {words} ended with {}", output.status);
+        Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+    };
+    let changed = git("status --porcelain")?;
+    let clean = changed.lines().all(|line| line.ends_with(RECORD));
+    Ok(if clean { Some(git("rev-parse --short=10 HEAD")?) } else { None })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_long_test_program_is_a_part() {
+        let manifest = fs::read_to_string(root().join("crates/gregor/Cargo.toml")).unwrap();
+        let manifest: toml::Table = toml::from_str(&manifest).unwrap();
+        let needs_soak = |test: &&toml::Value| test.get("required-features").is_some();
+        let tests = manifest["test"].as_array().unwrap().iter().filter(needs_soak);
+        for name in tests.map(|test| test["name"].as_str().unwrap()) {
+            let is_it = |part: &&Part| matches!(part.how, How::Program(program) if program == name);
+            assert_eq!(PARTS.iter().filter(is_it).count(), 1, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_record_is_read_as_it_was_written() {
+        let mut passed = Passed::new();
+        passed.insert("roll".to_owned(), ("0123456789".to_owned(), 12));
+        assert_eq!(parse(&render(&passed)), passed);
+        let text = list(&passed);
+        assert!(text.contains("  roll            passed at 0123456789 in 12 min"), "{text}");
+        assert!(text.contains("  drain           not yet passed"), "{text}");
+    }
+}
