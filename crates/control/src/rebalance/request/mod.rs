@@ -487,7 +487,16 @@ fn wants_refresh(recorded: &Recorded, facts: &Facts) -> bool {
 
 fn must_halt(recorded: &Recorded, facts: &Facts) -> bool {
     let hindered = match &facts.hindrance {
-        Some(Some(Hindrance::KafkaNotReady | Hindrance::InvalidSpec(_)) | None) | None => false,
+        // Nobody can be asked to stop at an address that must not be contacted.
+        Some(
+            Some(
+                Hindrance::KafkaNotReady
+                | Hindrance::InvalidSpec(_)
+                | Hindrance::CruiseControlUrl(_),
+            )
+            | None,
+        )
+        | None => false,
         Some(Some(Hindrance::NoClusterLabel | Hindrance::NoKafka | Hindrance::NoCruiseControl)) => {
             true
         }
@@ -571,12 +580,17 @@ fn warnings(recorded: &Recorded, facts: &Facts, consume: bool) -> Vec<Warning> {
         Rebalancing if facts.hindrance == Some(Some(Hindrance::KafkaNotReady)) => {
             all.push(Warning::KafkaNotReady);
         }
+        Rebalancing => {
+            if let Some(Some(Hindrance::CruiseControlUrl(refusal))) = &facts.hindrance {
+                all.push(Warning::CruiseControlUrl(refusal.clone()));
+            }
+        }
         PendingProposal => {
             if let Some(Proposal::TooLittleKnown(what)) = &facts.proposal {
                 all.push(Warning::TooLittleKnown(what.clone()));
             }
         }
-        New | ProposalReady | Rebalancing | Stopped | NotReady | Ready | ReconciliationPaused => {}
+        New | ProposalReady | Stopped | NotReady | Ready | ReconciliationPaused => {}
     }
     all
 }

@@ -60,6 +60,10 @@ fn facts(text: &str) -> Facts {
             "no-kafka" => facts.hindrance = Some(Some(Hindrance::NoKafka)),
             "kafka-down" => facts.hindrance = Some(Some(Hindrance::KafkaNotReady)),
             "no-cc" => facts.hindrance = Some(Some(Hindrance::NoCruiseControl)),
+            "bad-url" => {
+                let refusal = crate::rebalance::cruise_control::Refusal::Scheme;
+                facts.hindrance = Some(Some(Hindrance::CruiseControlUrl(refusal)));
+            }
             "bad-spec" => {
                 facts.hindrance = Some(Some(Hindrance::InvalidSpec("goals".to_owned())));
             }
@@ -179,6 +183,12 @@ fn what_is_not_the_engines() {
         ("New",                   "kafka-down",           "NotReady stop"),
         ("New",                   "no-cc",                "NotReady stop"),
         ("New",                   "bad-spec",             "NotReady stop"),
+        // Cruise Control must not be contacted: what it does is unknown, so what runs goes on and is not forgotten.
+        ("New",                   "bad-url",              "NotReady stop"),
+        ("PendingProposal",       "bad-url p-computing",  "NotReady stop"),
+        ("ProposalReady",         "bad-url p-ready auto", "NotReady stop"),
+        ("Rebalancing",           "bad-url",              "Rebalancing execute InvalidCruiseControlUrl"),
+        ("NotReady !hindered",    "bad-url",              "NotReady stop"),
         ("New",                   "hindrance?",           "New rest"),
         ("PendingProposal",       "kafka-down p-ready",   "NotReady stop"),
         ("PendingProposal",       "hindrance? p-ready",   "PendingProposal rest"),
@@ -407,6 +417,7 @@ fn any_facts() -> impl Strategy<Value = Facts> {
             "kafka-down",
             "no-cc",
             "bad-spec",
+            "bad-url",
         ]),
         pick(&["", "p-unasked", "p-computing", "p-little", "p-ready", "p-failed", "p-unreached"]),
         pick(&[

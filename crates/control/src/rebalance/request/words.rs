@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::Phase;
+use crate::rebalance::cruise_control::Refusal;
 
 /// What a user may ask for with `strimzi.io/rebalance`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -71,6 +72,8 @@ pub enum Hindrance {
     NoCruiseControl,
     /// What it asks for makes no sense.
     InvalidSpec(String),
+    /// The cluster's Cruise Control must not be contacted.
+    CruiseControlUrl(Refusal),
 }
 
 /// Why a request is `NotReady`.
@@ -100,6 +103,8 @@ pub enum Warning {
     KafkaNotReady,
     /// The engine has not seen enough of the cluster yet.
     TooLittleKnown(String),
+    /// It runs, and Cruise Control must not be contacted any more: its progress is unknown.
+    CruiseControlUrl(Refusal),
 }
 
 impl Hindrance {
@@ -112,6 +117,7 @@ impl Hindrance {
             }
             Self::NoKafka => "NoSuchResourceException",
             Self::KafkaNotReady => "KafkaNotReady",
+            Self::CruiseControlUrl(_) => "InvalidCruiseControlUrl",
         }
     }
 }
@@ -129,6 +135,7 @@ impl fmt::Display for Hindrance {
                 f.write_str("Kafka resource lacks 'cruiseControl' declaration")
             }
             Self::InvalidSpec(what) => f.write_str(what),
+            Self::CruiseControlUrl(refusal) => refusal.fmt(f),
         }
     }
 }
@@ -151,6 +158,7 @@ impl Warning {
             Self::AwaitsOther => "AwaitsOtherRebalance",
             Self::KafkaNotReady => "KafkaNotReady",
             Self::TooLittleKnown(_) => "TooLittleKnown",
+            Self::CruiseControlUrl(_) => "InvalidCruiseControlUrl",
         }
     }
 }
@@ -175,6 +183,9 @@ impl fmt::Display for Warning {
                 f.write_str("Kafka cluster is not Ready; moves that have begun go on")
             }
             Self::TooLittleKnown(what) => write!(f, "There is too little data for a plan: {what}"),
+            Self::CruiseControlUrl(refusal) => {
+                write!(f, "The progress of the rebalance is unknown. {refusal}")
+            }
         }
     }
 }
