@@ -5,6 +5,7 @@
 //!
 //! What this crate must not do: decide anything, write past [`write`], or wait on Endpoints.
 
+pub mod body;
 mod client;
 pub mod cluster;
 pub mod context;
@@ -12,6 +13,8 @@ pub mod crash;
 pub mod cruise_control;
 pub mod fence;
 mod hash;
+#[cfg(test)]
+mod hostile;
 pub mod http;
 pub mod install;
 pub mod lease;

@@ -20,6 +20,7 @@ use serde_json::json;
 use super::error::PassError;
 use super::resources::access;
 use super::steps::rebalance::release as release_rebalance;
+use crate::client::watching;
 use crate::context::Context;
 use crate::users;
 use crate::words::chain;
@@ -77,7 +78,7 @@ async fn release_pool(ctx: &Context, pool: &KafkaNodePool) -> Result<(), PassErr
 /// Watches clusters go, and lets go of what they leave. What went while nobody watched is found at the
 /// beginning, and what could not be done is tried again.
 pub(crate) async fn watch(ctx: Context, api: Api<DynamicObject>) {
-    let mut events = std::pin::pin!(watcher(api, watcher::Config::default()).default_backoff());
+    let mut events = std::pin::pin!(watcher(api, watching()).default_backoff());
     let mut again = tokio::time::interval(TRY_AGAIN);
     let (mut living, mut gone) = (BTreeSet::new(), BTreeSet::new());
     let mut must_sweep = false;

@@ -39,6 +39,7 @@ use kube::{Api, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use tokio::sync::oneshot;
 
+use crate::client::watching;
 use crate::context::{Context, dynamic};
 use crate::rebalance::store;
 use crate::words::{chain, tell_of_watch};
@@ -81,7 +82,7 @@ async fn clusters(ctx: Arc<Context>, place: Option<String>, shutdown: oneshot::R
     let kafkas = dynamic(&ctx.client, place, &resource);
     let pools = ApiResource::erase::<KafkaNodePool>(&());
     let mapper = of_cluster::<DynamicObject>(resource.clone());
-    let controller = Controller::new_with(kafkas, watcher::Config::default(), resource.clone())
+    let controller = Controller::new_with(kafkas, watching(), resource.clone())
         // As many passes at a time as there are clusters: one whose Kafka does not answer waits alone.
         .with_config(Config::default().debounce(DEBOUNCE))
         .watches_with(dynamic(&ctx.client, place, &pools), pools, labelled(), mapper);
@@ -109,7 +110,7 @@ async fn clusters(ctx: Arc<Context>, place: Option<String>, shutdown: oneshot::R
 
 /// Objects that belong to some cluster.
 fn labelled() -> watcher::Config {
-    watcher::Config::default().labels(CLUSTER_LABEL)
+    watching().labels(CLUSTER_LABEL)
 }
 
 fn watch<K>(

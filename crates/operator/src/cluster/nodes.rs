@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::names::AGENT_PORT;
-use http_body_util::{BodyExt as _, Empty, Limited};
+use http_body_util::Empty;
 use hyper::body::Bytes;
 use hyper::client::conn::http1;
 use hyper::{Request, StatusCode};
@@ -21,13 +21,16 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use super::admins::Keys;
+use crate::body::{self, BodyError, Page};
 
 /// A node that lives answers within milliseconds.
 const DEADLINE: Duration = Duration::from_secs(2);
 /// More than any answer we ask for has.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
-/// All that a broker counts is a page of some megabytes where there are ten thousand topics, and takes longer.
+/// All that a broker counts is a page of some megabytes where there are ten thousand topics, and takes longer. Most of
+/// it is dropped as it comes: the lines that are kept have about 100 bytes for each topic.
 const METRICS_BYTES_MAX: usize = 64 << 20;
+const METRICS_KEPT_MAX: usize = 4 << 20;
 const METRICS_DEADLINE: Duration = Duration::from_secs(5);
 
 /// Asks nodes of one cluster.
@@ -35,6 +38,13 @@ const METRICS_DEADLINE: Duration = Duration::from_secs(5);
 pub(crate) struct NodeClient {
     tls: TlsConnector,
     names: Arc<dyn Resolve>,
+}
+
+/// How an answer is read.
+#[derive(Debug, Clone, Copy)]
+enum Read {
+    Whole,
+    Lines(Page),
 }
 
 /// Why a node did not answer.
@@ -48,6 +58,8 @@ pub(crate) enum AskError {
     Name,
     #[error("the answer breaks off")]
     Broken(#[source] Box<dyn std::error::Error + Send + Sync>),
+    #[error("the answer cannot be read")]
+    Body(#[source] BodyError),
     #[error("it answers with {0}")]
     Status(StatusCode),
     #[error("its answer makes no sense: {0}")]
@@ -143,20 +155,25 @@ impl NodeClient {
         }
     }
 
-    /// All that the node counts, as a page of metrics.
-    pub(crate) async fn metrics(&self, host: &str) -> Result<String, AskError> {
-        let asked = self.ask(host, "/metrics", METRICS_BYTES_MAX);
+    /// The lines of the node's page of metrics that are to be kept.
+    pub(crate) async fn metrics(
+        &self,
+        host: &str,
+        keep: fn(&[u8]) -> bool,
+    ) -> Result<String, AskError> {
+        let page = Page { bytes_max: METRICS_BYTES_MAX, kept_max: METRICS_KEPT_MAX, keep };
+        let asked = self.ask(host, "/metrics", Read::Lines(page));
         let page = tokio::time::timeout(METRICS_DEADLINE, asked).await;
         let page = page.map_err(|_| AskError::Late)??;
         Ok(String::from_utf8_lossy(&page).into_owned())
     }
 
-    async fn get(&self, host: &str, path: &str) -> Result<Bytes, AskError> {
-        let asked = self.ask(host, path, ANSWER_BYTES_MAX);
+    async fn get(&self, host: &str, path: &str) -> Result<Vec<u8>, AskError> {
+        let asked = self.ask(host, path, Read::Whole);
         tokio::time::timeout(DEADLINE, asked).await.map_err(|_| AskError::Late)?
     }
 
-    async fn ask(&self, host: &str, path: &str, bytes_max: usize) -> Result<Bytes, AskError> {
+    async fn ask(&self, host: &str, path: &str, read: Read) -> Result<Vec<u8>, AskError> {
         let broken = |error: hyper::Error| AskError::Broken(Box::new(error));
         let at = self.names.resolve(host, AGENT_PORT).await.map_err(AskError::Connect)?;
         let stream = TcpStream::connect(at.as_slice()).await.map_err(AskError::Connect)?;
@@ -173,8 +190,12 @@ impl NodeClient {
             if answer.status() != StatusCode::OK {
                 return Err(AskError::Status(answer.status()));
             }
-            let body = Limited::new(answer.into_body(), bytes_max).collect().await;
-            Ok(body.map_err(AskError::Broken)?.to_bytes())
+            let body = answer.into_body();
+            let body = match read {
+                Read::Whole => body::read(body, ANSWER_BYTES_MAX).await,
+                Read::Lines(page) => body::read_lines(body, page).await,
+            };
+            body.map_err(AskError::Body)
         };
         tokio::pin!(answer);
         tokio::select! {
@@ -190,6 +211,9 @@ impl NodeClient {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::hostile::{self, Manner, Peer};
+
+    const HOST: &str = "c-broker-0.c-kafka-brokers.ns.svc";
 
     #[test]
     fn the_agent_of_strimzi_is_understood() {
@@ -202,5 +226,50 @@ mod tests {
         );
         let left = (recovers.remaining_logs_to_recover, recovers.remaining_segments_to_recover);
         assert_eq!((recovers.number, left), (2, (Some(10), Some(100))));
+    }
+
+    /// A client of a node that misbehaves.
+    async fn hostile(manner: Manner) -> (NodeClient, Peer) {
+        let own = hostile::certificate(HOST);
+        let peer = Peer::start(Some(hostile::acceptor(&own)), manner).await;
+        let (certificate, key) = (own.cert.pem(), own.signing_key.serialize_pem());
+        let keys = Keys {
+            authorities: certificate.as_bytes(),
+            certificate: certificate.as_bytes(),
+            key: key.as_bytes(),
+        };
+        (NodeClient::new(&keys).unwrap().with_names(Arc::new(peer.clone())), peer)
+    }
+
+    #[tokio::test]
+    async fn endless_answers_are_given_up() {
+        let (client, peer) = hostile(Manner::flood("Connection: close", b"x")).await;
+        let error = client.directory(HOST).await.unwrap_err();
+        assert!(matches!(error, AskError::Body(BodyError::TooLarge(ANSWER_BYTES_MAX))), "{error}");
+        assert!(peer.written() < 8 << 20, "{} bytes were taken", peer.written());
+        // A page whose lines all matter.
+        let (client, peer) = hostile(Manner::flood("Connection: close", b"cpu 1\n")).await;
+        let error = client.metrics(HOST, |_| true).await.unwrap_err();
+        assert!(matches!(error, AskError::Body(BodyError::TooLarge(METRICS_KEPT_MAX))), "{error}");
+        assert!(peer.written() < 8 * METRICS_KEPT_MAX, "{} bytes were taken", peer.written());
+        // One of a single line.
+        let (client, _peer) = hostile(Manner::flood("Connection: close", b"x")).await;
+        let error = client.metrics(HOST, |_| true).await.unwrap_err();
+        assert!(matches!(error, AskError::Body(BodyError::LineTooLong(_))), "{error}");
+        // One of which nothing matters: it is dropped as it comes, and ends with its bytes or its time.
+        let (client, peer) = hostile(Manner::flood("Connection: close", b"# x\n")).await;
+        let error = client.metrics(HOST, |_| false).await.unwrap_err();
+        let ended = matches!(error, AskError::Body(BodyError::TooLarge(METRICS_BYTES_MAX)));
+        assert!(ended || matches!(error, AskError::Late), "{error}");
+        assert!(peer.written() < 2 * METRICS_BYTES_MAX, "{} bytes were taken", peer.written());
+    }
+
+    #[tokio::test]
+    async fn answers_that_drip_are_given_up_in_time() {
+        let (client, _peer) = hostile(Manner::drip()).await;
+        let begun = std::time::Instant::now();
+        assert!(matches!(client.broker_state(HOST).await, Err(AskError::Late)));
+        assert!(matches!(client.metrics(HOST, |_| true).await, Err(AskError::Late)));
+        assert!(begun.elapsed() < 3 * (DEADLINE + METRICS_DEADLINE), "{:?}", begun.elapsed());
     }
 }

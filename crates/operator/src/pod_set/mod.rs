@@ -24,6 +24,7 @@ use kube::runtime::{Config, WatchStreamExt as _, watcher};
 use kube::{Api, ResourceExt as _};
 use serde_json::json;
 
+use crate::client::watching;
 use crate::context::Context;
 use crate::write::{WriteError, Writer};
 use pod::WholePod;
@@ -102,12 +103,12 @@ async fn run_in(
 ) {
     let (set_store, set_writer) = reflector::store();
     let (pod_store, pod_writer) = reflector::store();
-    let set_events = watcher(sets, watcher::Config::default()).default_backoff();
+    let set_events = watcher(sets, watching()).default_backoff();
     let set_events = set_events
         .map_ok(|event| event.modify(pod::forget_definitions))
         .reflect(set_writer)
         .applied_objects();
-    let config = watcher::Config::default().labels(KIND_LABEL);
+    let config = watching().labels(KIND_LABEL);
     let pod_events = watcher(pods, config)
         .default_backoff()
         .map_ok(|event| event.modify(pod::forget_the_rest))

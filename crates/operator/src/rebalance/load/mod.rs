@@ -97,7 +97,7 @@ impl Nodes {
 
     async fn counters(&self, node: NodeId) -> Option<Counters> {
         let host = self.hosts.get(&node)?;
-        match self.client.metrics(host).await {
+        match self.client.metrics(host, page::matters).await {
             Ok(page) => page::read(&page, now_ms()),
             Err(error) => {
                 tracing::info!("what node {node} counts is not known: {}", chain(&error));

@@ -6,6 +6,11 @@ use model::TopicName;
 const CPU: &str = "process_cpu_seconds_total";
 const BYTES_OUT: &str = "kafka_topic_bytes_out_total";
 
+/// Whether a line is one that [`read`] reads.
+pub(super) fn matters(line: &[u8]) -> bool {
+    line.starts_with(CPU.as_bytes()) || line.starts_with(BYTES_OUT.as_bytes())
+}
+
 /// What a node counts. `None` if the page does not say what the processor did, which every JVM counts: then
 /// it is not such a page.
 pub(super) fn read(page: &str, at_ms: u64) -> Option<Counters> {

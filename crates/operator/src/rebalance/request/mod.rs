@@ -19,11 +19,11 @@ use futures::{FutureExt as _, StreamExt as _};
 use kube::api::DynamicObject;
 use kube::core::ApiResource;
 use kube::runtime::controller::{Action, Config, Controller};
-use kube::runtime::watcher;
 use kube::{Api, ResourceExt as _};
 use tokio::sync::oneshot;
 
 use super::RebalanceError;
+use crate::client::watching;
 use crate::context::{Context, dynamic};
 use crate::words::{chain, tell_of_watch};
 
@@ -51,7 +51,7 @@ pub(crate) async fn run(
         let resource = ApiResource::erase::<KafkaRebalance>(&());
         let api = dynamic(&ctx.client, place.as_deref(), &resource);
         let (tell, told) = oneshot::channel();
-        let requests = Controller::new_with(api, watcher::Config::default(), resource)
+        let requests = Controller::new_with(api, watching(), resource)
             .with_config(Config::default().debounce(DEBOUNCE))
             .graceful_shutdown_on(told.map(|_: Result<(), _>| ()))
             .run(pass_over, on_error, ctx.clone())
