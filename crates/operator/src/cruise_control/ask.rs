@@ -43,7 +43,8 @@ pub(super) fn rebalance(spec: &KafkaRebalanceSpec, execute: bool) -> Ask {
         return Ask { post: true, path };
     }
     let skip = spec.skip_hard_goal_check.unwrap_or(false);
-    let _ = write!(path, "&verbose=true&skip_hard_goal_check={skip}");
+    // Not verbose: that would add every proposal to the answer, of which only the summary is used.
+    let _ = write!(path, "&verbose=false&skip_hard_goal_check={skip}");
     let mut add = |name: &str, value: Option<String>| {
         if let Some(value) = value {
             let _ = write!(path, "&{name}={}", escape(&value));
@@ -95,9 +96,9 @@ pub(super) fn stop() -> Ask {
     Ask { post: true, path: format!("{BASE}/stop_proposal_execution?json=true") }
 }
 
-/// What it does.
+/// What its executor does. The other parts of the state are not asked for: they grow with the cluster.
 pub(super) fn state() -> Ask {
-    Ask { post: false, path: format!("{BASE}/state?verbose=false&json=true") }
+    Ask { post: false, path: format!("{BASE}/state?substates=executor&verbose=false&json=true") }
 }
 
 #[cfg(test)]
@@ -110,15 +111,15 @@ mod tests {
 
     #[test]
     #[rustfmt::skip]
-    fn questions_are_those_of_strimzi() {
+    fn requests_are_those_of_strimzi_without_the_proposals() {
         let rows = [
-            (r#"{}"#, "rebalance?json=true&dryrun=true&verbose=true&skip_hard_goal_check=false&rebalance_disk=false"),
+            (r#"{}"#, "rebalance?json=true&dryrun=true&verbose=false&skip_hard_goal_check=false&rebalance_disk=false"),
             (r#"{"mode":"add-brokers","brokers":[3,4],"goals":["RackAwareGoal","DiskCapacityGoal"],"skipHardGoalCheck":true}"#,
-             "add_broker?json=true&dryrun=true&verbose=true&skip_hard_goal_check=true&goals=RackAwareGoal,DiskCapacityGoal&brokerid=3,4"),
+             "add_broker?json=true&dryrun=true&verbose=false&skip_hard_goal_check=true&goals=RackAwareGoal,DiskCapacityGoal&brokerid=3,4"),
             (r#"{"mode":"remove-brokers","brokers":[4],"concurrentLeaderMovements":0,"replicationThrottle":1000,"concurrentPartitionMovementsPerBroker":7,"rebalanceDisk":true}"#,
-             "remove_broker?json=true&dryrun=true&verbose=true&skip_hard_goal_check=false&concurrent_partition_movements_per_broker=7&replication_throttle=1000&brokerid=4"),
+             "remove_broker?json=true&dryrun=true&verbose=false&skip_hard_goal_check=false&concurrent_partition_movements_per_broker=7&replication_throttle=1000&brokerid=4"),
             (r#"{"excludedTopics":"a|b.*&c","rebalanceDisk":true,"concurrentIntraBrokerPartitionMovements":3}"#,
-             "rebalance?json=true&dryrun=true&verbose=true&skip_hard_goal_check=false&excluded_topics=a%7Cb.%2A%26c&rebalance_disk=true&concurrent_intra_broker_partition_movements=3"),
+             "rebalance?json=true&dryrun=true&verbose=false&skip_hard_goal_check=false&excluded_topics=a%7Cb.%2A%26c&rebalance_disk=true&concurrent_intra_broker_partition_movements=3"),
             (r#"{"mode":"remove-disks","moveReplicasOffVolumes":[{"brokerId":0,"volumeIds":[1,2]},{"brokerId":3,"volumeIds":[0]}],"goals":["RackAwareGoal"]}"#,
              "remove_disks?json=true&dryrun=true&brokerid_and_logdirs=0-/var/lib/kafka/data-1/kafka-log0,0-/var/lib/kafka/data-2/kafka-log0,3-/var/lib/kafka/data-0/kafka-log3"),
         ];

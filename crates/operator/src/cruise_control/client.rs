@@ -1,4 +1,8 @@
-//! The client: one connection for each question, TLS and a password where there are some, and a deadline.
+//! The client: one TLS connection for each request, verified, bounded in time and size.
+//!
+//! 1. The password is sent only after the server has presented a certificate of the cluster CA for its host name.
+//! 2. Redirects are not followed: any status is returned as it is.
+//! 3. An answer is read up to [`ANSWER_BYTES_MAX`] and until the deadline, whatever it says of its length.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,41 +10,46 @@ use std::time::Duration;
 use api::KafkaRebalanceSpec;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use http_body_util::{BodyExt as _, Empty, Limited};
+use http_body_util::Empty;
 use hyper::Request;
 use hyper::body::Bytes;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
+use kafka_admin::Resolve;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use super::answer::{self, Answer, ExecutorState, Task};
 use super::ask::{self, Ask};
+use crate::body::{self, BodyError};
 
-/// It answers 202 after ten seconds if it is not done by then; more than that and some is too long.
-const DEADLINE: Duration = Duration::from_secs(20);
-/// A plan of a hundred thousand moves is some tens of MB; nothing has more.
-const ANSWER_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// Cruise Control answers 202 if it is not done after ten seconds; anything much later is not an answer.
+const DEADLINE: Duration = Duration::from_secs(11);
+/// Without proposals (`verbose=false`) an answer has about 1 KB for each broker, in the load after the
+/// optimization, and 2 KB for each goal; `user_tasks` carries it once more as an escaped string. 1,000 brokers are
+/// about 1.5 MB.
+pub(super) const ANSWER_BYTES_MAX: usize = 4 << 20;
 /// The header in which it says which task an answer belongs to.
 const TASK_ID: &str = "User-Task-ID";
 
-/// Where a Cruise Control is, and who we are there.
+/// Address and credentials of a Cruise Control. There is no plain HTTP.
 #[derive(Clone)]
 pub struct Endpoint {
-    /// The name of its host.
+    /// The name of its host, which its certificate must carry.
     pub host: String,
     /// Its port; Strimzi's is 9090.
     pub port: u16,
-    /// The authorities that its certificate is checked against, in PEM; none is plain HTTP.
-    pub authorities: Option<Vec<u8>>,
+    /// The authorities that its certificate is verified against, in PEM.
+    pub authorities: Vec<u8>,
     /// User and password, if it wants some.
     pub login: Option<(String, String)>,
-    /// How long an answer may take; `None` is twenty seconds.
+    /// How long an answer may take; `None` is eleven seconds.
     pub deadline: Option<Duration>,
+    /// How the host is looked up.
+    pub names: Arc<dyn Resolve>,
 }
 
 /// Why there is no answer.
@@ -49,18 +58,24 @@ pub enum ClientError {
     /// The authorities cannot be read.
     #[error("the authorities for Cruise Control cannot be used: {0}")]
     Authorities(String),
-    /// The name cannot be one.
-    #[error("the name of Cruise Control's host cannot be used")]
+    /// The name is not one.
+    #[error("the host name of Cruise Control is not valid")]
     Name,
-    /// Nobody is there.
+    /// Nothing listens there.
     #[error("cannot connect to Cruise Control")]
     Connect(#[source] std::io::Error),
+    /// The server is not Cruise Control of this cluster. Nothing was sent.
+    #[error("Cruise Control has no valid certificate of the cluster CA")]
+    Certificate(#[source] std::io::Error),
     /// It takes too long. It may have done what it was asked.
-    #[error("Cruise Control does not answer in time")]
+    #[error("Cruise Control did not answer in time")]
     Late,
     /// The answer breaks off. It may have done what it was asked.
     #[error("the answer of Cruise Control breaks off")]
     Broken(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// The answer is too large. It may have done what it was asked.
+    #[error("the answer of Cruise Control cannot be read")]
+    Body(#[source] BodyError),
 }
 
 /// An answer, and the task that it belongs to.
@@ -76,7 +91,7 @@ pub struct Asked {
 #[derive(Clone)]
 pub struct Client {
     endpoint: Endpoint,
-    tls: Option<TlsConnector>,
+    tls: TlsConnector,
 }
 
 /// An answer as it came.
@@ -89,8 +104,14 @@ struct Raw {
 impl Client {
     /// A client of that Cruise Control.
     pub fn new(endpoint: Endpoint) -> Result<Self, ClientError> {
-        let tls = endpoint.authorities.as_deref().map(connector).transpose()?;
+        let tls = connector(&endpoint.authorities)?;
         Ok(Self { endpoint, tls })
+    }
+
+    /// The host that it connects to.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        &self.endpoint.host
     }
 
     /// Asks for a plan.
@@ -131,48 +152,26 @@ impl Client {
 
     async fn ask(&self, ask: &Ask) -> Result<Raw, ClientError> {
         let deadline = self.endpoint.deadline.unwrap_or(DEADLINE);
-        tokio::time::timeout(deadline, self.connect(ask)).await.map_err(|_| ClientError::Late)?
+        tokio::time::timeout(deadline, self.send(ask)).await.map_err(|_| ClientError::Late)?
     }
 
-    async fn connect(&self, ask: &Ask) -> Result<Raw, ClientError> {
-        let host = self.endpoint.host.as_str();
-        let stream = TcpStream::connect((host, self.endpoint.port)).await;
-        let stream = stream.map_err(ClientError::Connect)?;
-        match &self.tls {
-            None => self.send(stream, ask).await,
-            Some(tls) => {
-                let name = ServerName::try_from(host.to_owned()).map_err(|_| ClientError::Name)?;
-                let stream = tls.connect(name, stream).await.map_err(ClientError::Connect)?;
-                self.send(stream, ask).await
-            }
-        }
-    }
-
-    async fn send<S>(&self, stream: S, ask: &Ask) -> Result<Raw, ClientError>
-    where
-        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    {
+    async fn send(&self, ask: &Ask) -> Result<Raw, ClientError> {
+        let Endpoint { host, port, names, .. } = &self.endpoint;
+        let at = names.resolve(host, *port).await.map_err(ClientError::Connect)?;
+        let stream = TcpStream::connect(at.as_slice()).await.map_err(ClientError::Connect)?;
+        let name = ServerName::try_from(host.clone()).map_err(|_| ClientError::Name)?;
+        let stream = self.tls.connect(name, stream).await.map_err(ClientError::Certificate)?;
         let broken = |error: hyper::Error| ClientError::Broken(Box::new(error));
         let (mut sender, connection) =
             http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
-        let method = if ask.post { "POST" } else { "GET" };
-        let mut request = Request::builder()
-            .method(method)
-            .uri(&ask.path)
-            .header(hyper::header::HOST, &self.endpoint.host);
-        if let Some((user, password)) = &self.endpoint.login {
-            let login = STANDARD.encode(format!("{user}:{password}"));
-            request = request.header(hyper::header::AUTHORIZATION, format!("Basic {login}"));
-        }
-        let request = request.body(Empty::<Bytes>::new());
-        let request = request.map_err(|error| ClientError::Broken(Box::new(error)))?;
+        let request = self.request(ask)?;
         let answer = async {
             let answer = sender.send_request(request).await.map_err(broken)?;
             let status = answer.status().as_u16();
             let task = answer.headers().get(TASK_ID).and_then(|id| id.to_str().ok());
             let task = task.map(str::to_owned);
-            let body = Limited::new(answer.into_body(), ANSWER_BYTES_MAX).collect().await;
-            let body = body.map_err(ClientError::Broken)?.to_bytes();
+            let body = body::read_large(answer.into_body(), ANSWER_BYTES_MAX).await;
+            let body = body.map_err(ClientError::Body)?;
             Ok(Raw { status, task, body: String::from_utf8_lossy(&body).into_owned() })
         };
         tokio::pin!(answer);
@@ -182,6 +181,20 @@ impl Client {
             // says so itself.
             _ = connection => answer.await,
         }
+    }
+
+    fn request(&self, ask: &Ask) -> Result<Request<Empty<Bytes>>, ClientError> {
+        let method = if ask.post { "POST" } else { "GET" };
+        let mut request = Request::builder()
+            .method(method)
+            .uri(&ask.path)
+            .header(hyper::header::HOST, &self.endpoint.host);
+        if let Some((user, password)) = &self.endpoint.login {
+            let login = STANDARD.encode(format!("{user}:{password}"));
+            request = request.header(hyper::header::AUTHORIZATION, format!("Basic {login}"));
+        }
+        let request = request.body(Empty::new());
+        request.map_err(|error| ClientError::Broken(Box::new(error)))
     }
 }
 

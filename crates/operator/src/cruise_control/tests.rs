@@ -1,17 +1,19 @@
 //! The client against a server that answers in the shapes that Cruise Control has.
 
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use api::KafkaRebalanceSpec;
 use control::rebalance::request::{Execution, Failure, Proposal};
-use rustls::ServerConfig;
+use kafka_admin::HostTable;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpListener;
-use tokio_rustls::TlsAcceptor;
 
 use super::*;
+use crate::body::BodyError;
+use crate::hostile::{Manner, Own, Peer, acceptor, certificate};
 
+const HOST: &str = "c-cruise-control.ns.svc";
 const ID: &str = "cfdbfdc6-3f0b-4d6f-9f8f-1a2b3c4d5e6f";
 const SUMMARY: &str = r#"{"numReplicaMovements":16,"dataToMoveMB":120,"numLeaderMovements":3,
  "onDemandBalancednessScoreBefore":62.5,"onDemandBalancednessScoreAfter":82.6,"recentWindows":5,
@@ -24,6 +26,8 @@ const PROGRESS: &str = r#"{"progress":[{"operation":"Rebalance","operationProgre
 struct Server {
     answers: Arc<Mutex<Vec<(u16, String)>>>,
     asked: Arc<Mutex<Vec<String>>>,
+    /// Where it redirects to.
+    location: Option<String>,
 }
 
 impl Server {
@@ -44,42 +48,55 @@ impl Server {
             return std::future::pending().await;
         };
         let length = body.len();
+        let location = self.location.as_ref().map(|at| format!("Location: {at}\r\n"));
+        let location = location.unwrap_or_default();
         let answer = format!(
-            "HTTP/1.1 {status} X\r\nUser-Task-ID: {ID}\r\nContent-Length: {length}\r\n\r\n{body}"
+            "HTTP/1.1 {status} X\r\nUser-Task-ID: {ID}\r\n{location}Content-Length: {length}\r\n\r\n{body}"
         );
         let _ = stream.write_all(answer.as_bytes()).await;
         let _ = stream.flush().await;
     }
 
-    /// Listens, and gives a client of it.
-    async fn client(&self, tls: Option<(TlsAcceptor, Vec<u8>)>) -> Client {
+    /// Listens with a certificate of its own, and gives a client that trusts it.
+    async fn client(&self) -> Client {
+        let own = certificate(HOST);
+        let port = self.listen(&own).await;
+        Client::new(endpoint(port, &own)).unwrap()
+    }
+
+    /// Listens with this certificate.
+    async fn listen(&self, own: &Own) -> u16 {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
-        let server = self.clone();
-        let (acceptor, authorities) = tls.unzip();
+        let (server, tls) = (self.clone(), acceptor(own));
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let (server, acceptor) = (server.clone(), acceptor.clone());
+                let (server, tls) = (server.clone(), tls.clone());
                 tokio::spawn(async move {
-                    match acceptor {
-                        None => server.answer(stream).await,
-                        Some(tls) => {
-                            if let Ok(stream) = tls.accept(stream).await {
-                                server.answer(stream).await;
-                            }
-                        }
+                    if let Ok(stream) = tls.accept(stream).await {
+                        server.answer(stream).await;
                     }
                 });
             }
         });
-        let endpoint = Endpoint {
-            host: "localhost".to_owned(),
-            port,
-            authorities,
-            login: Some(("rebalance-operator".to_owned(), "secret".to_owned())),
-            deadline: Some(Duration::from_millis(2_000)),
-        };
-        Client::new(endpoint).unwrap()
+        port
+    }
+
+    fn asked(&self) -> usize {
+        self.asked.lock().unwrap().len()
+    }
+}
+
+/// A Cruise Control on this machine with the name of a Service, and the certificate that is trusted.
+fn endpoint(port: u16, trusted: &Own) -> Endpoint {
+    let here = std::net::Ipv4Addr::LOCALHOST.into();
+    Endpoint {
+        host: HOST.to_owned(),
+        port,
+        authorities: trusted.cert.pem().into_bytes(),
+        login: Some(("rebalance-operator".to_owned(), "secret".to_owned())),
+        deadline: Some(Duration::from_secs(2)),
+        names: Arc::new(HostTable::new([(HOST.to_owned(), here)])),
     }
 }
 
@@ -108,7 +125,7 @@ async fn a_plan_is_asked_for_awaited_and_carried_out() {
         (200, &moves),
         (200, &done),
     ]);
-    let client = server.client(None).await;
+    let client = server.client().await;
     let asked = client.propose(&spec()).await.unwrap();
     assert_eq!(asked, Asked { task: Some(ID.to_owned()), answer: Answer::Computing });
     assert_eq!(client.task(ID).await.unwrap().proposal(), Some(Proposal::Computing));
@@ -129,45 +146,103 @@ async fn a_plan_is_asked_for_awaited_and_carried_out() {
 }
 
 #[tokio::test]
-async fn a_certificate_of_another_authority_is_refused() {
-    let made = |name: &str| rcgen::generate_simple_self_signed(vec![name.to_owned()]).unwrap();
-    let (own, other) = (made("localhost"), made("localhost"));
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(
-            vec![own.cert.der().clone()],
-            rustls::pki_types::PrivateKeyDer::try_from(own.signing_key.serialize_der()).unwrap(),
-        )
-        .unwrap();
-    let acceptor = TlsAcceptor::from(Arc::new(config));
+async fn nothing_is_sent_without_a_certificate_of_the_cluster_ca_for_the_host() {
     let stopped = r#"{"message":"Proposal execution stopped.","version":1}"#;
     let server = Server::new(&[(200, stopped)]);
-    let trusted = own.cert.pem().into_bytes();
-    let client = server.client(Some((acceptor.clone(), trusted))).await;
+    let own = certificate(HOST);
+    let port = server.listen(&own).await;
+    let client = Client::new(endpoint(port, &own)).unwrap();
     assert!(client.stop().await.unwrap());
-    let client = server.client(Some((acceptor, other.cert.pem().into_bytes()))).await;
-    assert!(matches!(client.stop().await, Err(ClientError::Connect(_))));
-    assert_eq!(server.asked.lock().unwrap().len(), 1, "nothing was sent to somebody else");
+    assert_eq!(server.asked(), 1);
+    // Another authority, with the right name.
+    let client = Client::new(endpoint(port, &certificate(HOST))).unwrap();
+    assert!(matches!(client.stop().await, Err(ClientError::Certificate(_))));
+    // The right authority, with the name of another Service.
+    let other = certificate("other.ns.svc");
+    let port = server.listen(&other).await;
+    let client = Client::new(endpoint(port, &other)).unwrap();
+    assert!(matches!(client.stop().await, Err(ClientError::Certificate(_))));
+    assert_eq!(server.asked(), 1, "no request was sent to a server that is not the one");
 }
 
 #[tokio::test]
-async fn who_does_not_answer_or_is_not_there_is_told_apart() {
-    let client = Server::new(&[]).client(None).await;
+async fn a_server_without_tls_gets_no_password() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let server = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut received = vec![0; 64 * 1024];
+        let read = stream.read(&mut received).await.unwrap();
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}").await;
+        received.truncate(read);
+        received
+    });
+    let client = Client::new(endpoint(port, &certificate(HOST))).unwrap();
+    assert!(matches!(client.state().await, Err(ClientError::Certificate(_))));
+    let received = server.await.unwrap();
+    assert_eq!(received.first(), Some(&0x16), "a TLS handshake and nothing else");
+    assert!(!String::from_utf8_lossy(&received).to_lowercase().contains("authorization"));
+}
+
+#[tokio::test]
+async fn redirects_are_not_followed() {
+    let target = Server::new(&[(200, "{}")]);
+    let own = certificate(HOST);
+    let port = target.listen(&own).await;
+    let at = format!("https://{HOST}:{port}/kafkacruisecontrol/state");
+    let server = Server { location: Some(at), ..Server::new(&[(302, ""), (307, ""), (301, "")]) };
+    let port = server.listen(&own).await;
+    let client = Client::new(endpoint(port, &own)).unwrap();
+    let asked = client.propose(&spec()).await.unwrap();
+    assert!(matches!(asked.answer, Answer::Failed(Failure::Final(what)) if what.contains("302")));
+    assert!(matches!(client.task(ID).await.unwrap(), Task::Failed(Failure::Passing(_))));
+    assert_eq!(client.state().await.unwrap(), None);
+    assert_eq!((server.asked(), target.asked()), (3, 0));
+}
+
+/// A client of a peer that misbehaves.
+async fn hostile(manner: Manner) -> (Client, Peer) {
+    let own = certificate(HOST);
+    let peer = Peer::start(Some(acceptor(&own)), manner).await;
+    (Client::new(endpoint(peer.address.port(), &own)).unwrap(), peer)
+}
+
+#[tokio::test]
+async fn an_endless_answer_is_given_up_after_a_few_mib() {
+    let chunk = [b"1000\r\n", [b'{'; 0x1000].as_slice(), b"\r\n"].concat();
+    let rows = [
+        ("Content-Length: 1099511627776", b" ".to_vec()),
+        ("Connection: close", b" ".to_vec()),
+        ("Transfer-Encoding: chunked", chunk),
+    ];
+    for (header, piece) in rows {
+        let (client, peer) = hostile(Manner::flood(header, &piece)).await;
+        let error = client.state().await.unwrap_err();
+        let ClientError::Body(BodyError::TooLarge(bytes)) = error else {
+            panic!("{header}: {error}")
+        };
+        assert_eq!(bytes, client::ANSWER_BYTES_MAX);
+        let taken = peer.written();
+        assert!(taken < 8 * client::ANSWER_BYTES_MAX, "{header}: {taken} bytes were taken");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_drips_is_given_up_at_the_deadline() {
+    let (client, _peer) = hostile(Manner::drip()).await;
+    let begun = Instant::now();
+    assert!(matches!(client.state().await, Err(ClientError::Late)));
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+}
+
+#[tokio::test]
+async fn no_answer_and_no_listener_are_told_apart() {
+    let client = Server::new(&[]).client().await;
     assert!(matches!(client.state().await, Err(ClientError::Late)));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let port = listener.local_addr().unwrap().port();
     drop(listener);
-    let endpoint = Endpoint {
-        host: "localhost".to_owned(),
-        port,
-        authorities: None,
-        login: None,
-        deadline: None,
-    };
-    let nobody = Client::new(endpoint).unwrap();
+    let nobody = Client::new(endpoint(port, &certificate(HOST))).unwrap();
     assert!(matches!(nobody.state().await, Err(ClientError::Connect(_))));
 }
 

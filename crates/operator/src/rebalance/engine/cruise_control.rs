@@ -6,71 +6,61 @@
 //!    heard, they are taken for begun as long as it moves something, and for lost after that.
 //! 3. It computes a plan anew when it carries one out. What it executes is therefore its own answer to the same
 //!    question, not what was shown.
+//! 4. The password is read and sent only if [`cruise_control`] admits the address, over verified TLS.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use api::Kafka;
 use api::names::Names;
+use control::rebalance::cruise_control::{self, Owner, Refusal, URL_ANNOTATION};
 use control::rebalance::execution::Progress;
 use control::rebalance::request::{self, Duty, Execution, Failure, Proposal};
-use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::core::v1::{Secret, Service};
+use kafka_admin::Resolve;
 use kube::{Api, Client as Kubernetes, ResourceExt as _};
 use serde_json::{Value, json};
 
 use super::{Seen, Told, native};
+use crate::context::Context;
 use crate::cruise_control::{Answer, Client, ClientError, Endpoint, ExecutorState, Summary, Task};
 use crate::rebalance::RebalanceError;
 use crate::rebalance::request::Work;
 use crate::rebalance::store::{ProposalRecord, Session};
 use crate::words::chain;
 
-/// The annotation of a `Kafka` that says where it is; without it, where Strimzi would have put it.
-const URL: &str = "gregor.io/cruise-control-url";
-/// Where Strimzi puts it, and as whom it is asked.
-const PORT: u16 = 9090;
+/// The user that it is asked as.
 const USER: &str = "rebalance-operator";
 /// It answers within ten seconds, done or not.
 const DEADLINE: Duration = Duration::from_secs(11);
 
 /// A Cruise Control, or why it cannot be asked.
 pub(crate) struct CruiseControl {
-    client: Result<Client, String>,
+    client: Result<Client, Unusable>,
+}
+
+/// Why Cruise Control cannot be asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Unusable {
+    /// It must not be contacted before the user changes something.
+    Refused(Refusal),
+    /// Something that it takes is missing.
+    Missing(String),
 }
 
 impl CruiseControl {
     /// That of a cluster.
-    pub(crate) async fn of(kubernetes: &Kubernetes, kafka: &Kafka) -> Result<Self, RebalanceError> {
-        let names = Names::new(&kafka.namespace().unwrap_or_default(), &kafka.name_any());
-        let url = kafka.annotations().get(URL);
-        let Some((tls, host, port)) = place(&names, url.map(String::as_str)) else {
-            let url = url.cloned().unwrap_or_default();
-            return Ok(Self { client: Err(format!("{URL}: {url:?} is no address")) });
-        };
-        let api: Api<Secret> = Api::namespaced(kubernetes.clone(), &names.namespace);
-        let entry = async |name: String, entry: &str| {
-            let found = api.get_opt(&name).await;
-            let found = found.map_err(|error| RebalanceError::Read(Box::new(error)))?;
-            let data = found.and_then(|secret| secret.data).unwrap_or_default();
-            Ok::<_, RebalanceError>(data.get(entry).map(|bytes| bytes.0.clone()))
-        };
-        let login = format!("{}-cruise-control-api", names.cluster);
-        let password = entry(login, &format!("{USER}.password")).await?;
-        let password = password.map(|bytes| String::from_utf8_lossy(&bytes).trim().to_owned());
-        let authorities = match tls {
-            true => entry(names.authority_cert("cluster"), "ca.crt").await?,
-            false => None,
-        };
-        if tls && authorities.is_none() {
-            return Ok(Self { client: Err("there is no authority to trust".to_owned()) });
+    pub(crate) async fn of(ctx: &Context, kafka: &Kafka) -> Result<Self, RebalanceError> {
+        let (domain, names) = (&ctx.settings.cluster_domain, ctx.admins.names());
+        Ok(Self { client: find(&ctx.client, kafka, (domain, names)).await? })
+    }
+
+    /// Why it must not be contacted, if so.
+    pub(super) fn refusal(&self) -> Option<Refusal> {
+        match &self.client {
+            Err(Unusable::Refused(refusal)) => Some(refusal.clone()),
+            Err(Unusable::Missing(_)) | Ok(_) => None,
         }
-        let endpoint = Endpoint {
-            host,
-            port,
-            authorities,
-            login: password.map(|password| (USER.to_owned(), password)),
-            deadline: Some(DEADLINE),
-        };
-        Ok(Self { client: Client::new(endpoint).map_err(|error| chain(&error)) })
     }
 
     /// What it says of the request.
@@ -97,8 +87,11 @@ impl CruiseControl {
     }
 
     fn unusable(&self) -> Option<Proposal> {
-        let why = self.client.as_ref().err()?;
-        Some(Proposal::Failed(Failure::Final(format!("Cruise Control cannot be asked: {why}"))))
+        match self.client.as_ref().err()? {
+            // The request is hindered: see `refusal`.
+            Unusable::Refused(_) => None,
+            Unusable::Missing(what) => Some(Proposal::Failed(Failure::Passing(what.clone()))),
+        }
     }
 
     /// The plan of this attempt, as it is recorded or as it tells.
@@ -152,23 +145,52 @@ impl CruiseControl {
     }
 }
 
-/// Where it is: whether with TLS, the host and the port.
-fn place(names: &Names, url: Option<&str>) -> Option<(bool, String, u16)> {
-    let Some(url) = url else {
-        let host = format!("{}-cruise-control.{}.svc", names.cluster, names.namespace);
-        return Some((true, host, PORT));
+/// A client for the Cruise Control of a cluster. The Service is looked at before any Secret is read.
+async fn find(
+    kubernetes: &Kubernetes,
+    kafka: &Kafka,
+    (domain, names): (&str, Arc<dyn Resolve>),
+) -> Result<Result<Client, Unusable>, RebalanceError> {
+    let of = Names::new(&kafka.namespace().unwrap_or_default(), &kafka.name_any());
+    let owner = Owner { cluster: &of.cluster, namespace: &of.namespace, domain };
+    let url = kafka.annotations().get(URL_ANNOTATION).map(String::as_str);
+    let address = match cruise_control::address(url, &owner) {
+        Ok(address) => address,
+        Err(refusal) => return Ok(Err(Unusable::Refused(refusal))),
     };
-    let (tls, rest) = match (url.strip_prefix("https://"), url.strip_prefix("http://")) {
-        (Some(rest), _) => (true, rest),
-        (None, Some(rest)) => (false, rest),
-        (None, None) => return None,
+    let read = |error| RebalanceError::Read(Box::new(error));
+    let missing = |what: String| Ok(Err(Unusable::Missing(what)));
+    let services: Api<Service> = Api::namespaced(kubernetes.clone(), &of.namespace);
+    let Some(service) = services.get_opt(&address.service).await.map_err(read)? else {
+        return missing(format!("Service {} of Cruise Control does not exist", address.service));
     };
-    let rest = rest.trim_end_matches('/');
-    let (host, port) = match rest.rsplit_once(':') {
-        Some((host, port)) => (host, port.parse().ok()?),
-        None => (rest, PORT),
+    let kind = service.spec.as_ref().and_then(|spec| spec.type_.as_deref());
+    if let Err(refusal) = cruise_control::check_service(&address, kind) {
+        return Ok(Err(Unusable::Refused(refusal)));
+    }
+    let secrets: Api<Secret> = Api::namespaced(kubernetes.clone(), &of.namespace);
+    let entry = async |name: &str, entry: &str| {
+        let data = secrets.get_opt(name).await.map_err(read)?.and_then(|secret| secret.data);
+        Ok::<_, RebalanceError>(data.unwrap_or_default().remove(entry).map(|bytes| bytes.0))
     };
-    (!host.is_empty() && !host.contains('/')).then(|| (tls, host.to_owned(), port))
+    let authority = of.authority_cert("cluster");
+    let Some(authorities) = entry(&authority, "ca.crt").await? else {
+        return missing(format!(
+            "Secret {authority} has no cluster CA to verify Cruise Control with"
+        ));
+    };
+    let login = format!("{}-cruise-control-api", of.cluster);
+    let password = entry(&login, &format!("{USER}.password")).await?;
+    let password = password.map(|bytes| String::from_utf8_lossy(&bytes).trim().to_owned());
+    let endpoint = Endpoint {
+        host: address.host(),
+        port: address.port,
+        authorities,
+        login: password.map(|password| (USER.to_owned(), password)),
+        deadline: Some(DEADLINE),
+        names,
+    };
+    Ok(Client::new(endpoint).map_err(|error| Unusable::Missing(chain(&error))))
 }
 
 /// The tasks of this attempt.
@@ -341,18 +363,79 @@ fn unreachable(work: &Work, error: &ClientError) -> Told {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Mutex;
+
+    use axum::http::{Request, Response, StatusCode};
+    use kafka_admin::SystemNames;
+    use kube::client::Body;
+
     use super::*;
 
-    #[test]
-    fn it_is_where_it_is_said_to_be_or_where_strimzi_puts_it() {
-        let names = Names::new("ns", "c");
-        let at = |url| place(&names, url);
-        let host = "c-cruise-control.ns.svc".to_owned();
-        assert_eq!(at(None), Some((true, host, 9090)));
-        assert_eq!(at(Some("http://cc:80/")), Some((false, "cc".to_owned(), 80)));
-        assert_eq!(at(Some("https://cc.x")), Some((true, "cc.x".to_owned(), 9090)));
-        for wrong in ["cc:9090", "ftp://cc", "http://", "http://cc:x", "http://a/b"] {
-            assert_eq!(at(Some(wrong)), None, "{wrong}");
+    /// Finds the Cruise Control of a cluster with this annotation, where all Services have this type. Returns it and
+    /// the paths that were read.
+    async fn found(url: Option<&str>, service: Option<&str>) -> (Result<Client, Unusable>, String) {
+        let paths: Arc<Mutex<Vec<String>>> = Arc::default();
+        let (seen, service) = (paths.clone(), service.map(str::to_owned));
+        let api = tower::service_fn(move |request: Request<Body>| {
+            let path = request.uri().path().to_owned();
+            let name = path.rsplit('/').next().unwrap().to_owned();
+            let object = match (&service, path.contains("/services/")) {
+                (None, true) => None,
+                (Some(kind), true) => {
+                    Some(json!({ "metadata": { "name": name }, "spec": { "type": kind } }))
+                }
+                // A certificate in base64; what it holds is of no matter before a connection.
+                (_, false) => Some(json!({ "metadata": { "name": name }, "data": {
+                    "ca.crt": "", "rebalance-operator.password": "c2VjcmV0",
+                } })),
+            };
+            seen.lock().unwrap().push(format!("{name}@{}", path.split('/').nth(4).unwrap()));
+            let status = if object.is_some() { StatusCode::OK } else { StatusCode::NOT_FOUND };
+            let body = object.unwrap_or_else(|| {
+                json!({ "kind": "Status", "code": 404, "status": "Failure", "reason": "NotFound", "message": "" })
+            });
+            let body = Body::from(body.to_string().into_bytes());
+            let answer = Response::builder().status(status).body(body).unwrap();
+            async move { Ok::<_, std::convert::Infallible>(answer) }
+        });
+        let kafka = serde_json::from_value(json!({
+            "apiVersion": "kafka.strimzi.io/v1", "kind": "Kafka",
+            "metadata": { "name": "c", "namespace": "ns", "annotations": url.map(|url| json!({ URL_ANNOTATION: url })) },
+            "spec": { "kafka": { "listeners": [] } },
+        }));
+        let client = Kubernetes::new(api, "default");
+        let names = Arc::new(SystemNames);
+        let found = find(&client, &kafka.unwrap(), ("cluster.local", names)).await.unwrap();
+        let paths = paths.lock().unwrap().join(" ");
+        (found, paths)
+    }
+
+    #[tokio::test]
+    #[rustfmt::skip]
+    async fn no_secret_is_read_unless_the_address_is_admitted() {
+        let all = "cc@ns c-cluster-ca-cert@ns c-cruise-control-api@ns";
+        let rows = [
+            (Some("https://cc.ns.svc:9090"), Some("ClusterIP"),    Ok(()), all),
+            (Some("https://cc.ns"),          Some("ClusterIP"),    Ok(()), all),
+            (None,                           Some("ClusterIP"),    Ok(()), "c-cruise-control@ns c-cluster-ca-cert@ns c-cruise-control-api@ns"),
+            (Some("http://cc.ns.svc"),       Some("ClusterIP"),    Err("the scheme must be https"), ""),
+            (Some("https://cc.other.svc"),   Some("ClusterIP"),    Err("not in other"), ""),
+            (Some("https://10.0.0.1"),       Some("ClusterIP"),    Err("must be a Service with its namespace"), ""),
+            (Some("https://cc.ns.svc"),      Some("ExternalName"), Err("has type ExternalName"), "cc@ns"),
+            (Some("https://cc.ns.svc"),      None,                 Err("Service cc of Cruise Control does not exist"), "cc@ns"),
+        ];
+        for (url, service, expected, paths) in rows {
+            let (found, read) = found(url, service).await;
+            assert_eq!(read, paths, "{url:?} {service:?}");
+            match (found, expected) {
+                (Ok(client), Ok(())) => assert!(client.host().ends_with(".ns.svc"), "{url:?}"),
+                (Err(Unusable::Refused(refusal)), Err(why)) => {
+                    let said = refusal.to_string();
+                    assert!(said.contains(why) && said.contains(URL_ANNOTATION), "{url:?}: {said}");
+                }
+                (Err(Unusable::Missing(said)), Err(why)) => assert!(said.contains(why), "{said}"),
+                (found, _) => panic!("{url:?} {service:?}: {:?}", found.err()),
+            }
         }
     }
 }

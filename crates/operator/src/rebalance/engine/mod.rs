@@ -8,7 +8,7 @@ pub(crate) mod native;
 mod plan;
 
 use control::rebalance::execution::Progress;
-use control::rebalance::request::{Duty, Execution, Proposal};
+use control::rebalance::request::{Duty, Execution, Hindrance, Proposal};
 use kube::ResourceExt as _;
 use serde_json::Value;
 
@@ -59,10 +59,18 @@ impl Engine {
         let chosen = work.kafka.as_ref().and_then(|kafka| kafka.annotations().get(ENGINE));
         match (chosen.map(String::as_str), &work.kafka) {
             (Some("cruise-control"), Some(kafka)) => {
-                let engine = cruise_control::CruiseControl::of(&work.ctx.client, kafka).await?;
+                let engine = cruise_control::CruiseControl::of(&work.ctx, kafka).await?;
                 Ok(Self::CruiseControl(engine))
             }
             _ => Ok(Self::Native),
+        }
+    }
+
+    /// What is in the way of the engine, if the user has to change something.
+    pub(crate) fn hindrance(&self) -> Option<Hindrance> {
+        match self {
+            Self::Native => None,
+            Self::CruiseControl(engine) => engine.refusal().map(Hindrance::CruiseControlUrl),
         }
     }
 

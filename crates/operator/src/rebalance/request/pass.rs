@@ -165,6 +165,7 @@ impl Work {
     async fn facts(&mut self, engine: &Engine) -> Result<Facts, RebalanceError> {
         let cluster = self.cluster();
         let hindrance = observe::hindrance(&self.kr.spec, cluster.as_deref(), self.kafka.as_ref());
+        let hindrance = hindrance.or_else(|| engine.hindrance());
         let seen = engine.look(self).await?;
         Ok(Facts {
             annotation: observe::wish(&self.kr),
