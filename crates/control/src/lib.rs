@@ -9,6 +9,7 @@ pub mod certificates;
 pub mod cluster;
 pub mod conditions;
 pub mod fleet;
+pub mod liveness;
 pub mod node;
 pub mod pod_set;
 pub mod quorum;

@@ -12,6 +12,7 @@ use tokio::sync::Semaphore;
 
 use crate::cluster::admins::Admins;
 use crate::cluster::marks::Marks;
+use crate::liveness::Beats;
 use crate::rebalance::load::Samples;
 use crate::write::Writer;
 
@@ -75,6 +76,8 @@ pub struct Context {
     pub(crate) marks: Marks,
     /// What the clusters carried when that was last looked at, for rates.
     pub(crate) samples: Samples,
+    /// The progress of passes, for the liveness probe.
+    pub(crate) beats: Beats,
 }
 
 impl Context {
@@ -92,8 +95,15 @@ impl Context {
             admins: Admins::default(),
             marks: Marks::default(),
             samples: Samples::default(),
+            beats: Beats::default(),
             readers: Arc::new(Semaphore::new(READERS)),
         }
+    }
+
+    /// The same, with progress recorded there.
+    #[must_use]
+    pub(crate) fn with_beats(self, beats: Beats) -> Self {
+        Self { beats, ..self }
     }
 
     /// The same, with nodes found by these names.

@@ -1,7 +1,9 @@
-//! What the operator says of itself over HTTP: that it lives, and its numbers.
+//! The operator's health and metrics endpoint.
 //!
 //! It answers before the election, so that one that waits for its turn counts as ready: a Deployment with
 //! two replicas is complete when one leads and one waits. Nothing here is secret, and nothing can be changed.
+//!
+//! `/livez` follows the progress of the loops ([`Beats`]): it answers 503 and the name of a loop that is stalled.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -13,6 +15,7 @@ use axum::response::IntoResponse;
 use axum::routing::get;
 use tokio::net::TcpListener;
 
+use crate::liveness::Beats;
 use crate::metrics::Metrics;
 
 /// What the numbers are written in.
@@ -27,23 +30,43 @@ pub async fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
 pub async fn serve(
     listener: TcpListener,
     metrics: Metrics,
+    beats: Beats,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> std::io::Result<()> {
-    axum::serve(listener, routes(metrics)).with_graceful_shutdown(stop).await
+    axum::serve(listener, routes(metrics, beats)).with_graceful_shutdown(stop).await
 }
 
-fn routes(metrics: Metrics) -> Router {
+fn routes(metrics: Metrics, beats: Beats) -> Router {
     let ok = || async { "ok\n" };
+    let live = move |alive: StatusCode| {
+        let beats = beats.clone();
+        get(move || {
+            let live = live(&beats, alive);
+            async { live }
+        })
+    };
     // Strimzi's, for dashboards and Deployments that people have.
     let no_content = || async { StatusCode::NO_CONTENT };
     Router::new()
-        .route("/healthz", get(ok))
-        .route("/livez", get(ok))
+        .route("/healthz", live(StatusCode::OK))
+        .route("/livez", live(StatusCode::OK))
         .route("/readyz", get(ok))
-        .route("/healthy", get(no_content))
+        .route("/healthy", live(StatusCode::NO_CONTENT))
         .route("/ready", get(no_content))
         .route("/metrics", get(numbers))
         .with_state(metrics)
+}
+
+/// The answer to a liveness probe.
+fn live(beats: &Beats, alive: StatusCode) -> (StatusCode, String) {
+    match beats.check() {
+        Ok(()) if alive == StatusCode::NO_CONTENT => (alive, String::new()),
+        Ok(()) => (alive, format!("ok: {}\n", beats.loops().join(", "))),
+        Err(stalled) => {
+            tracing::error!(%stalled, "liveness probe failed");
+            (StatusCode::SERVICE_UNAVAILABLE, format!("{stalled}\n"))
+        }
+    }
 }
 
 async fn numbers(State(metrics): State<Metrics>) -> impl IntoResponse {
@@ -64,7 +87,7 @@ mod tests {
         let metrics = Metrics::new();
         metrics.set_leader(true);
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-        let server = tokio::spawn(serve(listener, metrics, async {
+        let server = tokio::spawn(serve(listener, metrics, Beats::default(), async {
             let _ = stopped.await;
         }));
         let ask = async |path: &str| {

@@ -18,6 +18,7 @@ mod hostile;
 pub mod http;
 pub mod install;
 pub mod lease;
+pub mod liveness;
 pub mod metrics;
 pub mod pki;
 pub mod pod_set;

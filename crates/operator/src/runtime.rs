@@ -9,6 +9,7 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use control::liveness::Loop;
 use futures::FutureExt as _;
 use tokio::sync::watch;
 
@@ -16,6 +17,7 @@ use crate::context::{Context, Settings};
 use crate::crash::CrashSwitch;
 use crate::fence::Fence;
 use crate::lease::{Election, Timing};
+use crate::liveness::Beats;
 use crate::metrics::Metrics;
 use crate::write::Writer;
 use crate::{client, cluster, http, pod_set, rebalance, words};
@@ -82,6 +84,7 @@ pub async fn run(
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> Result<Ended, RunError> {
     let metrics = Metrics::new();
+    let beats = Beats::default();
     let client =
         client::counted(config, &metrics).map_err(|error| RunError::Client(error.into()))?;
     let (end, ended) = watch::channel(false);
@@ -89,12 +92,13 @@ pub async fn run(
         let listener =
             http::listen(address).await.map_err(|source| RunError::Listen { address, source })?;
         tracing::info!("probes and metrics on {address}");
-        tokio::spawn(http::serve(listener, metrics.clone(), told(ended)));
+        tokio::spawn(http::serve(listener, metrics.clone(), beats.clone(), told(ended)));
     }
     let shutdown = shutdown.shared();
     let mut election = options.election.as_ref().map(|election| {
         let (namespace, lease) = (&election.namespace, &election.lease);
         Election::new(client.clone(), namespace, lease, &options.identity, election.timing)
+            .with_beats(&beats)
     });
     if let Some(election) = &mut election {
         tracing::info!("waiting for the Lease as {}", options.identity);
@@ -107,9 +111,12 @@ pub async fn run(
     tracing::info!("{} leads", options.identity);
     let fence = election.as_ref().map_or_else(Fence::open, Election::fence);
     let writer = Writer::new(client, fence, options.crash, metrics.clone());
-    let context = Arc::new(Context::new(writer, options.settings, &options.identity));
-    // A task of its own: however long it computes, the Lease is renewed.
-    let work = tokio::spawn(controllers(context, shutdown));
+    let context = Context::new(writer, options.settings, &options.identity);
+    let context = Arc::new(context.with_beats(beats.clone()));
+    // A task of its own: however long it computes, the Lease is renewed. If it hangs, the liveness probe fails.
+    let work = tokio::spawn(async move {
+        beats.watch_loop(Loop::Controllers, controllers(context, shutdown)).await;
+    });
     let outcome = tokio::select! {
         result = work => result.map(|()| Ended::Stopped).map_err(RunError::Panicked)?,
         () = keep(&mut election) => Ended::LeadershipLost,

@@ -29,6 +29,7 @@ use serde_json::{Map, Value, json};
 
 use crate::crash::CrashSwitch;
 use crate::fence::Fence;
+use crate::liveness;
 use crate::metrics::{KafkaEffect, Metrics, WriteOutcome};
 use crate::rehearsal::Script;
 use crate::same;
@@ -393,6 +394,7 @@ impl Writer {
         if !self.lead(KAFKA_DEADLINE) {
             return Err(KafkaWriteError::NotLeader { what: what.to_owned() });
         }
+        liveness::progress();
         self.metrics.kafka_call(kind, KafkaEffect::Change);
         match tokio::time::timeout(KAFKA_DEADLINE, call).await {
             Ok(Ok(answer)) => {
@@ -441,6 +443,7 @@ impl Writer {
         act: &Act,
         call: impl Future<Output = Result<T, kube::Error>>,
     ) -> Result<T, WriteError> {
+        liveness::progress();
         match tokio::time::timeout(KUBERNETES_DEADLINE, call).await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(error)) => Err(act.refused(error)),

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use api::names::{CLUSTER_LABEL, MANAGED_BY, MANAGER, Names};
 use api::{KafkaNodePool, KafkaRebalance};
+use control::liveness::Loop;
 use control::scaling::pool::FINALIZER as POOL_FINALIZER;
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Secret;
@@ -113,7 +114,8 @@ pub(crate) async fn watch(ctx: Context, api: Api<DynamicObject>) {
 async fn release_all(ctx: &Context, gone: BTreeSet<Names>) -> BTreeSet<Names> {
     let mut left = BTreeSet::new();
     for names in gone {
-        if !told(release(ctx, &names).await) {
+        let of = (names.namespace.as_str(), names.cluster.as_str());
+        if !told(ctx.beats.watch_pass(Loop::Kafka, of, release(ctx, &names)).await) {
             left.insert(names);
         }
     }

@@ -27,6 +27,7 @@ use std::time::{Duration, Instant};
 
 use api::names::{CLUSTER_LABEL, KIND_LABEL, Names};
 use api::{Kafka, KafkaNodePool, KafkaRebalance, StrimziPodSet};
+use control::liveness::Loop;
 use futures::{FutureExt as _, StreamExt as _};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Secret, Service};
@@ -162,7 +163,8 @@ async fn pass(object: Arc<DynamicObject>, ctx: Arc<Context>) -> Result<Action, P
     let metrics = ctx.writer.metrics();
     metrics.pass_begun("Kafka", &namespace, false);
     let begun = Instant::now();
-    let done = one_pass(&ctx, &object).await;
+    let one = one_pass(&ctx, &object);
+    let done = ctx.beats.watch_pass(Loop::Kafka, (&namespace, &name), one).await;
     metrics.pass_ended("Kafka", &namespace, begun.elapsed(), done.is_ok());
     match done {
         Ok(pass::Next(after)) => Ok(Action::requeue(after)),

@@ -22,6 +22,7 @@ use super::resources::Blueprint;
 use super::steps::workload::CREATING;
 use super::{status, steps};
 use crate::context::{Context, PAUSE};
+use crate::liveness;
 
 /// How soon a cluster is looked at again while something is awaited that no event announces.
 const SOON: Duration = Duration::from_secs(2);
@@ -164,7 +165,7 @@ pub(crate) async fn run(ctx: &Context, kafka: Kafka, written: &Value) -> Result<
     }
     let found = {
         // Never closed, so that there is always a permit to come.
-        let _permit = ctx.readers.acquire().await.ok();
+        let _permit = liveness::waiting(ctx.readers.acquire()).await.ok();
         Found::read(&ctx.client, &names).await?
     };
     let mut look_again = None;
@@ -204,6 +205,7 @@ async fn steps(work: &mut Work) -> (Outcome, Option<PassError>) {
     let (mut awaited, mut fault): (Option<Note>, _) = (None, None);
     for (name, step) in STEPS {
         tracing::trace!(step = name, "step");
+        liveness::progress();
         match step(work).await {
             Ok(Step::Done) => {}
             Ok(Step::Waiting(note)) => match &awaited {

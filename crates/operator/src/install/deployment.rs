@@ -46,12 +46,15 @@ pub(super) fn deployment(installation: &Installation) -> Value {
 
 fn container(installation: &Installation) -> Value {
     let probe = |path: &str, period: u32| json!({ "httpGet": { "path": path, "port": "http" }, "periodSeconds": period });
+    // A busy node may answer late; a runtime whose threads are all blocked never answers, and fails this way.
+    let mut liveness = probe("/livez", 10);
+    liveness["timeoutSeconds"] = 5.into();
     json!({
         "name": "operator",
         "image": installation.image,
         "env": env(installation),
         "ports": [{ "name": "http", "containerPort": HTTP_PORT }],
-        "livenessProbe": probe("/livez", 10),
+        "livenessProbe": liveness,
         "readinessProbe": probe("/readyz", 5),
         // Most of the memory is what the watches have brought: 1,000 clusters fit into the limit.
         "resources": {

@@ -7,6 +7,7 @@ pub mod candidate;
 
 use std::time::{Duration, Instant};
 
+use control::liveness::Loop;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
@@ -17,6 +18,7 @@ pub use candidate::Timing;
 use candidate::{Candidate, Found, Move};
 
 use crate::fence::Fence;
+use crate::liveness::{Beats, Item};
 
 /// How long one request may take: several fit into the time after which a leader gives up.
 const REQUEST: Duration = Duration::from_secs(3);
@@ -56,6 +58,8 @@ pub struct Election {
     acquired: Option<Timestamp>,
     /// An error was told and has not passed since.
     complained: bool,
+    /// Records each turn for the liveness probe.
+    item: Option<Item>,
 }
 
 impl std::fmt::Debug for Election {
@@ -82,7 +86,14 @@ impl Election {
             start: Instant::now(),
             acquired: None,
             complained: false,
+            item: None,
         }
+    }
+
+    /// The same, with each turn recorded for the liveness probe.
+    #[must_use]
+    pub fn with_beats(self, beats: &Beats) -> Self {
+        Self { item: Some(beats.begin(Loop::Lease, String::new())), ..self }
     }
 
     /// Says how long this process leads.
@@ -136,6 +147,9 @@ impl Election {
     }
 
     async fn act(&mut self, next: Move) -> Turn {
+        if let Some(item) = &self.item {
+            item.beat();
+        }
         let next = match next {
             Move::Read => match self.get().await {
                 Ok(lease) => {

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use api::names::KIND_LABEL;
 use api::{Condition, StrimziPodSet, StrimziPodSetStatus};
+use control::liveness::Loop;
 use control::pod_set::{Action, Decision, decide};
 use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::core::v1::Pod;
@@ -26,6 +27,7 @@ use serde_json::json;
 
 use crate::client::watching;
 use crate::context::Context;
+use crate::liveness;
 use crate::write::{WriteError, Writer};
 use pod::WholePod;
 
@@ -152,7 +154,9 @@ async fn pass(set: Arc<StrimziPodSet>, scope: Arc<Scope>) -> Result<Next, PodSet
     let begun = Instant::now();
     let metrics = scope.context.writer.metrics();
     metrics.pass_begun(KIND, &namespace, false);
-    let result = reconcile(&set, &scope, &namespace).await;
+    let one = reconcile(&set, &scope, &namespace);
+    let beats = &scope.context.beats;
+    let result = beats.watch_pass(Loop::StrimziPodSet, (&namespace, &set.name_any()), one).await;
     metrics.pass_ended(KIND, &namespace, begun.elapsed(), result.is_ok());
     match &result {
         Ok(()) => {}
@@ -206,6 +210,7 @@ async fn observe(
         None => Vec::new(),
     };
     for name in pod::listed(&now).into_keys() {
+        liveness::progress();
         // A pod by this name may exist without the labels.
         if !pods.iter().any(|pod| pod.name_any() == name) {
             pods.extend(api.get_opt(&name).await.map_err(failed)?);

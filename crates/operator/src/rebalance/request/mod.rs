@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use api::KafkaRebalance;
+use control::liveness::Loop;
 use futures::{FutureExt as _, StreamExt as _};
 use kube::api::DynamicObject;
 use kube::core::ApiResource;
@@ -78,7 +79,8 @@ async fn pass_over(
     let metrics = ctx.writer.metrics();
     metrics.pass_begun("KafkaRebalance", &namespace, false);
     let begun = Instant::now();
-    let done = one_pass(&ctx, &namespace, &name).await;
+    let one = one_pass(&ctx, &namespace, &name);
+    let done = ctx.beats.watch_pass(Loop::KafkaRebalance, (&namespace, &name), one).await;
     metrics.pass_ended("KafkaRebalance", &namespace, begun.elapsed(), done.is_ok());
     match done {
         Ok(after) => Ok(Action::requeue(after)),
