@@ -15,8 +15,8 @@ pub(crate) const CONFIG: &str = include_str!("agent.yaml");
 
 /// The agent answers in milliseconds; a JVM that collects garbage for longer is not ready.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
-/// A broker with ten thousand topics shows a few megabytes.
-const ANSWER_BYTES_MAX: u64 = 64 << 20;
+/// A broker with ten thousand topics shows a few megabytes. It is held in memory beside the JVM, in the same container.
+const ANSWER_BYTES_MAX: usize = 16 << 20;
 /// HTTP/1.0, so that the answer ends with the connection and comes in one piece.
 const REQUEST: &[u8] = b"GET /metrics HTTP/1.0\r\nAccept: text/plain\r\n\r\n";
 
@@ -29,6 +29,9 @@ pub(crate) enum AskError {
     /// It takes too long.
     #[error("the agent in Kafka's JVM does not answer in time")]
     Timeout,
+    /// The page is larger than any; a part of it must not be taken for the whole.
+    #[error("the agent in Kafka's JVM answers with more than {} bytes", ANSWER_BYTES_MAX)]
+    TooLarge,
     /// It answers something else.
     #[error("the agent in Kafka's JVM answers with something that is no page of metrics")]
     NotMetrics,
@@ -47,8 +50,12 @@ impl Agent {
     async fn get(&self) -> Result<String, AskError> {
         let mut stream = TcpStream::connect(self.0).await?;
         stream.write_all(REQUEST).await?;
-        let mut answer = String::new();
-        stream.take(ANSWER_BYTES_MAX).read_to_string(&mut answer).await?;
+        let mut answer = Vec::new();
+        stream.take(ANSWER_BYTES_MAX as u64 + 1).read_to_end(&mut answer).await?;
+        if answer.len() > ANSWER_BYTES_MAX {
+            return Err(AskError::TooLarge);
+        }
+        let answer = String::from_utf8(answer).map_err(|_| AskError::NotMetrics)?;
         let (head, body) = answer.split_once("\r\n\r\n").ok_or(AskError::NotMetrics)?;
         let status = head.split_whitespace().nth(1);
         if !head.starts_with("HTTP/1.") || status != Some("200") {
@@ -165,6 +172,40 @@ mod tests {
         assert_eq!(ask(b"HTTP/1.1 200 OK\r\nA: b\r\n\r\nx 1\n").await.unwrap(), "x 1\n");
         assert!(matches!(ask(b"HTTP/1.1 500 No\r\n\r\n").await, Err(AskError::NotMetrics)));
         assert!(matches!(ask(b"SSH-2.0\r\n").await, Err(AskError::NotMetrics)));
-        assert!(matches!(ask(b"\xff\xff").await, Err(AskError::Io(_))));
+        assert!(matches!(ask(b"\xff\xff").await, Err(AskError::NotMetrics)));
+    }
+
+    /// Asks a server that goes on writing these bytes, with a pause between them. Returns what it could write.
+    async fn ask_endless(bytes: &[u8], pause: Duration) -> (Result<String, AskError>, usize) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let agent = Agent(listener.local_addr().unwrap());
+        let serve = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
+            let mut written = 0;
+            while stream.write_all(bytes).await.is_ok() {
+                written += bytes.len();
+                tokio::time::sleep(pause).await;
+            }
+            written
+        };
+        tokio::join!(agent.ask(), serve)
+    }
+
+    #[tokio::test]
+    async fn an_endless_page_is_given_up() {
+        let line = b"kafka_broker_state 3.0\n".repeat(2_000);
+        let (asked, written) = ask_endless(&line, Duration::ZERO).await;
+        assert!(matches!(asked, Err(AskError::TooLarge)), "{:?}", asked.map(|page| page.len()));
+        // What fits into the buffers of two sockets comes on top.
+        assert!(written < 3 * ANSWER_BYTES_MAX, "{written} bytes were taken");
+    }
+
+    #[tokio::test]
+    async fn a_page_that_drips_is_given_up_in_time() {
+        let begun = std::time::Instant::now();
+        let (asked, _) = ask_endless(b"x", Duration::from_millis(200)).await;
+        assert!(matches!(asked, Err(AskError::Timeout)), "{asked:?}");
+        assert!(begun.elapsed() < 3 * ANSWER_TIMEOUT, "{:?}", begun.elapsed());
     }
 }
