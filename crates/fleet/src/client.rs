@@ -11,7 +11,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use serde_json::Value;
 
-/// No answer that we ask for is larger.
+/// No answer that we ask for is larger: a list of all Kafkas of a data plane, with some KB for each.
 const ANSWER_MAX: usize = 16 << 20;
 
 /// Why there is no answer, or not the one that was hoped for.
@@ -95,29 +95,14 @@ impl Client {
         token: Option<&str>,
         body: Option<&Value>,
     ) -> Result<Bytes, ClientError> {
-        self.in_time(url, self.exchange(method, url, token, body)).await
+        let (status, bytes) = self.exchange(method, url, token, body).await?;
+        accepted(url, status, bytes)
     }
 
-    /// The body of an answer that comes in time and says yes.
-    async fn in_time(
-        &self,
-        url: &str,
-        exchange: impl Future<Output = Result<(StatusCode, Bytes), ClientError>>,
-    ) -> Result<Bytes, ClientError> {
-        let (status, bytes) = tokio::time::timeout(self.deadline, exchange)
-            .await
-            .map_err(|_| ClientError::TimedOut(url.to_owned()))??;
-        if !status.is_success() {
-            let text: String = String::from_utf8_lossy(&bytes).chars().take(300).collect();
-            return Err(ClientError::Status { url: url.to_owned(), status, text });
-        }
-        Ok(bytes)
-    }
-
-    /// Asks, and returns the answer whatever it says. There is no deadline.
+    /// Asks, and returns the answer whatever it says.
     ///
     /// # Errors
-    /// If there is no answer.
+    /// If there is no answer in time.
     pub async fn exchange(
         &self,
         method: Method,
@@ -145,12 +130,16 @@ impl Client {
         let request = request
             .body(Full::new(Bytes::from(body)))
             .map_err(|error| ClientError::Address(url.to_owned(), error))?;
-        let response = self.inner.request(request).await;
-        let response = response.map_err(|error| ClientError::Send(url.to_owned(), error))?;
-        let status = response.status();
-        let bytes = Limited::new(response.into_body(), ANSWER_MAX).collect().await;
-        let bytes = bytes.map_err(|error| ClientError::Read(url.to_owned(), error))?.to_bytes();
-        Ok((status, bytes))
+        let answer = async {
+            let response = self.inner.request(request).await;
+            let response = response.map_err(|error| ClientError::Send(url.to_owned(), error))?;
+            let status = response.status();
+            let bytes = Limited::new(response.into_body(), ANSWER_MAX).collect().await;
+            let bytes = bytes.map_err(|error| ClientError::Read(url.to_owned(), error))?;
+            Ok((status, bytes.to_bytes()))
+        };
+        let answer = tokio::time::timeout(self.deadline, answer).await;
+        answer.map_err(|_| ClientError::TimedOut(url.to_owned()))?
     }
 
     /// Asks, and reads the answer as JSON. An empty one is null.
@@ -181,7 +170,8 @@ impl Client {
             .method(Method::POST)
             .uri(url)
             .header("content-type", "application/x-www-form-urlencoded");
-        let bytes = self.in_time(url, self.answer(request, url, body)).await?;
+        let (status, bytes) = self.answer(request, url, body).await?;
+        let bytes = accepted(url, status, bytes)?;
         serde_json::from_slice(&bytes).map_err(|error| ClientError::Json(url.to_owned(), error))
     }
 
@@ -191,5 +181,62 @@ impl Client {
     /// As [`Client::send`].
     pub async fn get_bytes(&self, url: &str) -> Result<Vec<u8>, ClientError> {
         Ok(self.send(Method::GET, url, None, None).await?.to_vec())
+    }
+}
+
+/// The body of an answer that says yes.
+fn accepted(url: &str, status: StatusCode, bytes: Bytes) -> Result<Bytes, ClientError> {
+    if !status.is_success() {
+        let text: String = String::from_utf8_lossy(&bytes).chars().take(300).collect();
+        return Err(ClientError::Status { url: url.to_owned(), status, text });
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// Asks a server that goes on writing these bytes, with a pause between them. Returns what it could write.
+    async fn ask_endless(head: &str, bytes: &[u8], pause: Duration) -> (ClientError, usize) {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/keys", listener.local_addr().unwrap());
+        let serve = async {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut request = [0; 4096];
+            let _ = stream.read(&mut request).await.unwrap();
+            let head = format!("HTTP/1.1 200 OK\r\n{head}\r\n\r\n");
+            stream.write_all(head.as_bytes()).await.unwrap();
+            let mut written = 0;
+            while stream.write_all(bytes).await.is_ok() {
+                written += bytes.len();
+                tokio::time::sleep(pause).await;
+            }
+            written
+        };
+        let client = Client::new(Duration::from_secs(2)).unwrap();
+        let (asked, written) = tokio::join!(client.get_bytes(&url), serve);
+        (asked.unwrap_err(), written)
+    }
+
+    #[tokio::test]
+    async fn an_endless_answer_is_given_up() {
+        for head in ["Connection: close", "Content-Length: 1099511627776"] {
+            let (error, written) = ask_endless(head, &[b' '; 1 << 16], Duration::ZERO).await;
+            assert!(matches!(error, ClientError::Read(..)), "{head}: {error}");
+            // What fits into the buffers of two sockets comes on top.
+            assert!(written < 3 * ANSWER_MAX, "{head}: {written} bytes were taken");
+        }
+    }
+
+    #[tokio::test]
+    async fn an_answer_that_drips_is_given_up_at_the_deadline() {
+        let begun = std::time::Instant::now();
+        let (error, _) = ask_endless("Connection: close", b" ", Duration::from_millis(100)).await;
+        assert!(matches!(error, ClientError::TimedOut(_)), "{error}");
+        assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
     }
 }
