@@ -138,10 +138,16 @@ fn what_cannot_be_begun_says_why(scene: &Scene<'_>) {
 
 fn a_cruise_control_that_is_there_is_asked(scene: &Scene<'_>) {
     println!("-- Cruise Control");
-    let other = CruiseControl::start();
-    let url = format!("gregor.io/cruise-control-url={}", other.url);
-    let words = ["annotate", "kafka", CLUSTER, "gregor.io/engine=cruise-control", &url];
-    scene.place.kubectl(&words);
+    let url = |url: &str| {
+        let url = format!("gregor.io/cruise-control-url={url}");
+        let engine = "gregor.io/engine=cruise-control";
+        scene.place.kubectl(&["annotate", "--overwrite", "kafka", CLUSTER, engine, &url]);
+    };
+    // An address outside of the namespace is refused, and nobody connects to it.
+    let trap = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    trap.set_nonblocking(true).unwrap();
+    url(&format!("http://{}", trap.local_addr().unwrap()));
+    let other = CruiseControl::start(&scene.place);
     other.state.lock().unwrap().too_little = 1;
     let yaml = format!(
         "apiVersion: kafka.strimzi.io/v1\nkind: KafkaRebalance\n\
@@ -149,6 +155,14 @@ fn a_cruise_control_that_is_there_is_asked(scene: &Scene<'_>) {
     );
     let file = scene.place.ground.world.file("theirs.yaml", &yaml);
     scene.place.kubectl(&["apply", "-f", &file]);
+    scene.reaches("theirs", "NotReady");
+    let said = scene.place.get("kafkarebalance", "theirs")["status"]["conditions"][0].clone();
+    assert_eq!(said["reason"], "InvalidCruiseControlUrl", "{said}");
+    let message = said["message"].as_str().unwrap();
+    assert_eq!(message, "gregor.io/cruise-control-url: the scheme must be https");
+    assert!(trap.accept().is_err(), "nobody connects to an address that is refused");
+    // With one that is admitted it goes on by itself.
+    url(&other.url);
     scene.reaches("theirs", "ProposalReady");
     let kr = scene.place.get("kafkarebalance", "theirs");
     assert_eq!(kr["status"]["optimizationResult"]["dataToMoveMB"], 120);
@@ -167,6 +181,7 @@ fn a_cruise_control_that_is_there_is_asked(scene: &Scene<'_>) {
     other.state.lock().unwrap().finishes = true;
     scene.annotate("theirs", "approve");
     scene.reaches("theirs", "Ready");
+    assert_eq!(other.state.lock().unwrap().strangers, 0, "every request carries the password");
     let asked = other.state.lock().unwrap().asked.clone();
     let count = |words: &str| asked.iter().filter(|path| path.contains(words)).count();
     assert_eq!(count("rebalance?json=true&dryrun=false"), 3, "{asked:?}");
