@@ -8,6 +8,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::manifest::{self, Layout, Manifest};
+use crate::sums::{self, Sums};
 use crate::{Event, FetchError, Progress};
 
 /// Where a program comes from.
@@ -27,6 +28,8 @@ pub(crate) struct Slot<'a> {
     pub(crate) what: &'a str,
     pub(crate) version: &'a str,
     pub(crate) layout: &'a Layout,
+    /// What the files must be, if that is pinned.
+    pub(crate) sums: Option<&'a Sums>,
     pub(crate) progress: &'a dyn Progress,
 }
 
@@ -39,13 +42,13 @@ impl Slot<'_> {
     ) -> Result<PathBuf, FetchError> {
         let root = self.dir.join(self.version);
         // Without the lock: directories appear whole, and this is the way that is taken nearly always.
-        if manifest::find_damage(&root, self.layout).is_none() {
+        if self.find_damage(&root).is_none() {
             return Ok(root);
         }
         fs::create_dir_all(&self.dir).map_err(FetchError::io("create", &self.dir))?;
         let _lock = self.lock()?;
         self.remove_leftovers()?;
-        match manifest::find_damage(&root, self.layout) {
+        match self.find_damage(&root) {
             // Whoever held the lock before us has done it.
             None => return Ok(root),
             Some(reason) if root.exists() => {
@@ -60,6 +63,14 @@ impl Slot<'_> {
             let _ = fs::remove_dir_all(&staging);
         }
         result.map(|()| root)
+    }
+
+    /// What is wrong with a directory, by names and sizes, and by the sums that its files had when it was
+    /// published: one of an older program may have been assembled without pins.
+    fn find_damage(&self, root: &Path) -> Option<String> {
+        let pinned = || self.sums?.find_difference(&Manifest::stored(root, self.layout)?);
+        manifest::find_damage(root, self.layout)
+            .or_else(|| pinned().map(|difference| difference.to_string()))
     }
 
     /// Fills a new staging directory, which goes away again if that fails. Its name ends in the
@@ -107,6 +118,9 @@ impl Slot<'_> {
         let files = (self.layout.names)(staging)?.len();
         self.progress.report(Event::Verifying { files });
         let manifest = Manifest::of(staging, self.layout)?;
+        if let Some(sums) = self.sums {
+            sums::check(self.what, sums, &manifest)?;
+        }
         tracing::debug!(files = manifest.len(), what = self.what, "assembled");
         write_synced(&staging.join(manifest::FILE), &manifest.to_text(self.layout))?;
         if root.exists() {

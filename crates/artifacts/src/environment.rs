@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use crate::FetchError;
+use crate::{FetchError, sums};
 
 /// Where to look for programs and where to keep files.
 #[derive(Debug, Clone, Default)]
@@ -20,6 +20,10 @@ pub struct Environment {
     pub go: Option<PathBuf>,
     /// `GREGOR_CACHE_DIR`, or the user's cache directory for Gregor.
     pub cache_dir: Option<PathBuf>,
+    /// The pinned SHA-256 sums of Kafka's jars, by version, in the format of `sha256sum`.
+    pub pinned_jars: Vec<(String, String)>,
+    /// Whether a version of Kafka without pinned sums may be fetched, on the word of the repository alone.
+    pub allow_unpinned: bool,
 }
 
 impl Environment {
@@ -37,6 +41,8 @@ impl Environment {
             kubernetes_assets: variable("KUBEBUILDER_ASSETS").map(PathBuf::from),
             go: variable("GREGOR_GO").map(PathBuf::from),
             cache_dir: variable("GREGOR_CACHE_DIR").map(PathBuf::from).or_else(user_cache),
+            pinned_jars: sums::KAFKA.map(|(version, text)| (version.into(), text.into())).into(),
+            allow_unpinned: false,
         }
     }
 

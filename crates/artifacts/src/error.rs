@@ -3,6 +3,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::sums::Difference;
 use crate::version::{InvalidVersion, KafkaVersion};
 
 /// Why a program, or what it takes to get or run it, is not there.
@@ -114,6 +115,32 @@ pub enum FetchError {
         root: PathBuf,
         /// What is wrong with it.
         reason: String,
+    },
+    /// A jar is not the one that was pinned.
+    #[error(
+        "the jars of {what} that arrived are not those that were pinned, so none of them is used \
+         ({difference}); check which Maven repository answers, and ~/.m2/repository"
+    )]
+    SumDiffers {
+        /// What was fetched.
+        what: String,
+        /// How they differ.
+        difference: Difference,
+    },
+    /// A version that nobody has pinned.
+    #[error(
+        "no checksums of Kafka {version} are pinned in this gregor: to trust the Maven repository for it, \
+         run `gregor fetch kafka --version {version} --allow-unpinned`"
+    )]
+    NotPinned {
+        /// The version.
+        version: KafkaVersion,
+    },
+    /// A list of sums that is none.
+    #[error("the pinned checksums of {what} are not the output of sha256sum")]
+    SumsUnreadable {
+        /// What they are for.
+        what: String,
     },
     /// No `go` anywhere.
     #[error(

@@ -106,6 +106,8 @@ impl Go {
             .env("CGO_ENABLED", "0")
             .env("GOTOOLCHAIN", "local")
             .env("GOWORK", "off")
+            // Flags of the user's could name another go.sum (-modfile) or other sources (-overlay).
+            .env("GOFLAGS", "-mod=readonly")
             .current_dir(build.module)
             .stdin(Stdio::null())
             .stdout(Stdio::null())

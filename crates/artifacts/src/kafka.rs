@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 pub use crate::cache::Source;
 use crate::cache::{Slot, write_synced};
-use crate::{Environment, Event, FetchError, KafkaVersion, Progress, jars, java, manifest, maven};
+use crate::{
+    Environment, Event, FetchError, KafkaVersion, Progress, jars, java, manifest, maven, sums,
+};
 
 /// Logs to stdout; see the file for the system properties that set its levels.
 const LOG4J_CONFIG: &str = include_str!("../kafka/log4j2.properties");
@@ -66,6 +68,11 @@ impl KafkaHome {
     pub fn jmx_agent(&self) -> Option<PathBuf> {
         let names = jars::jar_names(&self.root).ok()?;
         names.iter().find(|name| name.starts_with(AGENT_JAR)).map(|name| self.root.join(name))
+    }
+
+    /// The SHA-256 sums of all jars, in the format in which they are pinned.
+    pub fn sums(&self) -> Result<String, FetchError> {
+        sums::text_of(&self.root)
     }
 
     /// Reads every jar and compares it with what was fetched. A home that we did not assemble has
@@ -140,14 +147,19 @@ struct Cached<'a> {
 impl Cached<'_> {
     fn ensure(&self) -> Result<KafkaHome, FetchError> {
         let version = self.version.to_string();
+        let sums = sums::of_kafka(&self.environment.pinned_jars, self.version)?;
         let slot = Slot {
             dir: self.environment.cache("kafka")?,
             what: &format!("Kafka {version}"),
             version: &version,
             layout: &jars::LAYOUT,
+            sums: sums.as_ref(),
             progress: self.progress,
         };
         let root = slot.ensure(|| {
+            if sums.is_none() && !self.environment.allow_unpinned {
+                return Err(FetchError::NotPinned { version: self.version });
+            }
             let java = java::find(self.environment)?;
             slot.fresh_staging(|staging| self.assemble(&java, staging))
         })?;

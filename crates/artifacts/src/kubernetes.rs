@@ -161,6 +161,7 @@ pub fn ensure(
         what: &format!("Kubernetes {VERSION}"),
         version: VERSION,
         layout: &LAYOUT,
+        sums: None,
         progress,
     };
     let root = slot.ensure(|| {

@@ -18,9 +18,11 @@ mod lines;
 mod manifest;
 mod maven;
 mod progress;
+mod sums;
 mod version;
 
 pub use environment::Environment;
 pub use error::FetchError;
 pub use progress::{Event, Progress, Silent};
+pub use sums::Difference;
 pub use version::{InvalidVersion, KafkaVersion};

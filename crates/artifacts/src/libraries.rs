@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::cache::Slot;
 use crate::manifest::Layout;
-use crate::{Environment, FetchError, Progress, jars, java, maven};
+use crate::{Environment, FetchError, Progress, jars, java, maven, sums};
 
 /// A directory with `libs`, and nothing else.
 const LAYOUT: Layout = Layout { header: "gregor libraries, layout 1", ..jars::LAYOUT };
@@ -18,6 +18,8 @@ pub struct Libraries<'a> {
     pub version: &'a str,
     /// The text of a `pom.xml` that names them.
     pub pom: &'a str,
+    /// Pinned SHA-256 sums of all jars: the output of `sha256sum libs/*.jar`.
+    pub sums: &'a str,
 }
 
 /// Gives the directory that has the jars in `libs`, which Maven fills if there is none. Needs no network
@@ -30,11 +32,14 @@ pub fn ensure(
     libraries: &Libraries<'_>,
     progress: &dyn Progress,
 ) -> Result<PathBuf, FetchError> {
+    let what = &format!("{} {}", libraries.name, libraries.version);
+    let sums = sums::read(what, libraries.sums)?;
     let slot = Slot {
         dir: environment.cache(libraries.name)?,
-        what: &format!("{} {}", libraries.name, libraries.version),
+        what,
         version: libraries.version,
         layout: &LAYOUT,
+        sums: Some(&sums),
         progress,
     };
     slot.ensure(|| {

@@ -61,6 +61,11 @@ impl Manifest {
         Self::from_text(&std::fs::read_to_string(root.join(FILE)).ok()?, layout)
     }
 
+    /// Names and SHA-256 sums, by name.
+    pub(crate) fn sums(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|one| (one.name.as_str(), one.sha256.as_str()))
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }

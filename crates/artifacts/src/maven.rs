@@ -60,7 +60,8 @@ impl Run<'_> {
         std::fs::write(&pom, text).map_err(FetchError::io("write", &pom))?;
         let mut command = Command::new(&mvn);
         command
-            .args(["-B", "-U", "dependency:copy-dependencies", "-DincludeScope=runtime"])
+            // -C: a file whose checksum differs from the repository's is an error, not a warning.
+            .args(["-B", "-U", "-C", "dependency:copy-dependencies", "-DincludeScope=runtime"])
             // Its batch mode alone still ends some lines with the codes that reset a colour.
             .arg("-Dstyle.color=never")
             .args(properties)

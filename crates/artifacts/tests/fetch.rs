@@ -48,6 +48,7 @@ impl Machine {
         let environment = Environment {
             path: Some(path("bin").into_os_string()),
             cache_dir: Some(path("cache")),
+            allow_unpinned: true,
             ..Environment::default()
         };
         Self { temp, environment }
@@ -61,10 +62,15 @@ impl Machine {
     fn program(self, name: &str, script: &str) -> Self {
         let file = self.path(name);
         fs::create_dir_all(file.parent().unwrap()).unwrap();
-        let text = format!("machine={}\n{script}\n", self.temp.path().display());
+        let text = self.script(script);
         fs::write(file.with_file_name(format!("{}.script", file_name(&file))), text).unwrap();
         symlink(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/program.sh"), file).unwrap();
         self
+    }
+
+    /// The script, with the directory of the machine in a variable.
+    fn script(&self, script: &str) -> String {
+        format!("machine={}\n{script}\n", self.temp.path().display())
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -316,4 +322,105 @@ fn a_cache_that_cannot_be_written_is_named() {
     assert!(machine.error().contains("could not create"));
     machine.environment.cache_dir = None;
     assert!(machine.error().contains("set GREGOR_CACHE_DIR"));
+}
+
+/// A machine whose Maven copies what is pinned, and where nothing else may be fetched.
+fn pinned_machine() -> Machine {
+    let open = Machine::whole();
+    let sums = open.fetch().unwrap().sums().unwrap();
+    let mut machine = Machine::whole();
+    machine.environment.allow_unpinned = false;
+    machine.environment.pinned_jars = vec![("4.3.1".to_owned(), sums)];
+    machine
+}
+
+#[test]
+fn jars_that_are_as_pinned_are_accepted() {
+    let machine = pinned_machine();
+    machine.fetch().unwrap();
+    assert_eq!(machine.cached(), ["4.3.1"]);
+}
+
+#[test]
+fn a_jar_that_differs_from_its_pin_is_named_and_nothing_is_kept() {
+    let machine = pinned_machine();
+    let check = |change: &str, expected: &str| {
+        let script = format!("{MAVEN}\n{change}");
+        fs::write(machine.path("bin/mvn.script"), machine.script(&script)).unwrap();
+        let error = machine.error();
+        assert!(error.contains(expected), "{error}");
+        assert!(error.starts_with("the jars of Kafka 4.3.1 that arrived are not those"), "{error}");
+        assert!(machine.cached().is_empty(), "{:?}", machine.cached());
+    };
+    // Still a whole archive, but for a time stamp in it.
+    let mut tampered = small_jar();
+    tampered[10] ^= 1;
+    fs::write(machine.path("tampered.jar"), tampered).unwrap();
+    check(
+        r#"/bin/cp "$machine/tampered.jar" "$output/kafka-raft-4.3.1.jar""#,
+        "libs/kafka-raft-4.3.1.jar has the SHA-256",
+    );
+    check(
+        r#"/bin/cp "$machine/tampered.jar" "$output/jmx_prometheus_javaagent-1.0.jar""#,
+        "agents/jmx_prometheus_javaagent-1.0.jar has the SHA-256",
+    );
+    check(
+        r#"/bin/cp "$machine/small.jar" "$output/more-1.0.jar""#,
+        "libs/more-1.0.jar is not pinned",
+    );
+}
+
+#[test]
+fn a_pinned_jar_that_does_not_arrive_is_named() {
+    let mut machine = pinned_machine();
+    let [(_, sums)] = machine.environment.pinned_jars.as_mut_slice() else { panic!("one version") };
+    *sums += &format!("{}  libs/zstd-jni-1.5.jar\n", "0".repeat(64));
+    let error = machine.error();
+    assert!(error.contains("libs/zstd-jni-1.5.jar is missing"), "{error}");
+    assert!(machine.cached().is_empty());
+}
+
+#[test]
+fn a_version_without_pins_is_refused_unless_it_is_asked_for() {
+    let mut machine = pinned_machine();
+    let fetch = |machine: &Machine| {
+        kafka::ensure(&machine.environment, Some("4.1.2".parse().unwrap()), &Silent)
+    };
+    let error = fetch(&machine).unwrap_err().to_string();
+    assert!(error.starts_with("no checksums of Kafka 4.1.2 are pinned in this gregor"), "{error}");
+    assert!(error.contains("--allow-unpinned"), "{error}");
+    assert_eq!((machine.maven_runs(), machine.cached().len()), (0, 0));
+    machine.environment.allow_unpinned = true;
+    fetch(&machine).unwrap();
+    // What was fetched on purpose is used afterwards.
+    machine.environment.allow_unpinned = false;
+    fetch(&machine).unwrap();
+}
+
+#[test]
+fn a_home_that_was_fetched_before_it_was_pinned_is_fetched_again_if_it_differs() {
+    let mut machine = pinned_machine();
+    let pinned = std::mem::take(&mut machine.environment.pinned_jars);
+    machine.environment.allow_unpinned = true;
+    let mut tampered = small_jar();
+    tampered[10] ^= 1;
+    fs::write(machine.path("small.jar"), tampered).unwrap();
+    machine.fetch().unwrap();
+    fs::write(machine.path("small.jar"), small_jar()).unwrap();
+    machine.environment.pinned_jars = pinned;
+    let heard = Heard::default();
+    let home = kafka::ensure(&machine.environment, None, &heard).unwrap();
+    let first = heard.0.into_inner().unwrap().remove(0);
+    assert!(
+        first.starts_with("damaged: agents/jmx_prometheus_javaagent-1.0.jar has the"),
+        "{first}"
+    );
+    home.verify(&Silent).unwrap();
+}
+
+#[test]
+fn maven_is_told_to_refuse_files_whose_checksums_differ() {
+    let strict = format!("case \" $* \" in *' -C '*) ;; *) exit 9 ;; esac\n{MAVEN}");
+    let machine = Machine::new().program("bin/java", JAVA_17).program("bin/mvn", &strict);
+    machine.fetch().unwrap();
 }

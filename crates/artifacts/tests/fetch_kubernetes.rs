@@ -19,6 +19,7 @@ while [ $# -gt 1 ]; do
     shift
 done
 echo "$1" >> "$machine/built"
+[ "$GOFLAGS" = -mod=readonly ] && [ "$GOWORK" = off ] || { echo "GOFLAGS=$GOFLAGS" >&2; exit 1; }
 [ -f go.mod ] && [ -f go.sum ] && [ "$CGO_ENABLED" = 0 ] || { echo 'no module' >&2; exit 1; }
 echo 'go: downloading example.org/a v1.0.0' >&2
 echo 'example.org/a/b' >&2

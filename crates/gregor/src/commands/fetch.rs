@@ -21,7 +21,8 @@ enum What {
     ///
     /// Kafka and all it needs are resolved by Maven (`mvn`, which must be installed, and which obeys
     /// the mirrors and proxies in ~/.m2/settings.xml) and kept in the cache, one directory for each
-    /// version. A version that is there already is not fetched again. Several `gregor` may do this
+    /// version. Each jar must have the SHA-256 that is pinned in this program; a version that is not pinned
+    /// is refused without --allow-unpinned. A version that is there already is not fetched again. Several `gregor` may do this
     /// at once: one fetches and the others wait for it.
     ///
     /// Where an installed Kafka is to be used instead, set GREGOR_KAFKA_HOME to its directory.
@@ -81,6 +82,12 @@ Examples:
 struct FetchKafka {
     #[arg(long, value_name = "VERSION", help = version_help())]
     version: Option<KafkaVersion>,
+    /// Fetch a version whose checksums are not part of this program, trusting the Maven repository
+    #[arg(long)]
+    allow_unpinned: bool,
+    /// Print the SHA-256 of each jar, as they are pinned in the sources of Gregor
+    #[arg(long, hide = true, requires = "allow_unpinned")]
+    print_sums: bool,
     /// Read every file again and compare it with its SHA-256 from when it was fetched
     #[arg(long)]
     verify: bool,
@@ -118,11 +125,20 @@ impl Fetch {
 impl FetchKafka {
     fn run(self) -> anyhow::Result<()> {
         let progress = progress::for_stderr();
-        let home = kafka::ensure(&Environment::from_process(), self.version, &*progress)?;
+        let mut environment =
+            Environment { allow_unpinned: self.allow_unpinned, ..Environment::from_process() };
+        if self.print_sums {
+            // New pins are not made from old ones.
+            environment.pinned_jars.clear();
+        }
+        let home = kafka::ensure(&environment, self.version, &*progress)?;
         if self.verify {
             home.verify(&*progress)?;
         }
         progress.finish();
+        if self.print_sums {
+            return Out::new(self.output).text(&home.sums()?);
+        }
         Out::new(self.output).view(&Report::new(&home, self.verify))
     }
 }

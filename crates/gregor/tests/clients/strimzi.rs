@@ -7,8 +7,13 @@ use std::process::{Command, Stdio};
 use artifacts::libraries::{self, Libraries};
 use artifacts::{Environment, Silent};
 
-const LIBRARIES: Libraries<'_> =
-    Libraries { name: "strimzi-client", version: "1.2.0", pom: include_str!("strimzi/pom.xml") };
+const LIBRARIES: Libraries<'_> = Libraries {
+    name: "strimzi-client",
+    version: "1.2.0",
+    pom: include_str!("strimzi/pom.xml"),
+    // After a change of the pom: `sha256sum libs/*.jar` where Maven has copied them.
+    sums: include_str!("strimzi/jars.sha256"),
+};
 
 /// The program, ready to be run.
 pub(crate) struct StrimziClient {

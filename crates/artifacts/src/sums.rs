@@ -1,0 +1,129 @@
+//! Pinned SHA-256 sums of jars.
+//!
+//! A repository proves nothing about its own files: what Maven copied enters the cache only if it is, file by file,
+//! what was pinned when the version was added. The sums of Kafka are files in `kafka/`, in the format of
+//! `sha256sum`; pom.xml says how they are written.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use crate::manifest::Manifest;
+use crate::{FetchError, KafkaVersion};
+
+/// Sums by version of Kafka; a test holds that the versions of pom.xml are here.
+pub(crate) const KAFKA: [(&str, &str); 2] = [
+    ("4.1.2", include_str!("../kafka/jars-4.1.2.sha256")),
+    ("4.3.1", include_str!("../kafka/jars-4.3.1.sha256")),
+];
+
+/// The pinned sums of one directory: name to SHA-256.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Sums(BTreeMap<String, String>);
+
+impl Sums {
+    /// Parses the output of `sha256sum`. `None` for anything else, and for an empty text, which pins nothing.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let entry = |line: &str| {
+            let (sum, name) = line.split_once("  ")?;
+            let is_sum = sum.len() == 64 && sum.bytes().all(|byte| byte.is_ascii_hexdigit());
+            is_sum.then(|| (name.to_owned(), sum.to_ascii_lowercase()))
+        };
+        let sums = text.lines().map(entry).collect::<Option<BTreeMap<_, _>>>()?;
+        (!sums.is_empty()).then_some(Self(sums))
+    }
+
+    /// The first jar that differs from its pin, is missing, or is not pinned.
+    pub(crate) fn find_difference(&self, found: &Manifest) -> Option<Difference> {
+        let found: BTreeMap<_, _> = found.sums().collect();
+        let wrong = self.0.iter().find_map(|(name, pinned)| match found.get(name.as_str()) {
+            None => Some(Difference::Missing(name.clone())),
+            Some(sum) if sum != pinned => Some(Difference::Changed {
+                name: name.clone(),
+                found: (*sum).to_owned(),
+                pinned: pinned.clone(),
+            }),
+            Some(_) => None,
+        });
+        let unexpected = || found.keys().find(|name| !self.0.contains_key(**name));
+        wrong.or_else(|| unexpected().map(|name| Difference::Unexpected((*name).to_owned())))
+    }
+}
+
+/// How jars differ from their pins.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Difference {
+    /// Another content.
+    #[error("{name} has the SHA-256 {found}, and {pinned} is pinned")]
+    Changed {
+        /// The jar.
+        name: String,
+        /// Its sum.
+        found: String,
+        /// The sum that it should have.
+        pinned: String,
+    },
+    /// No such jar.
+    #[error("{0} is missing")]
+    Missing(String),
+    /// A jar that is not pinned.
+    #[error("{0} is not pinned")]
+    Unexpected(String),
+}
+
+/// The sums of a Kafka version among those that are pinned.
+pub(crate) fn of_kafka(
+    pinned: &[(String, String)],
+    version: KafkaVersion,
+) -> Result<Option<Sums>, FetchError> {
+    let version = version.to_string();
+    match pinned.iter().find(|(name, _)| *name == version) {
+        None => Ok(None),
+        Some((_, text)) => read(&format!("Kafka {version}"), text).map(Some),
+    }
+}
+
+/// Parses sums that must be there.
+pub(crate) fn read(what: &str, text: &str) -> Result<Sums, FetchError> {
+    Sums::parse(text).ok_or_else(|| FetchError::SumsUnreadable { what: what.to_owned() })
+}
+
+/// Compares jars that Maven copied with their pins.
+pub(crate) fn check(what: &str, sums: &Sums, found: &Manifest) -> Result<(), FetchError> {
+    match sums.find_difference(found) {
+        None => Ok(()),
+        Some(difference) => Err(FetchError::SumDiffers { what: what.to_owned(), difference }),
+    }
+}
+
+/// The sums of a directory, in the format of `sha256sum`.
+pub(crate) fn text_of(root: &Path) -> Result<String, FetchError> {
+    let found = Manifest::of(root, &crate::jars::LAYOUT)?;
+    Ok(found.sums().map(|(name, sum)| format!("{sum}  {name}\n")).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_tested_version_is_pinned_with_its_main_jars() {
+        for version in [KafkaVersion::default_version(), KafkaVersion::oldest_supported()] {
+            let pinned = KAFKA.map(|(version, text)| (version.to_owned(), text.to_owned()));
+            let sums = of_kafka(&pinned, version).unwrap().unwrap();
+            let has = |name: &str| sums.0.keys().any(|one| one.starts_with(name));
+            assert!(sums.0.len() > 50, "{version}");
+            assert!(has(&format!("libs/kafka-clients-{version}.jar")), "{version}");
+            assert!(has("agents/jmx_prometheus_javaagent-"), "{version}");
+        }
+    }
+
+    #[test]
+    fn only_the_output_of_sha256sum_is_a_list_of_sums() {
+        let sum = "ab".repeat(32);
+        assert!(Sums::parse(&format!("{sum}  libs/a.jar\n")).is_some());
+        let bad = ["", "\n", "ab  libs/a.jar", &format!("{sum} libs/a.jar"), &"zz".repeat(32)];
+        for text in bad {
+            assert_eq!(Sums::parse(text), None, "{text}");
+        }
+    }
+}
