@@ -77,7 +77,9 @@ impl FleetWorld {
     }
 
     fn command(&self) -> Command {
-        Command::new(env!("CARGO_BIN_EXE_gregor"))
+        let mut command = Command::new(env!("CARGO_BIN_EXE_gregor"));
+        command.env(crate::up::audit::VARIABLE, self.temp.path().join("audit"));
+        command
     }
 
     /// The demonstration, to its end: its exit code, and what it printed.
@@ -208,6 +210,9 @@ fn processes_with(dir: &Path) -> Vec<String> {
 
 impl Drop for FleetWorld {
     fn drop(&mut self) {
+        if !std::thread::panicking() {
+            crate::up::audit::collect(&self.temp.path().join("audit"));
+        }
         drop(self.undertaker.stdin.take());
         let _ = self.undertaker.wait();
     }

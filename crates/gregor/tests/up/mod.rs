@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each program of tests uses a part of it")]
 
+pub(crate) mod audit;
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::process::CommandExt as _;
@@ -75,6 +77,7 @@ impl World {
     pub(crate) fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_gregor"));
         command.args(words).env("GREGOR_STATE_DIR", self.state()).stdin(Stdio::null());
+        command.env(audit::VARIABLE, self.temp().join("audit"));
         command.env("GREGOR_NO_OPERATOR", (!self.with_operator).to_string());
         command
     }
@@ -186,6 +189,9 @@ impl Process {
 
 impl Drop for World {
     fn drop(&mut self) {
+        if !std::thread::panicking() {
+            audit::collect(&self.temp().join("audit"));
+        }
         drop(self.undertaker.stdin.take());
         let _ = self.undertaker.wait();
     }

@@ -55,7 +55,7 @@ pub use pki::KeyFiles;
 pub use state::{Held, StateDir};
 
 use crate::network::Network;
-use components::{AUTHENTICATION_CONFIG, Surroundings};
+use components::{AUDIT_POLICY, AUTHENTICATION_CONFIG, Surroundings};
 use pki::{Authority, Pki};
 use ports::Ports;
 use process::{CommandLine, Process};
@@ -84,6 +84,8 @@ pub struct Options {
     pub durability: Durability,
     /// Whether the components end when this process does, however it does: for tests.
     pub die_with_parent: bool,
+    /// Where the API server logs the requests of service accounts: for tests.
+    pub audit_log: Option<PathBuf>,
 }
 
 impl Options {
@@ -91,7 +93,8 @@ impl Options {
     #[must_use]
     pub fn new(state_dir: impl Into<PathBuf>, binaries: Binaries) -> Self {
         let durability = Durability::Full;
-        Self { state_dir: state_dir.into(), binaries, durability, die_with_parent: false }
+        let state_dir = state_dir.into();
+        Self { state_dir, binaries, durability, die_with_parent: false, audit_log: None }
     }
 
     /// For a test: fast, and gone with the test.
@@ -365,6 +368,9 @@ impl Begin<'_> {
         state.write_json("ports.json", &ports)?;
         let client = write_kubeconfigs(state, &pki, &ports).await?;
         write_if_changed(&state.authentication_config(), AUTHENTICATION_CONFIG.as_bytes())?;
+        if self.options.audit_log.is_some() {
+            write_if_changed(&state.audit_policy(), AUDIT_POLICY.as_bytes())?;
+        }
         Ok(Prepared { pki, ports, network, command_lines, adopted, client })
     }
 
@@ -376,7 +382,8 @@ impl Begin<'_> {
         component: Component,
     ) -> Result<CommandLine, Error> {
         let durability = self.options.durability;
-        let surroundings = Surroundings { state, pki, ports, durability, service_range };
+        let audit_log = self.options.audit_log.as_deref();
+        let surroundings = Surroundings { state, pki, ports, durability, audit_log, service_range };
         let program = self.options.binaries.program(component.program());
         let input = match component_user(component) {
             Some(name) => component_kubeconfig(pki, ports, name)?,

@@ -168,6 +168,11 @@ impl StateDir {
         self.root.join("config/authentication.json")
     }
 
+    /// Which requests the API server writes to its audit log.
+    pub(super) fn audit_policy(&self) -> PathBuf {
+        self.root.join("config/audit.json")
+    }
+
     /// The name, relative to the directory, of the record of a component's process.
     pub(super) fn run_record(component: Component) -> String {
         format!("run/{component}.json")

@@ -10,7 +10,7 @@ pub(crate) mod operator;
 mod session;
 pub(crate) mod words;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use artifacts::kubernetes::{self, Binaries};
@@ -60,6 +60,15 @@ pub(crate) struct Up {
     /// Be that process
     #[arg(long, hide = true, conflicts_with_all = ["detach", "files"])]
     supervise: bool,
+}
+
+/// The audit log of the API server of a local Kubernetes: none, unless a test names a directory for it, to compare
+/// the rights of the operator with the requests that it makes.
+pub(crate) fn audit_log(state_dir: &Path) -> Option<PathBuf> {
+    let dir = std::env::var_os("GREGOR_API_AUDIT").filter(|value| !value.is_empty())?;
+    // One directory serves several control planes.
+    let name = state_dir.display().to_string().replace('/', "_");
+    Some(PathBuf::from(dir).join(format!("{name}.log")))
 }
 
 /// What was asked for, after all of it was checked.

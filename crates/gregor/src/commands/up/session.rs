@@ -16,7 +16,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::nodes::{self, Nodes};
 use super::operator::{self, Operator};
-use super::{Plan, kafka, words};
+use super::{Plan, audit_log, kafka, words};
 use crate::output::{Format, Out, note};
 
 /// What the process in the background prints, alone in a line, when all is ready.
@@ -90,6 +90,7 @@ async fn start(
     report: impl Fn(Event) + Send + Sync + 'static,
 ) -> (anyhow::Result<ControlPlane>, Option<Nodes>) {
     let options = Options::new(&plan.state_dir, plan.binaries.clone());
+    let options = Options { audit_log: audit_log(&plan.state_dir), ..options };
     let plane = match ControlPlane::start(options, report).await {
         Ok(plane) => plane,
         Err(error) => return (Err(error.into()), None),

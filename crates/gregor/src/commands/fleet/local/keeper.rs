@@ -19,6 +19,7 @@ use super::Common;
 use super::nodes::Nodes;
 use super::record::{Place, Wish};
 use crate::commands::agent::agent_image;
+use crate::commands::up::audit_log;
 use crate::commands::up::nodes::{end_leftovers, start_proxy};
 
 /// Between two looks when nothing is told.
@@ -140,7 +141,9 @@ impl Keeper {
 
     async fn start(&self) -> anyhow::Result<Running> {
         let binaries = self.common.programs.binaries.clone();
-        let options = Options::new(self.place.kubernetes(), binaries);
+        let state = self.place.kubernetes();
+        let audit_log = audit_log(&state);
+        let options = Options { audit_log, ..Options::new(state, binaries) };
         let id = self.id.clone();
         let report = move |event| tracing::debug!(plane = id, ?event, "the control plane");
         let plane = ControlPlane::start(options, report).await?;
