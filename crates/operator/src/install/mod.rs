@@ -4,6 +4,7 @@
 //! does nothing.
 
 mod deployment;
+mod policy;
 pub mod rbac;
 
 use std::collections::BTreeMap;
@@ -98,6 +99,8 @@ mod tests {
                 "ClusterRole gregor-kafka-node",
                 "ClusterRoleBinding gregor-operator",
                 "ClusterRoleBinding gregor-operator-global",
+                "ValidatingAdmissionPolicy gregor-operator-bindings",
+                "ValidatingAdmissionPolicyBinding gregor-operator-bindings",
                 "Role ops/gregor-operator-election",
                 "RoleBinding ops/gregor-operator-election",
                 "Deployment ops/gregor-operator",
@@ -118,6 +121,7 @@ mod tests {
                 "RoleBinding a/gregor-operator",
                 "RoleBinding b/gregor-operator",
                 "ClusterRoleBinding gregor-operator-global",
+                "ValidatingAdmissionPolicyBinding gregor-operator-bindings",
                 "RoleBinding ops/gregor-operator-election",
             ]
         );

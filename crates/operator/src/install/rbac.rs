@@ -1,11 +1,13 @@
-//! What the operator may do, and no more.
+//! The rights of the operator, each because a request of this crate needs it.
 //!
-//! A right is here because something in this crate uses it; a test in which the operator runs with these
-//! rights fails on the first request that is refused.
+//! Scenarios run with these rights on a real API server that logs each request, and `cargo xtask rbac` compares
+//! the log with this table: a verb that no scenario uses fails the build, and so does a request that is refused.
+//!
+//! `patch` creates, too: server-side apply of an object that does not exist needs `create` besides.
 
 use serde_json::{Value, json};
 
-use super::{Installation, NAME, labels};
+use super::{Installation, NAME, labels, policy};
 
 /// The ClusterRole that lets Kafka nodes read the machine that they run on, for racks and node ports.
 pub const KAFKA_NODE_ROLE: &str = "gregor-kafka-node";
@@ -15,38 +17,41 @@ const API_GROUP: &str = "rbac.authorization.k8s.io";
 /// A right: group, resources, verbs.
 type Right = (&'static str, &'static [&'static str], &'static [&'static str]);
 
-/// What it may do in the namespaces where clusters are.
+/// Rights in the namespaces of clusters.
 #[rustfmt::skip]
 pub const NAMESPACED: &[Right] = &[
-    // What people write. It is annotated and gets finalizers; rebalances it also makes itself.
-    ("kafka.strimzi.io", &["kafkas", "kafkanodepools"], &["get", "list", "watch", "patch", "update"]),
-    ("kafka.strimzi.io", &["kafkarebalances"], &["get", "list", "watch", "create", "patch", "update", "delete"]),
-    ("kafka.strimzi.io", &["kafkas/status", "kafkanodepools/status", "kafkarebalances/status"], &["get", "patch", "update"]),
-    // An owner that must not be deleted before what it owns: some clusters ask for this right.
-    ("kafka.strimzi.io", &["kafkas/finalizers", "kafkanodepools/finalizers", "kafkarebalances/finalizers"], &["update"]),
-    ("core.strimzi.io", &["strimzipodsets"], &["get", "list", "watch", "create", "patch", "update", "delete"]),
-    ("core.strimzi.io", &["strimzipodsets/status"], &["get", "patch", "update"]),
-    ("core.strimzi.io", &["strimzipodsets/finalizers"], &["update"]),
-    // What a cluster is made of.
+    // Written by users. The operator annotates them and sets finalizers; rebalances it also creates itself.
+    ("kafka.strimzi.io", &["kafkas"], &["get", "list", "watch", "patch"]),
+    ("kafka.strimzi.io", &["kafkanodepools"], &["list", "watch", "patch"]),
+    ("kafka.strimzi.io", &["kafkarebalances"], &["get", "list", "watch", "create", "patch", "delete"]),
+    ("kafka.strimzi.io", &["kafkas/status", "kafkanodepools/status", "kafkarebalances/status"], &["patch"]),
+    // Dependents block the deletion of their Kafka. Where the admission plugin OwnerReferencesPermissionEnforcement
+    // is on (OpenShift, and local mode) that needs this right, which no request shows.
+    ("kafka.strimzi.io", &["kafkas/finalizers"], &["update"]),
+    ("core.strimzi.io", &["strimzipodsets"], &["get", "list", "watch", "create", "patch", "delete"]),
+    ("core.strimzi.io", &["strimzipodsets/status"], &["patch"]),
+    // The objects of a cluster. Records and authorities are replaced whole, so that a lost update is refused.
     ("", &["pods"], &["get", "list", "watch", "create", "patch", "delete"]),
-    ("", &["configmaps", "secrets", "services", "serviceaccounts", "persistentvolumeclaims"],
-        &["get", "list", "watch", "create", "patch", "update", "delete"]),
-    ("networking.k8s.io", &["networkpolicies"], &["get", "list", "watch", "create", "patch", "update", "delete"]),
-    ("policy", &["poddisruptionbudgets"], &["get", "list", "watch", "create", "patch", "update", "delete"]),
+    ("", &["configmaps", "secrets"], &["get", "list", "watch", "create", "patch", "update", "delete"]),
+    ("", &["services", "persistentvolumeclaims"], &["list", "watch", "create", "patch", "delete"]),
+    ("", &["serviceaccounts"], &["list", "create", "patch"]),
+    ("networking.k8s.io", &["networkpolicies"], &["list", "create", "patch"]),
+    ("policy", &["poddisruptionbudgets"], &["list", "create", "patch"]),
     ("events.k8s.io", &["events"], &["create", "patch"]),
 ];
 
-/// What it may do with what belongs to no namespace.
+/// Rights on objects without a namespace.
 #[rustfmt::skip]
 pub const GLOBAL: &[Right] = &[
-    // The addresses of machines, for listeners on node ports; and what it gives to the Kafka nodes.
-    ("", &["nodes"], &["get", "list"]),
+    // Addresses for listeners on node ports. Also what it grants to Kafka nodes: without this right the API
+    // server would refuse the binding.
+    ("", &["nodes"], &["get"]),
     // Whether a namespace is being deleted.
     ("", &["namespaces"], &["get"]),
     // Whether volumes can grow.
-    ("storage.k8s.io", &["storageclasses"], &["get", "list"]),
-    // Lets the nodes of one cluster read their machines.
-    (API_GROUP, &["clusterrolebindings"], &["get", "list", "create", "patch", "update", "delete"]),
+    ("storage.k8s.io", &["storageclasses"], &["get"]),
+    // Lets the nodes of one cluster read their machines; which bindings, the admission policy says.
+    (API_GROUP, &["clusterrolebindings"], &["get", "list", "create", "patch", "delete"]),
 ];
 
 /// The account, the roles, and who has them.
@@ -70,6 +75,7 @@ pub(super) fn objects(installation: &Installation) -> Vec<Value> {
     }
     let global = global_name();
     objects.push(binding(None, &global, ("ClusterRole", &global), namespace));
+    objects.extend(policy::objects(namespace));
     let election = election_name();
     objects.push(election_role(namespace));
     objects.push(binding(Some(namespace), &election, ("Role", &election), namespace));
@@ -163,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_it_gives_to_kafka_nodes_it_has_itself() {
+    fn the_operator_holds_what_it_grants_to_kafka_nodes() {
         let may = |verb: &str| {
             GLOBAL
                 .iter()
