@@ -2,12 +2,16 @@
 #
 #   docker build -f deploy/docker/agent.Dockerfile -t gregor-agent:0.1.0 .
 
-FROM rust:1.95.0-bookworm AS build
+# A release names each base by its digest: cargo xtask dist.
+ARG RUST_IMAGE=rust:1.95.0-bookworm
+ARG DEBIAN_IMAGE=debian:12.12-slim
+
+FROM ${RUST_IMAGE} AS build
 WORKDIR /source
 COPY . .
 RUN cargo build --locked --release --package gregor
 
-FROM debian:12.12-slim
+FROM ${DEBIAN_IMAGE}
 # The authorities that sign for the fleet manager.
 RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates && rm -rf /var/lib/apt/lists/*
 COPY --from=build /source/target/release/gregor /usr/local/bin/gregor

@@ -2,12 +2,16 @@
 #
 #   docker build -f deploy/docker/operator.Dockerfile -t gregor-operator:0.1.0 .
 
-FROM rust:1.95.0-bookworm AS build
+# A release names each base by its digest: cargo xtask dist.
+ARG RUST_IMAGE=rust:1.95.0-bookworm
+ARG DEBIAN_IMAGE=debian:12.12-slim
+
+FROM ${RUST_IMAGE} AS build
 WORKDIR /source
 COPY . .
 RUN cargo build --locked --release --package gregor
 
-FROM debian:12.12-slim
+FROM ${DEBIAN_IMAGE}
 COPY --from=build /source/target/release/gregor /usr/local/bin/gregor
 # No name is needed for a number, and Kubernetes can see that it is not root.
 USER 1001

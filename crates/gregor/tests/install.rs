@@ -5,7 +5,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -112,11 +112,12 @@ fn dockerfiles_are_well_formed_and_pinned_and_do_not_run_as_root() {
     assert_eq!(files.len(), 3);
     for (name, instructions) in files {
         let mut stages = BTreeSet::new();
+        let arguments = arguments(&instructions);
         for (word, rest) in &instructions {
             // ADD fetches and unpacks without being asked, and is not in the list for that.
             assert!(WORDS.contains(&word.as_str()), "{name}: {word}");
             match word.as_str() {
-                "FROM" => check_base(&name, rest, &mut stages),
+                "FROM" => check_base(&name, rest, &arguments, &mut stages),
                 "COPY" => check_copy(&name, rest, &stages),
                 "RUN" => {
                     assert!(!rest.contains("curl") && !rest.contains("wget"), "{name}: {rest}")
@@ -140,12 +141,28 @@ fn dockerfiles_are_well_formed_and_pinned_and_do_not_run_as_root() {
     }
 }
 
-/// An image with a tag that says which one it is.
-fn check_base(name: &str, rest: &str, stages: &mut BTreeSet<String>) {
+/// The build arguments before the first stage, with their defaults.
+fn arguments(instructions: &[(String, String)]) -> BTreeMap<String, String> {
+    let head = instructions.iter().take_while(|(word, _)| word != "FROM");
+    let arguments = head.filter(|(word, _)| word == "ARG");
+    let parts = arguments.filter_map(|(_, rest)| rest.split_once('='));
+    parts.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+}
+
+/// A base is an argument, so that a release can name it by its digest; the default is an image with a tag that
+/// says which one it is.
+fn check_base(
+    name: &str,
+    rest: &str,
+    arguments: &BTreeMap<String, String>,
+    stages: &mut BTreeSet<String>,
+) {
     let words: Vec<_> = rest.split_whitespace().collect();
-    let (_, tag) = words[0].rsplit_once(':').unwrap_or_else(|| panic!("{name}: {rest} has no tag"));
-    let is_pinned = tag.contains('.') || tag == "${KAFKA_VERSION}";
-    assert!(is_pinned && !tag.contains("latest"), "{name}: {rest}");
+    let argument = words[0].strip_prefix("${").and_then(|word| word.strip_suffix('}'));
+    let argument = argument.unwrap_or_else(|| panic!("{name}: {rest} is no argument"));
+    let image = arguments.get(argument).unwrap_or_else(|| panic!("{name}: no ARG {argument}"));
+    let (_, tag) = image.rsplit_once(':').unwrap_or_else(|| panic!("{name}: {image} has no tag"));
+    assert!(tag.contains('.') && !tag.contains("latest"), "{name}: {image}");
     match words.as_slice() {
         [_] => {}
         [_, "AS", stage] => assert!(stages.insert((*stage).to_owned()), "{name}: {stage} twice"),
@@ -161,6 +178,7 @@ fn check_copy(name: &str, rest: &str, stages: &BTreeSet<String>) {
             assert!(stages.contains(stage), "{name}: there is no stage {stage}");
         }
         [".", "."] => {}
+        [file, _] if repository().join(file).is_file() => {}
         _ => panic!("{name}: {rest}"),
     }
 }
@@ -182,9 +200,12 @@ fn dockerfiles_name_the_versions_that_the_project_has() {
     let kafka = between(&pom, "<kafka.version>", "<");
     let agent = between(&pom, "<jmx.agent.version>", "<");
     for file in ["agent.Dockerfile", "operator.Dockerfile", "kafka.Dockerfile"] {
-        assert!(text(file).contains(&format!("FROM rust:{rust}-")), "{file}");
+        assert!(text(file).contains(&format!("ARG RUST_IMAGE=rust:{rust}-")), "{file}");
     }
-    assert!(text("kafka.Dockerfile").contains(&format!("ARG KAFKA_VERSION={kafka}\n")));
+    assert!(text("kafka.Dockerfile").contains(&format!("ARG KAFKA_IMAGE=apache/kafka:{kafka}\n")));
+    let sums = format!("COPY crates/artifacts/kafka/jars-{kafka}.sha256 sums\n");
+    assert!(text("kafka.Dockerfile").contains(&sums));
+    assert!(text("kafka.Dockerfile").contains("sha256sum --check --strict agent.sums"));
     assert!(text("kafka.Dockerfile").contains(&format!("ARG JMX_AGENT_VERSION={agent}\n")));
 }
 
@@ -192,23 +213,29 @@ fn dockerfiles_name_the_versions_that_the_project_has() {
 fn the_checks_of_dockerfiles_find_what_is_wrong() {
     let wrong = |text: &'static str| {
         std::panic::catch_unwind(|| {
-            for (word, rest) in instructions(text) {
+            let all = instructions(text);
+            let arguments = arguments(&all);
+            for (word, rest) in &all {
                 match word.as_str() {
-                    "FROM" => check_base("x", &rest, &mut BTreeSet::new()),
-                    "COPY" => check_copy("x", &rest, &BTreeSet::new()),
+                    "ARG" => {}
+                    "FROM" => check_base("x", rest, &arguments, &mut BTreeSet::new()),
+                    "COPY" => check_copy("x", rest, &BTreeSet::new()),
                     other => panic!("{other}"),
                 }
             }
         })
         .is_err()
     };
-    assert!(!wrong("# a\nFROM \\\n  debian:12.12 AS a\nCOPY . .\n"));
+    assert!(!wrong("# a\nARG A=debian:12.12\nFROM \\\n  ${A} AS a\nCOPY . .\n"));
     for text in [
-        "FROM debian\n",
-        "FROM debian:latest\n",
-        "FROM a:1.2 as b\n",
+        "FROM debian:12.12\n",
+        "FROM ${A}\n",
+        "ARG A=debian\nFROM ${A}\n",
+        "ARG A=debian:latest\nFROM ${A}\n",
+        "ARG A=a:1.2\nFROM ${A} as b\n",
         "COPY --from=x /a /b\n",
-        "FROM a:1.2 \\",
+        "COPY no-such-file /b\n",
+        "ARG A=a:1.2\nFROM ${A} \\",
     ] {
         assert!(wrong(text), "{text}");
     }

@@ -6,6 +6,8 @@
 mod areas;
 mod check;
 mod demo;
+mod dist;
+mod rbac;
 mod results;
 mod run;
 mod skips;
@@ -55,6 +57,10 @@ enum Task {
     },
     /// The documentation of our crates
     Doc,
+    /// Compare the rights that are installed with those that the tests used
+    Rbac,
+    /// The release program, and the images from bases that are named by digests
+    Dist(dist::Dist),
     /// Remove everything that was built here
     Clean,
 }
@@ -68,6 +74,8 @@ fn main() -> ExitCode {
         Task::Bench => small::bench(),
         Task::Soak { part } => soak::run(part.as_deref()),
         Task::Doc => small::doc(),
+        Task::Rbac => rbac::run(),
+        Task::Dist(dist) => dist.run(),
         Task::Clean => small::clean(),
     };
     match outcome {

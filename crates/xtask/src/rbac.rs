@@ -1,0 +1,318 @@
+//! `rbac`: compares the rights that are installed with the requests that the tests made.
+//!
+//! Tests with a local Kubernetes leave the audit log of its API server in `target/rbac-use`
+//! (`crates/gregor/tests/up/audit.rs`). After a run of all of them, a right that no request needed fails, and so
+//! does a request that RBAC refused.
+
+use std::collections::BTreeSet;
+use std::env;
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context, Result, bail, ensure};
+use serde::Deserialize;
+
+use crate::root;
+use crate::run::Line;
+
+/// Rights that no test of `make test` uses: whose, group, resource, verb, and what uses it.
+#[rustfmt::skip]
+const UNSEEN: &[(Who, &str, &str, &str, &str)] = &[
+    (Who::Operator, "kafka.strimzi.io", "kafkas/finalizers", "update",
+        "no request: the admission plugin OwnerReferencesPermissionEnforcement, which is on in every scenario, \
+         asks for it when an object blocks the deletion of its Kafka"),
+];
+
+/// Whose rights.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Who {
+    Operator,
+    Agent,
+    KafkaNode,
+}
+
+impl Who {
+    /// By the name of a service account; other accounts are not ours.
+    fn of_user(user: &str) -> Option<Self> {
+        let (_, account) = user.strip_prefix("system:serviceaccount:")?.split_once(':')?;
+        match account {
+            "gregor-operator" => Some(Self::Operator),
+            "gregor-agent" => Some(Self::Agent),
+            _ => account.ends_with("-kafka").then_some(Self::KafkaNode),
+        }
+    }
+
+    /// By the name of a role.
+    fn of_role(role: &str) -> Option<Self> {
+        match role {
+            "gregor-kafka-node" => Some(Self::KafkaNode),
+            "gregor-agent" => Some(Self::Agent),
+            _ => role.starts_with("gregor-operator").then_some(Self::Operator),
+        }
+    }
+}
+
+/// A right, or the use of one.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Right {
+    who: Who,
+    group: String,
+    resource: String,
+    verb: String,
+}
+
+impl Right {
+    fn new(who: Who, group: &str, resource: &str, verb: &str) -> Self {
+        let (group, resource, verb) = (group.to_owned(), resource.to_owned(), verb.to_owned());
+        Self { who, group, resource, verb }
+    }
+
+    /// For people: `Operator: patch kafkas.kafka.strimzi.io`.
+    fn text(&self) -> String {
+        let Self { who, group, resource, verb } = self;
+        let group = if group.is_empty() { String::new() } else { format!(".{group}") };
+        format!("{who:?}: {verb} {resource}{group}")
+    }
+}
+
+/// The requests of a run.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Uses {
+    allowed: BTreeSet<Right>,
+    forbidden: BTreeSet<Right>,
+}
+
+/// Compares and prints what differs.
+pub(crate) fn run() -> Result<()> {
+    let dir = target_dir()?.join("rbac-use");
+    let mut uses = Uses::default();
+    let mut files = 0;
+    for entry in fs::read_dir(&dir).with_context(|| {
+        format!("{} is missing: run the tests with real clusters first", dir.display())
+    })? {
+        let path = entry?.path();
+        uses.read(&fs::read_to_string(&path)?).with_context(|| path.display().to_string())?;
+        files += 1;
+    }
+    ensure!(!uses.allowed.is_empty(), "no request was logged in {}", dir.display());
+    let rights = installed()?;
+    let findings = compare(&rights, &uses, UNSEEN);
+    if !findings.is_empty() {
+        bail!("rights and their use differ:\n  {}", findings.join("\n  "));
+    }
+    println!("{} rights, all used, in {files} logs", rights.len());
+    Ok(())
+}
+
+/// The directory of this program is `target/PROFILE`; tests write beside it.
+fn target_dir() -> Result<std::path::PathBuf> {
+    let own = env::current_exe().context("the path of this program")?;
+    let dir = own.ancestors().nth(2).context("this program is not in a target directory")?;
+    Ok(dir.to_owned())
+}
+
+/// The rights in everything that Gregor installs.
+fn installed() -> Result<BTreeSet<Right>> {
+    let own = env::current_exe().context("the path of this program")?;
+    let gregor = own.with_file_name("gregor");
+    ensure!(Path::new(&gregor).exists(), "gregor is not built: cargo build --workspace --bins");
+    let agent = "agent --manager https://fleet.example.org --cluster-id x --manifests";
+    let mut rights = BTreeSet::new();
+    for words in ["install", agent] {
+        let mut line = Line::program(gregor.display().to_string());
+        for word in words.split(' ') {
+            line = line.arg(word);
+        }
+        let output = line.command().current_dir(root()).output().context("running gregor")?;
+        ensure!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+        rights.extend(rights_of(&String::from_utf8(output.stdout)?)?);
+    }
+    Ok(rights)
+}
+
+/// What is read of an object. Others than roles have no rules.
+#[derive(Debug, Deserialize)]
+struct Object {
+    kind: String,
+    metadata: Metadata,
+    #[serde(default)]
+    rules: Vec<Rule>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Metadata {
+    name: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Rule {
+    api_groups: Vec<String>,
+    resources: Vec<String>,
+    verbs: Vec<String>,
+}
+
+/// The rights in the roles of a manifest.
+fn rights_of(manifest: &str) -> Result<BTreeSet<Right>> {
+    let objects: Vec<Object> = serde_saphyr::from_multiple(manifest)?;
+    let mut rights = BTreeSet::new();
+    for role in objects.iter().filter(|one| one.kind == "ClusterRole" || one.kind == "Role") {
+        let name = &role.metadata.name;
+        let who = Who::of_role(name).with_context(|| format!("nobody is known to have {name}"))?;
+        for rule in &role.rules {
+            for (group, resource) in rule.pairs() {
+                let verbs = rule.verbs.iter();
+                rights.extend(verbs.map(|verb| Right::new(who, group, resource, verb)));
+            }
+        }
+    }
+    Ok(rights)
+}
+
+impl Rule {
+    /// Every group with every resource.
+    fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        let resources = || self.resources.iter().map(String::as_str);
+        self.api_groups.iter().flat_map(move |group| resources().map(|one| (group.as_str(), one)))
+    }
+}
+
+impl Uses {
+    /// Adds the lines of one log: user, verb, group, resource, scope, status code, decision.
+    fn read(&mut self, text: &str) -> Result<()> {
+        for line in text.lines() {
+            let fields: Vec<_> = line.split('\t').collect();
+            let [user, verb, group, resource, _, code, decision] = fields.as_slice() else {
+                bail!("not a line of an audit log: {line}");
+            };
+            let Some(who) = Who::of_user(user) else { continue };
+            // Everybody may ask what they may do.
+            if ["authorization.k8s.io", "authentication.k8s.io"].contains(group) {
+                continue;
+            }
+            let right = Right::new(who, group, resource, verb);
+            if *decision == "forbid" {
+                self.forbidden.insert(right);
+                continue;
+            }
+            // Server-side apply that creates needs the right to create, too.
+            if (*verb, *code) == ("patch", "201") {
+                self.allowed.insert(Right::new(who, group, resource, "create"));
+            }
+            self.allowed.insert(right);
+        }
+        Ok(())
+    }
+}
+
+/// What is wrong, a sentence each.
+fn compare(
+    rights: &BTreeSet<Right>,
+    uses: &Uses,
+    unseen: &[(Who, &str, &str, &str, &str)],
+) -> Vec<String> {
+    let unseen: BTreeSet<_> = unseen
+        .iter()
+        .map(|(who, group, resource, verb, _)| Right::new(*who, group, resource, verb))
+        .collect();
+    let mut findings = Vec::new();
+    let mut say = |what: &str, rights: Vec<&Right>| {
+        findings.extend(rights.into_iter().map(|right| format!("{} {what}", right.text())));
+    };
+    let seen = |right: &&Right| uses.allowed.contains(right) || unseen.contains(right);
+    say("is a right that no test uses", rights.iter().filter(|right| !seen(right)).collect());
+    say("was allowed by no rule of ours", uses.allowed.difference(rights).collect());
+    say("was refused", uses.forbidden.iter().collect());
+    say("is listed as unseen and is no right", unseen.difference(rights).collect());
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MANIFEST: &str = "
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: { name: gregor-operator }
+rules:
+- { apiGroups: [''], resources: [pods, secrets], verbs: [get] }
+- { apiGroups: [policy], resources: [poddisruptionbudgets], verbs: [create, patch] }
+---
+kind: ClusterRoleBinding
+metadata: { name: gregor-operator }
+";
+    const OPERATOR: &str = "system:serviceaccount:gregor:gregor-operator";
+
+    fn uses(lines: &[&str]) -> Uses {
+        let mut uses = Uses::default();
+        let text: Vec<_> = lines.iter().map(|line| line.replace(' ', "\t")).collect();
+        uses.read(&text.join("\n")).unwrap();
+        uses
+    }
+
+    fn check(lines: &[&str], unseen: &[(Who, &str, &str, &str, &str)], expected: &[&str]) {
+        let lines: Vec<_> = lines.iter().map(|line| line.replace("OPERATOR", OPERATOR)).collect();
+        let lines: Vec<_> = lines.iter().map(String::as_str).collect();
+        let rights = rights_of(MANIFEST).unwrap();
+        assert_eq!(compare(&rights, &uses(&lines), unseen), expected);
+    }
+
+    const ALL: [&str; 3] = [
+        "OPERATOR get  pods namespaced 200 allow",
+        "OPERATOR get  secrets cluster 404 allow",
+        "OPERATOR patch policy poddisruptionbudgets namespaced 201 allow",
+    ];
+
+    #[test]
+    fn rights_that_are_all_used_pass_and_an_apply_that_creates_uses_two() {
+        check(&ALL, &[], &[]);
+    }
+
+    #[test]
+    fn a_right_that_nothing_uses_is_named() {
+        check(
+            &ALL[..2],
+            &[],
+            &[
+                "Operator: create poddisruptionbudgets.policy is a right that no test uses",
+                "Operator: patch poddisruptionbudgets.policy is a right that no test uses",
+            ],
+        );
+        let patched = "OPERATOR patch policy poddisruptionbudgets namespaced 200 allow";
+        let create = "Operator: create poddisruptionbudgets.policy is a right that no test uses";
+        check(&[ALL[0], ALL[1], patched], &[], &[create]);
+        let unseen = (Who::Operator, "policy", "poddisruptionbudgets", "create", "soak_x");
+        check(&[ALL[0], ALL[1], patched], &[unseen], &[]);
+    }
+
+    #[test]
+    fn a_request_that_was_refused_or_that_no_rule_allows_is_named() {
+        let refused = "OPERATOR delete  pods namespaced 403 forbid";
+        check(&[&ALL[..], &[refused]].concat(), &[], &["Operator: delete pods was refused"]);
+        let stray = "OPERATOR list  nodes cluster 200 allow";
+        let by_nobody = "Operator: list nodes was allowed by no rule of ours";
+        check(&[&ALL[..], &[stray]].concat(), &[], &[by_nobody]);
+    }
+
+    #[test]
+    fn an_exception_for_a_right_that_is_gone_is_named() {
+        let stale = (Who::Agent, "", "nodes", "watch", "gone");
+        check(&ALL, &[stale], &["Agent: watch nodes is listed as unseen and is no right"]);
+    }
+
+    #[test]
+    fn another_account_and_questions_about_rights_do_not_count() {
+        let other = "system:serviceaccount:team:default get  pods namespaced 200 allow";
+        let ask = "OPERATOR create authorization.k8s.io selfsubjectaccessreviews cluster 201 allow";
+        check(&[&ALL[..], &[other, ask]].concat(), &[], &[]);
+        let node = "system:serviceaccount:team:my-cluster-kafka get  nodes cluster 200 allow";
+        assert_eq!(uses(&[node]).allowed.len(), 1);
+    }
+
+    #[test]
+    fn what_is_no_log_is_an_error() {
+        assert!(Uses::default().read("a\tb").is_err());
+        assert!(rights_of("kind: Role\nmetadata: { name: other }").is_err());
+    }
+}
