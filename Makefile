@@ -3,7 +3,7 @@
 # Where rustup puts cargo, for shells that do not have it in their path.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: help demo test check bench soak doc clean
+.PHONY: help demo test check bench soak doc dist clean
 
 help: ## List the tasks (default)
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' Makefile
@@ -25,6 +25,9 @@ soak: ## Run one long test (PART=name), or list them with the commit at which ea
 
 doc: ## Build the documentation of the crates
 	@tools/prepare check && cargo xtask doc
+
+dist: ## Build the release program and images (ARGS='--base ARG=IMAGE@sha256:… --kafka VERSION=IMAGE@sha256:…')
+	@tools/prepare check && cargo xtask dist $(ARGS)
 
 clean: ## Remove everything that was built here
 	@cargo xtask clean

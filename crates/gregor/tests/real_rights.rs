@@ -161,9 +161,7 @@ async fn the_operator_binds_one_role_to_kafka_nodes_and_touches_no_other_binding
     }
     // Its own binding, for another subject or another role.
     refused(&installed.patch(BINDING, &json!({ "subjects": [user] })), NODES_ONLY);
-    let role = |name: &str| {
-        json!({ "roleRef": { "apiGroup": GROUP, "kind": "ClusterRole", "name": name } })
-    };
+    let role = |name: &str| json!({ "roleRef": { "apiGroup": GROUP, "kind": "ClusterRole", "name": name } });
     refused(&installed.patch(BINDING, &role("cluster-admin")), HELD);
     refused(&installed.patch(BINDING, &role("gregor-operator")), "cannot change roleRef");
     // The bindings of others.

@@ -30,7 +30,7 @@ pub(crate) const AREAS: &[Area] = &[
                              "gregor::real_up"]),
     area("clusters",   14, &["operator", "gregor", "gregor::install", "gregor::real_clusters", "gregor::real_crds",
                              "gregor::real_edits", "gregor::real_install", "gregor::real_operator", "gregor::real_plan",
-                             "gregor::real_secure", "gregor::real_strimzi_client", "gregor::real_user",
+                             "gregor::real_rights", "gregor::real_secure", "gregor::real_strimzi_client", "gregor::real_user",
                              "gregor::real_writes"]),
     area("elasticity", 12, &["gregor::real_elastic", "gregor::real_lives"]),
     area("rebalance",   6, &["operator::real_moves", "gregor::balance", "gregor::real_balance", "gregor::real_rebalance"]),

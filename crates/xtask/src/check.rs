@@ -2,11 +2,19 @@
 //!
 //! The cheap steps come first, so that most mistakes are told within seconds.
 
-use anyhow::Result;
+use std::io::ErrorKind;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::{env, fs};
+
+use anyhow::{Context, Result, ensure};
 
 use crate::run::{Line, Run};
 use crate::tidy::table::{CRATES, Crate, Kind};
 use crate::{root, tidy, tools};
+
+/// Names a checkout of the RustSec advisory database.
+const ADVISORY_DB: &str = "GREGOR_ADVISORY_DB";
 
 /// Runs all checks.
 pub(crate) fn run() -> Result<()> {
@@ -26,17 +34,28 @@ pub(crate) fn steps(run: &mut Run) -> Result<()> {
     run.tests("unit-tests", &unit_tests()?)?;
     run.tests("pure-tests", &pure(tools::nextest()?.words("run --status-level fail")))?;
     run.doc_tests("pure-doc-tests", &pure(Line::new("cargo test --doc")))?;
-    let deny = || Ok::<_, anyhow::Error>(tools::deny()?.words("--log-level error check"));
-    run.step("deny", &deny()?.words("--hide-inclusion-graph bans licenses sources"))?;
-    match advisory_database() {
-        Some(_) => run.step("advisories", &deny()?.words("--disable-fetch advisories")),
-        None => run.skip("advisories", "GREGOR_ADVISORY_DB is not set"),
-    }
+    let deny = tools::deny()?.words("--log-level error");
+    let rules = "check --hide-inclusion-graph bans licenses sources";
+    run.step("deny", &deny.clone().words(rules))?;
+    let Some(database) = env::var_os(ADVISORY_DB).filter(|dir| !dir.is_empty()) else {
+        return run.skip("advisories", &format!("{ADVISORY_DB} is not set"));
+    };
+    link_advisories(Path::new(&database))?;
+    run.step("advisories", &deny.words("--offline check advisories"))
 }
 
-/// A checkout of the RustSec advisory database.
-fn advisory_database() -> Option<std::ffi::OsString> {
-    std::env::var_os("GREGOR_ADVISORY_DB").filter(|dir| !dir.is_empty())
+/// Puts a checkout of the advisory database where `deny.toml` says that it is.
+fn link_advisories(database: &Path) -> Result<()> {
+    // The name that cargo-deny derives from the address of the database.
+    let link = root().join("target/advisory-dbs/advisory-db-3157b0e258782691");
+    let database = database.canonicalize().with_context(|| {
+        format!("{ADVISORY_DB} is {}, which does not exist", database.display())
+    })?;
+    fs::create_dir_all(link.parent().unwrap_or(&link)).context("target/advisory-dbs")?;
+    if let Err(error) = fs::remove_file(&link) {
+        ensure!(error.kind() == ErrorKind::NotFound, "cannot remove {}: {error}", link.display());
+    }
+    symlink(&database, &link).with_context(|| format!("cannot create {}", link.display()))
 }
 
 /// All targets, including the tests of `make soak`.

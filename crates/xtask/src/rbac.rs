@@ -5,15 +5,14 @@
 //! does a request that RBAC refused.
 
 use std::collections::BTreeSet;
-use std::env;
 use std::fs;
-use std::path::Path;
+use std::io::ErrorKind;
 
 use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 
 use crate::root;
-use crate::run::Line;
+use crate::run::{Line, target};
 
 /// Rights that no test of `make test` uses: whose, group, resource, verb, and what uses it.
 #[rustfmt::skip]
@@ -22,6 +21,17 @@ const UNSEEN: &[(Who, &str, &str, &str, &str)] = &[
         "no request: the admission plugin OwnerReferencesPermissionEnforcement, which is on in every scenario, \
          asks for it when an object blocks the deletion of its Kafka"),
 ];
+
+/// Where tests leave audit logs, in the target folder.
+const USE: &str = "rbac-use";
+
+/// Removes the logs of earlier runs: a right that was used then may be unused now.
+pub(crate) fn clear() -> Result<()> {
+    match fs::remove_dir_all(target()?.join(USE)) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error.into()),
+        _ => Ok(()),
+    }
+}
 
 /// Whose rights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -84,7 +94,7 @@ struct Uses {
 
 /// Compares and prints what differs.
 pub(crate) fn run() -> Result<()> {
-    let dir = target_dir()?.join("rbac-use");
+    let dir = target()?.join(USE);
     let mut uses = Uses::default();
     let mut files = 0;
     for entry in fs::read_dir(&dir).with_context(|| {
@@ -104,18 +114,10 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
-/// The directory of this program is `target/PROFILE`; tests write beside it.
-fn target_dir() -> Result<std::path::PathBuf> {
-    let own = env::current_exe().context("the path of this program")?;
-    let dir = own.ancestors().nth(2).context("this program is not in a target directory")?;
-    Ok(dir.to_owned())
-}
-
 /// The rights in everything that Gregor installs.
 fn installed() -> Result<BTreeSet<Right>> {
-    let own = env::current_exe().context("the path of this program")?;
-    let gregor = own.with_file_name("gregor");
-    ensure!(Path::new(&gregor).exists(), "gregor is not built: cargo build --workspace --bins");
+    let gregor = target()?.join("debug/gregor");
+    ensure!(gregor.exists(), "gregor is not built: cargo build --workspace --bins");
     let agent = "agent --manager https://fleet.example.org --cluster-id x --manifests";
     let mut rights = BTreeSet::new();
     for words in ["install", agent] {

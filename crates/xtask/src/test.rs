@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use anyhow::{Context, Result, ensure};
 
 use crate::run::{Line, Run, target};
-use crate::{areas, check, root, skips, tools};
+use crate::{areas, check, rbac, root, skips, tools};
 
 /// The newest Kafka, and the oldest that is supported: an API that both have is in all between.
 const KAFKA_VERSIONS: [&str; 2] = ["4.3.1", "4.1.2"];
@@ -56,9 +56,11 @@ fn tests(run: &mut Run) -> Result<()> {
     let pure: Vec<_> = check::pure_crates().map(|name| format!("package({name})")).collect();
     let others = format!("kind(test) - ({})", pure.join(" | "));
     let line = tools::nextest()?.words("run --workspace -E").arg(others);
+    rbac::clear().context("cannot remove the audit logs of earlier runs")?;
     run.tests("tests", &line.env(SKIPS, skips.display().to_string()))?;
     let skipped = fs::read_to_string(&skips).unwrap_or_default();
     skips::parse(&skipped).iter().try_for_each(|(name, why)| run.skip(name, why))?;
+    run.inline("rbac", "cargo xtask rbac", rbac::run)?;
     let line = Line::new("cargo test --workspace --doc");
     let line = check::pure_crates().fold(line, |line, name| line.arg("--exclude").arg(name));
     run.doc_tests("doc-tests", &line)
