@@ -32,6 +32,45 @@ impl JsonSchema for Verbatim {
     }
 }
 
+/// A volume of a pod that is passed on as it was written, unless its source reaches beyond the namespace.
+///
+/// The schema keeps unknown fields, and so it cannot list what is allowed: a structural schema has no way to
+/// forbid all other fields without dropping them in silence. It forbids every source that Kubernetes has and
+/// Strimzi's schema does not. `control::cluster::validate` allows only the sources of Strimzi's schema.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct AdditionalVolume(pub Verbatim);
+
+/// The sources of volumes that Kubernetes has and Strimzi's schema does not.
+#[rustfmt::skip]
+pub const FORBIDDEN_VOLUME_SOURCES: &[&str] = &[
+    "awsElasticBlockStore", "azureDisk", "azureFile", "cephfs", "cinder", "downwardAPI", "ephemeral", "fc",
+    "flexVolume", "flocker", "gcePersistentDisk", "gitRepo", "glusterfs", "hostPath", "iscsi", "nfs",
+    "photonPersistentDisk", "portworxVolume", "projected", "quobyte", "rbd", "scaleIO", "storageos",
+    "vsphereVolume",
+];
+
+impl JsonSchema for AdditionalVolume {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "AdditionalVolume".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let forbidden = FORBIDDEN_VOLUME_SOURCES.iter();
+        let forbidden: Vec<_> =
+            forbidden.map(|source| serde_json::json!({ "required": [source] })).collect();
+        json_schema!({
+            "type": "object",
+            "x-kubernetes-preserve-unknown-fields": true,
+            "not": { "anyOf": forbidden },
+        })
+    }
+}
+
 /// An amount of a resource, such as `2`, `500m` or `4Gi`.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(untagged)]

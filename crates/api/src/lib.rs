@@ -30,8 +30,8 @@ pub mod schema;
 mod common;
 
 pub use common::{
-    Condition, JvmOptions, ObjectTemplate, Quantity, Reference, ResourceTemplate, Resources, Rest,
-    SystemProperty, Verbatim,
+    AdditionalVolume, Condition, FORBIDDEN_VOLUME_SOURCES, JvmOptions, ObjectTemplate, Quantity,
+    Reference, ResourceTemplate, Resources, Rest, SystemProperty, Verbatim,
 };
 pub use kafka::{Kafka, KafkaSpec, KafkaStatus};
 pub use node_pool::{KafkaNodePool, KafkaNodePoolSpec, KafkaNodePoolStatus};

@@ -81,6 +81,14 @@ fn check(schema: &Value, value: &Value, path: &mut Vec<String>, found: &mut Foun
     {
         tell(format!("has {} entries: it has to have at least {least}", items.len()));
     }
+    let forbidden = schema["not"]["anyOf"].as_array().into_iter().flatten();
+    for field in forbidden.filter_map(|one| one["required"][0].as_str()) {
+        if value.get(field).is_some() {
+            path.push(field.to_owned());
+            found.push((written(path), "is forbidden".to_owned()));
+            path.pop();
+        }
+    }
     let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
     for field in required.filter(|_| value.is_object()) {
         if value.get(field).is_none_or(Value::is_null) {
@@ -183,11 +191,15 @@ mod tests {
                 "apiVersion": "kafka.strimzi.io/v1",
                 "kind": "KafkaNodePool",
                 "metadata": { "name": "b" },
-                "spec": { "replicas": -1, "roles": ["broker"], "mine": 1 },
+                "spec": {
+                    "replicas": -1, "roles": ["broker"], "mine": 1,
+                    "template": { "pod": { "volumes": [{ "name": "v", "hostPath": {} }] } },
+                },
             }),
             &[
                 "KafkaNodePool b: spec.storage is missing",
                 "KafkaNodePool b: spec.replicas is -1: it has to be at least 0",
+                "KafkaNodePool b: spec.template.pod.volumes[0].hostPath is forbidden",
             ],
         );
     }

@@ -243,12 +243,27 @@ fn mistakes_are_refused(world: &World) {
         (pool(json!({ "replicas": -1, "roles": [], "storage": storage })), "spec.replicas"),
         (pool(json!({ "replicas": 1, "roles": ["boss"], "storage": storage })), "spec.roles[0]"),
         (pool(json!({ "replicas": 1, "roles": [] })), "spec.storage"),
+        (pool(with_volume("hostPath", &storage)), "spec.template.pod.volumes[0]"),
+        (pool(with_volume("projected", &storage)), "spec.template.pod.volumes[0]"),
+        (
+            kafka(&|object| {
+                let volumes = json!([{ "name": "v", "emptyDir": {}, "nfs": {} }]);
+                object["spec"]["kafka"]["template"] = json!({ "pod": { "volumes": volumes } });
+            }),
+            "spec.kafka.template.pod.volumes[0]",
+        ),
     ];
     for (object, part) in cases {
         let file = world.object(&object);
         let error = world.kubectl(&["create", "--dry-run=server", "-f", &file]).unwrap_err();
         assert!(error.contains("is invalid") && error.contains(part), "{part}: {error}");
     }
+}
+
+/// A pool with a volume of this source.
+fn with_volume(source: &str, storage: &Value) -> Value {
+    let template = json!({ "pod": { "volumes": [{ "name": "v", source: { "path": "/" } }] } });
+    json!({ "replicas": 1, "roles": [], "storage": storage, "template": template })
 }
 
 /// A cluster with one listener that has one field changed, or with other listeners.

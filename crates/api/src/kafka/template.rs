@@ -6,7 +6,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::common::{ObjectTemplate, Reference, ResourceTemplate, Rest, Verbatim};
+use crate::common::{
+    AdditionalVolume, ObjectTemplate, Reference, ResourceTemplate, Rest, Verbatim,
+};
 use crate::kafka::listener::{IpFamily, IpFamilyPolicy};
 
 /// What the user adds to the objects of a cluster.
@@ -126,7 +128,7 @@ pub struct PodTemplate {
     pub tmp_dir_size_limit: Option<String>,
     /// Volumes besides its own.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub volumes: Option<Vec<Verbatim>>,
+    pub volumes: Option<Vec<AdditionalVolume>>,
     /// Whether its users are those of the machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host_users: Option<bool>,

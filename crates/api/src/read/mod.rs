@@ -83,8 +83,10 @@ pub fn cluster(kafka: &Kafka, pools: &[KafkaNodePool]) -> Result<ClusterSpec, Ve
     let mut problems = notes.problems;
     let mut found = Vec::new();
     let mut template_keys = template::of_kafka(kafka);
+    let mut pod_templates: Vec<_> = template::pods_of_kafka(kafka).into_iter().collect();
     for pool in pools {
         template_keys.extend(template::of_pool(pool));
+        pod_templates.extend(template::pods_of_pool(pool));
         match pool::pool(pool, kafka.spec.kafka.jvm_options.as_ref()) {
             Ok(pool) => found.push(pool),
             Err(more) => problems.extend(more),
@@ -94,7 +96,7 @@ pub fn cluster(kafka: &Kafka, pools: &[KafkaNodePool]) -> Result<ClusterSpec, Ve
     found.sort_by(|a, b| a.name.cmp(&b.name));
     match spec {
         Some(spec) if problems.is_empty() => {
-            Ok(ClusterSpec { pools: found, template_keys, ..spec })
+            Ok(ClusterSpec { pools: found, template_keys, pod_templates, ..spec })
         }
         _ => Err(problems),
     }
@@ -132,6 +134,7 @@ fn kafka_spec(kafka: &Kafka, notes: &mut Notes) -> Option<ClusterSpec> {
         max_unavailable: max_unavailable?,
         pools: Vec::new(),
         template_keys: Vec::new(),
+        pod_templates: Vec::new(),
     })
 }
 

@@ -1,12 +1,15 @@
-//! The labels and annotations that users add to generated objects.
+//! Templates: the labels and annotations that users add to generated objects, and the parts of pods that
+//! are passed on to Kubernetes.
 
 use std::collections::BTreeMap;
 
-use control::cluster::spec::TemplateKey;
+use control::cluster::spec::{self, TemplateKey, Written};
 use kube::ResourceExt as _;
+use serde_json::Value;
 
-use crate::common::{ObjectTemplate, ResourceTemplate};
+use crate::common::{ObjectTemplate, ResourceTemplate, Verbatim};
 use crate::kafka::listener::Listener;
+use crate::kafka::template::{ContainerTemplate, PodTemplate};
 use crate::{Kafka, KafkaNodePool};
 
 /// Those of a cluster.
@@ -55,6 +58,65 @@ pub(super) fn of_pool(pool: &KafkaNodePool) -> Vec<TemplateKey> {
         of_object(&place, metadata, &mut keys);
     }
     keys
+}
+
+/// What a cluster passes on to pods.
+pub(super) fn pods_of_kafka(kafka: &Kafka) -> Option<spec::PodTemplate> {
+    let template = kafka.spec.kafka.template.as_ref()?;
+    let (pod, container) = (template.pod.as_ref(), template.kafka_container.as_ref());
+    Some(pods("spec.kafka.template".to_owned(), pod, container))
+}
+
+/// What a pool passes on to pods.
+pub(super) fn pods_of_pool(pool: &KafkaNodePool) -> Option<spec::PodTemplate> {
+    let template = pool.spec.template.as_ref()?;
+    let place = format!("KafkaNodePool {} spec.template", pool.name_any());
+    Some(pods(place, template.pod.as_ref(), template.kafka_container.as_ref()))
+}
+
+fn pods(
+    place: String,
+    pod: Option<&PodTemplate>,
+    container: Option<&ContainerTemplate>,
+) -> spec::PodTemplate {
+    let map = |one: &Verbatim| Written::Map(fields(one));
+    let maps = |all: &Vec<Verbatim>| Written::List(all.iter().map(map).collect());
+    let of_pod = pod.map(|pod| {
+        let context = pod.security_context.as_ref().map(map);
+        let volumes = pod.volumes.as_ref();
+        let volumes = volumes.map(|all| Written::List(all.iter().map(|one| map(&one.0)).collect()));
+        [("pod.securityContext", context), ("pod.volumes", volumes)]
+    });
+    let of_container = container.map(|container| {
+        [
+            ("kafkaContainer.securityContext", container.security_context.as_ref().map(map)),
+            ("kafkaContainer.volumeMounts", container.volume_mounts.as_ref().map(maps)),
+            ("kafkaContainer.env", container.env.as_ref().map(maps)),
+        ]
+    });
+    let parts = of_pod.into_iter().flatten().chain(of_container.into_iter().flatten());
+    let parts = parts.filter_map(|(path, part)| Some((path.to_owned(), part?)));
+    spec::PodTemplate { place, parts: parts.collect() }
+}
+
+fn fields(one: &Verbatim) -> BTreeMap<String, Written> {
+    one.0.iter().map(|(name, value)| (name.clone(), written(value))).collect()
+}
+
+fn written(value: &Value) -> Written {
+    match value {
+        Value::Null => Written::Null,
+        Value::Bool(flag) => Written::Bool(*flag),
+        Value::Number(number) => match number.as_i64() {
+            Some(whole) => Written::Integer(whole),
+            None => Written::Number(number.to_string()),
+        },
+        Value::String(text) => Written::Text(text.clone()),
+        Value::Array(items) => Written::List(items.iter().map(written).collect()),
+        Value::Object(fields) => Written::Map(
+            fields.iter().map(|(name, value)| (name.clone(), written(value))).collect(),
+        ),
+    }
 }
 
 fn of_object(place: &str, metadata: Option<ObjectTemplate>, keys: &mut Vec<TemplateKey>) {

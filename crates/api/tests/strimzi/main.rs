@@ -4,6 +4,7 @@
 
 mod compat;
 mod document;
+mod passed_on;
 mod random;
 mod rules;
 mod schema;

@@ -2,7 +2,8 @@
 //!
 //! 1. What the user says of the heap holds; else it comes from the memory that the node may use
 //!    ([`heap`]).
-//! 2. An option is a line. A text with a line break would be two options, so it is left out and told.
+//! 2. An option is one line and one argument of the command line, and its name is all of what is in front of
+//!    the value. One that would be something else is left out and named.
 
 use super::spec::JvmWishes;
 use crate::node::heap;
@@ -30,10 +31,11 @@ impl JvmOptions {
 /// The options of a node's JVM. `memory_bytes` is what the node may use: its limit, or what it asked for.
 #[must_use]
 pub fn options(wishes: &JvmWishes, memory_bytes: Option<u64>) -> JvmOptions {
-    let mut options: Vec<(String, String)> = Vec::new();
+    let mut options: Vec<(String, bool, String)> = Vec::new();
     let heap_sizes = [("-Xms", &wishes.heap_initial), ("-Xmx", &wishes.heap_max)];
     for (name, size) in heap_sizes {
-        options.extend(size.iter().map(|size| (name.to_owned(), format!("{name}{size}"))));
+        let option = |size: &String| (name.to_owned(), is_size(size), format!("{name}{size}"));
+        options.extend(size.iter().map(option));
     }
     for (name, value) in &wishes.xx {
         // As users write switches of Java in a map.
@@ -42,21 +44,44 @@ pub fn options(wishes: &JvmWishes, memory_bytes: Option<u64>) -> JvmOptions {
             "false" => format!("-XX:-{name}"),
             value => format!("-XX:{name}={value}"),
         };
-        options.push((format!("-XX:{name}"), option));
+        let fits = is_flag(name) && is_value(value);
+        options.push((format!("-XX:{name}"), fits, option));
     }
     for (name, value) in &wishes.system_properties {
-        options.push((format!("-D{name}"), format!("-D{name}={value}")));
+        let fits = is_property(name) && is_value(value);
+        options.push((format!("-D{name}"), fits, format!("-D{name}={value}")));
     }
-    let (lines, broken): (Vec<_>, Vec<_>) =
-        options.into_iter().partition(|(_, option)| !option.contains(['\n', '\r']));
-    let given: Vec<String> = lines.into_iter().map(|(_, option)| option).collect();
+    let (lines, broken): (Vec<_>, Vec<_>) = options.into_iter().partition(|(_, fits, _)| *fits);
+    let given: Vec<String> = lines.into_iter().map(|(_, _, option)| option).collect();
     let mut lines = heap::options(&given, memory_bytes);
     lines.extend(given);
     if wishes.gc_logging {
         lines.push(GC_LOG.to_owned());
     }
-    let left_out = broken.into_iter().map(|(name, _)| name.replace(['\n', '\r'], " ")).collect();
-    JvmOptions { lines, left_out }
+    let plain = |c: char| if c.is_control() { ' ' } else { c };
+    let shown = |(name, _, _): (String, bool, String)| name.chars().map(plain).collect();
+    JvmOptions { lines, left_out: broken.into_iter().map(shown).collect() }
+}
+
+/// A size as the schema of the resource has it.
+fn is_size(text: &str) -> bool {
+    let number = text.strip_suffix(['m', 'M', 'g', 'G', 'k', 'K']).unwrap_or(text);
+    !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn is_flag(name: &str) -> bool {
+    !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+}
+
+/// Java takes everything in front of the first `=` for the name.
+fn is_property(name: &str) -> bool {
+    let odd = |c: char| c == '=' || c.is_control() || c.is_whitespace();
+    !name.is_empty() && !name.contains(odd)
+}
+
+/// Control characters end lines and arguments, and white space at the end of a line is no part of it.
+fn is_value(value: &str) -> bool {
+    !value.contains(char::is_control) && value.trim_end() == value
 }
 
 #[cfg(test)]
@@ -119,5 +144,31 @@ mod tests {
         let found = options(&wishes, None);
         assert_eq!(found.render(), "-Xms128M\n-Dc=1\n");
         assert_eq!(found.left_out, ["-Xmx", "-Da b"]);
+    }
+
+    #[test]
+    fn an_option_that_java_would_read_otherwise_is_left_out() {
+        let property = |name: &str, value: &str| {
+            wishes(|w| w.system_properties = vec![(name.to_owned(), value.to_owned())])
+        };
+        let rows: [(JvmWishes, &str); 12] = [
+            (wishes(|w| w.heap_max = Some("1g -javaagent:x".into())), "-Xmx"),
+            (wishes(|w| w.heap_initial = Some(String::new())), "-Xms"),
+            (xx(&[("UseZGC -javaagent:x", "true")]), "-XX:UseZGC -javaagent:x"),
+            (xx(&[("Flags=/etc/x", "1")]), "-XX:Flags=/etc/x"),
+            (xx(&[("", "1")]), "-XX:"),
+            (xx(&[("A", "1\u{0}2")]), "-XX:A"),
+            (xx(&[("A", "1 ")]), "-XX:A"),
+            (property("a=b", "c"), "-Da=b"),
+            (property("a b", "c"), "-Da b"),
+            (property("", "c"), "-D"),
+            (property("a", "c\u{85}"), "-Da"),
+            (property("a", "c\u{2028}"), "-Da"),
+        ];
+        for (wishes, name) in rows {
+            let found = options(&wishes, None);
+            assert_eq!(found.left_out, [name], "{wishes:?}");
+            assert_eq!(found.lines, ["-Xms128M"], "{wishes:?}");
+        }
     }
 }

@@ -28,6 +28,7 @@ pub(crate) fn cluster() -> ClusterSpec {
         max_unavailable: 1,
         pools: vec![pool("broker", Roles::Broker, 3), pool("controller", Roles::Controller, 3)],
         template_keys: Vec::new(),
+        pod_templates: Vec::new(),
     }
 }
 

@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 pub use crate::cluster::properties::{ADDRESS_FILE, RACK_FILE};
+use crate::cluster::properties::{is_host, render};
 
 /// The kinds of addresses as Kubernetes writes them, the best for clients from outside first.
 pub const ADDRESS_KINDS: [&str; 5] =
@@ -68,12 +69,12 @@ pub fn describe(
         files.push((RACK_FILE, rack.ok_or_else(|| Missing::Rack(label.to_owned()))?.clone()));
     }
     let default = best_address(machine, None).ok_or(Missing::Address)?;
-    let mut lines = vec![format!("nodeport.default.address={default}\n")];
+    let mut lines = vec![("nodeport.default.address".to_owned(), default.to_owned())];
     lines.extend(ADDRESS_KINDS.iter().map(|kind| {
         let address = best_address(machine, Some(kind)).unwrap_or(default);
-        format!("nodeport.{}.address={address}\n", kind.to_ascii_lowercase())
+        (format!("nodeport.{}.address", kind.to_ascii_lowercase()), address.to_owned())
     }));
-    files.push((ADDRESS_FILE, lines.concat()));
+    files.push((ADDRESS_FILE, render(&lines)));
     Ok(files)
 }
 
@@ -83,7 +84,8 @@ pub fn describe(
 pub fn best_address<'a>(machine: &'a Machine, preferred: Option<&str>) -> Option<&'a str> {
     let first = |wanted: &str| {
         let mut addresses = machine.addresses.iter();
-        let found = addresses.find(|(kind, address)| kind == wanted && !address.is_empty());
+        // One that is no host would become more than one entry of Kafka's list of listeners.
+        let found = addresses.find(|(kind, address)| kind == wanted && is_host(address));
         found.map(|(_, address)| address.as_str())
     };
     preferred.into_iter().chain(ADDRESS_KINDS).find_map(first)
@@ -138,6 +140,18 @@ mod tests {
         check(&[("InternalIP", ""), ("Hostname", "m")], None, Some("m"));
         check(&[("Unheard", "x")], None, None);
         check(&[], Some("Hostname"), None);
+    }
+
+    #[test]
+    fn an_address_that_is_no_host_is_ignored() {
+        let rows = ["", "a,PLAIN://b", "a\nnodeport.x=y", "${gregordir:/x:y}", "a b", "a\\"];
+        for odd in rows {
+            let machine = machine(&[], &[("ExternalIP", odd), ("InternalIP", "fd00::1")]);
+            assert_eq!(best_address(&machine, Some("ExternalIP")), Some("fd00::1"), "{odd:?}");
+            let files = describe(&machine, None).unwrap();
+            // A colon in a value needs no escape.
+            assert!(files[0].1.lines().all(|line| line.ends_with(".address=fd00::1")), "{files:?}");
+        }
     }
 
     #[test]

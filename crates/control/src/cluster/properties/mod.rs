@@ -15,6 +15,8 @@
 //! The properties are in the order in which people look for them: who the node is, where its data is, how
 //! it is reached, and what the user added.
 
+#[cfg(test)]
+mod java;
 mod listeners;
 mod render;
 mod template;
@@ -26,8 +28,8 @@ use model::NodeId;
 
 pub use listeners::{Address, NoAddress, Reason};
 pub use render::render;
-pub use template::{broker_text, port as evaluate_port};
-pub use user::{RESERVED_PROVIDERS, forbidden};
+pub use template::{broker_text, is_host, port as evaluate_port};
+pub use user::{OWN_PROVIDERS, RESERVED_PROVIDERS, forbidden};
 
 use crate::cluster::spec::{ClusterSpec, ListenerKind, Rack};
 use crate::node::Roles;

@@ -45,6 +45,7 @@ fn escape(c: char, text: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cluster::properties::java;
     use proptest::prelude::*;
 
     fn pairs(rows: &[(&str, &str)]) -> Vec<(String, String)> {
@@ -70,55 +71,6 @@ mod tests {
         assert_eq!(render(&pairs(&[("a", "1"), ("b", "2")])), "a=1\nb=2\n");
     }
 
-    /// Reads a text as `java.util.Properties` does, by its documentation.
-    fn read(text: &str) -> Vec<(String, String)> {
-        let mut lines = text.lines();
-        let mut pairs = Vec::new();
-        while let Some(line) = lines.next() {
-            let mut line = line.trim_start_matches([' ', '\t', '\u{c}']).to_owned();
-            if line.is_empty() || line.starts_with(['#', '!']) {
-                continue;
-            }
-            while line.chars().rev().take_while(|c| *c == '\\').count() % 2 == 1 {
-                line.pop();
-                line.push_str(lines.next().unwrap().trim_start_matches([' ', '\t', '\u{c}']));
-            }
-            let chars: Vec<char> = line.chars().collect();
-            let mut at = 0;
-            while at < chars.len() && !"=: \t\u{c}".contains(chars[at]) {
-                at += if chars[at] == '\\' { 2 } else { 1 };
-            }
-            let rest: String = chars[at.min(chars.len())..].iter().collect();
-            let rest = rest.trim_start_matches([' ', '\t', '\u{c}']);
-            let rest = rest.strip_prefix(['=', ':']).unwrap_or(rest);
-            let value = rest.trim_start_matches([' ', '\t', '\u{c}']);
-            pairs.push((unescape(&chars[..at].iter().collect::<String>()), unescape(value)));
-        }
-        pairs
-    }
-
-    fn unescape(text: &str) -> String {
-        let mut units = Vec::new();
-        let mut chars = text.chars();
-        while let Some(c) = chars.next() {
-            let c = match (c, if c == '\\' { chars.next() } else { None }) {
-                ('\\', Some('n')) => '\n',
-                ('\\', Some('r')) => '\r',
-                ('\\', Some('t')) => '\t',
-                ('\\', Some('f')) => '\u{c}',
-                ('\\', Some('u')) => {
-                    let digits: String = chars.by_ref().take(4).collect();
-                    units.push(u16::from_str_radix(&digits, 16).unwrap());
-                    continue;
-                }
-                ('\\', Some(other)) => other,
-                (plain, _) => plain,
-            };
-            units.extend_from_slice(c.encode_utf16(&mut [0; 2]));
-        }
-        String::from_utf16(&units).unwrap()
-    }
-
     proptest! {
         #[test]
         fn what_is_written_is_read_back(
@@ -127,7 +79,7 @@ mod tests {
             let text = render(&rows);
             prop_assert!(text.is_ascii());
             prop_assert_eq!(text.lines().count(), rows.len());
-            prop_assert_eq!(read(&text), rows);
+            prop_assert_eq!(java::read(&text), rows);
         }
     }
 }

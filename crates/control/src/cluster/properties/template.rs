@@ -17,6 +17,14 @@ pub fn broker_text(text: &str, node: NodeId, pod: &str) -> String {
     text.replace("{nodeId}", &node.to_string()).replace("{nodePodName}", pod)
 }
 
+/// Whether a text is a host name or an address, and so one entry of a list of Kafka's and no reference to a
+/// config provider.
+#[must_use]
+pub fn is_host(text: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || "-._:[]%".contains(c);
+    !text.is_empty() && text.chars().all(fits)
+}
+
 /// The port that a text gives for a node.
 ///
 /// # Errors

@@ -1,5 +1,7 @@
 //! Whole files by role, and rows for everything that changes a line.
 
+mod hostile;
+
 use proptest::prelude::*;
 
 use super::*;

@@ -36,6 +36,9 @@ const ALLOWED: &[&str] = &[
 const ALLOWED_OF_LISTENER: &[&str] =
     &["connections.max.reauth.ms", "max.connection.creation.rate", "max.connections"];
 
+/// The config providers of the operator, which read the certificates of a node.
+pub const OWN_PROVIDERS: &[&str] = &[super::ENV, super::DIR, super::FILE];
+
 /// Names of config providers that users cannot give to their own: ours and Strimzi's.
 #[rustfmt::skip]
 pub const RESERVED_PROVIDERS: &[&str] = &[

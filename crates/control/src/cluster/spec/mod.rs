@@ -5,6 +5,7 @@
 
 mod listener;
 mod storage;
+mod template;
 
 use std::collections::BTreeMap;
 
@@ -13,6 +14,7 @@ pub use listener::{
     Services,
 };
 pub use storage::{Claim, Disk, Size, Storage, Volume};
+pub use template::{PodTemplate, Written};
 
 use crate::node::Roles;
 
@@ -49,6 +51,8 @@ pub struct ClusterSpec {
     pub pools: Vec<PoolSpec>,
     /// Labels and annotations that templates add to generated objects.
     pub template_keys: Vec<TemplateKey>,
+    /// What templates pass on to pods.
+    pub pod_templates: Vec<PodTemplate>,
 }
 
 impl ClusterSpec {

@@ -1,7 +1,7 @@
 //! Settings of the user's.
 
 use super::{Findings, Reason};
-use crate::cluster::properties::{RESERVED_PROVIDERS, forbidden};
+use crate::cluster::properties::{OWN_PROVIDERS, RESERVED_PROVIDERS, forbidden};
 use crate::cluster::spec::ClusterSpec;
 use crate::words::list;
 
@@ -81,8 +81,18 @@ fn accepts(key: &str, number: i64) -> bool {
     number >= 1 || (key == DEFAULT_FACTOR && number >= i64::from(i32::MIN))
 }
 
-/// Providers with names of ours would replace them, and nodes would not find their certificates.
+/// Providers with names of ours would replace them, and nodes would not find their certificates. Our
+/// providers read the private key of the node, so a setting of the user's must not refer to them.
 fn providers(spec: &ClusterSpec, findings: &mut Findings) {
+    for (key, value) in &spec.config {
+        let name = OWN_PROVIDERS.iter().find(|name| value.contains(&format!("${{{name}:")));
+        if let Some(name) = name {
+            let message = format!(
+                "{key} refers to the config provider {name} of the operator: use a provider of your own"
+            );
+            findings.add(Reason::ReservedConfigProvider, message);
+        }
+    }
     let named = spec.config.get("config.providers").map(String::as_str).unwrap_or_default();
     for name in named.split(',').map(str::trim) {
         if RESERVED_PROVIDERS.contains(&name) {

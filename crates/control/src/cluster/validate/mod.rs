@@ -11,6 +11,8 @@
 mod config;
 mod listeners;
 mod names;
+pub mod templates;
+mod values;
 mod versions;
 
 use std::collections::BTreeMap;
@@ -158,6 +160,18 @@ reasons! {
     ReservedLabel => Refused,
     /// Certificates that would be renewed all the time.
     CertificateRenewal => Refused,
+    /// A volume that reaches beyond the namespace, or is the node's own.
+    ForbiddenVolume => Refused,
+    /// A mount that would hide a directory of the node.
+    ForbiddenVolumeMount => Refused,
+    /// A security context that the Pod Security profile `restricted` does not permit.
+    ForbiddenSecurityContext => Refused,
+    /// An environment variable from a source that is not supported.
+    ForbiddenEnvironment => Refused,
+    /// A text that would mean something else where it is written to.
+    InvalidValue => Refused,
+    /// Environment variables that the operator sets.
+    IgnoredEnvironment => Warning,
     /// Settings that are ours to make.
     ForbiddenConfiguration => Warning,
     /// Topics have one replica unless they say otherwise.
@@ -185,6 +199,8 @@ pub fn validate(spec: &ClusterSpec, known: &Known, current: Option<&Current>) ->
     versions::check(spec, known, current, &mut findings);
     listeners::check(&spec.listeners, &mut findings);
     config::check(spec, &mut findings);
+    values::check(spec, &mut findings);
+    templates::check(spec, &mut findings);
     spec.pools.iter().for_each(|pool| volumes(pool, &mut findings));
     authorities(spec, &mut findings);
     storage(spec, &mut findings);

@@ -8,8 +8,8 @@ use crate::cluster::spec::{ClusterSpec, ListenerKind};
 
 /// The longest name of a host in DNS, which pods and Services are.
 const LABEL_MAX: usize = 63;
-/// What begins so is ours.
-const RESERVED: &str = "strimzi.io/";
+/// What begins so is set by the operator.
+const RESERVED: &[&str] = &["strimzi.io/", "gregor.io/"];
 
 pub(super) fn check(spec: &ClusterSpec, findings: &mut Findings) {
     let cluster = &spec.name;
@@ -44,11 +44,12 @@ pub(super) fn check(spec: &ClusterSpec, findings: &mut Findings) {
             fits(&format!("{cluster}-{}-{}-{id}", pool.name, listener.name), "Service", findings);
         }
     }
-    for key in spec.template_keys.iter().filter(|key| key.key.starts_with(RESERVED)) {
-        let message = format!(
-            "{} has {}: what begins with {RESERVED} is ours, remove it",
-            key.place, key.key
-        );
+    for key in &spec.template_keys {
+        let Some(prefix) = RESERVED.iter().find(|prefix| key.key.starts_with(**prefix)) else {
+            continue;
+        };
+        let message =
+            format!("{} has {}: what begins with {prefix} is ours, remove it", key.place, key.key);
         findings.add(Reason::ReservedLabel, message);
     }
 }
