@@ -67,7 +67,7 @@ fn examples_of_controllers_and_brokers_become_clusters() {
 fn become_clusters(ground: &Ground, rows: &[Row]) {
     for (name, nodes, controllers, claims) in rows {
         println!("-- {name}");
-        let place = ground.namespace(name.trim_end_matches(".yaml"));
+        let place = ground.restricted_namespace(name.trim_end_matches(".yaml"));
         place.apply(&example(name));
         let kafka = place.ready("my-cluster");
         assert_eq!(place.names("pods").len(), *nodes, "{name}");
@@ -75,9 +75,47 @@ fn become_clusters(ground: &Ground, rows: &[Row]) {
         is_dynamic(&kafka, *controllers);
         warns_of_the_entity_operator(&place);
         serves_clients(&place);
+        if *name == "kafka-dual-role.yaml" {
+            a_template_reaches_no_further_than_the_namespace(&place);
+        }
         place.kubectl(&["delete", "kafka,kafkanodepool", "--all"]);
         leaves_only_claims(&place, *claims);
     }
+}
+
+/// The API server refuses volumes of the host, the operator refuses privileges, and the cluster that runs is
+/// left as it is.
+fn a_template_reaches_no_further_than_the_namespace(place: &Place<'_>) {
+    let before = place.pods();
+    let patch = |template: &str| {
+        let patch = format!("{{\"spec\": {{\"template\": {template}}}}}");
+        ["patch", "kafkanodepool", "dual-role", "--type=merge", "-p", &patch].map(str::to_owned)
+    };
+    let words = patch(r#"{"pod": {"volumes": [{"name": "v", "hostPath": {"path": "/"}}]}}"#);
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let why = place.ground.kubectl_refused(&[&["-n", &place.namespace], &words[..]].concat());
+    assert!(why.contains("spec.template.pod.volumes[0]"), "{why}");
+    let words = patch(r#"{"kafkaContainer": {"securityContext": {"privileged": true}}}"#);
+    place.kubectl(&words.iter().map(String::as_str).collect::<Vec<_>>());
+    wait_for(|| match place.condition("my-cluster", "NotReady") {
+        Some((reason, _)) if reason == "ForbiddenSecurityContext" => Ok(()),
+        other => Err(format!("{other:?}")),
+    });
+    let (_, message) = place.condition("my-cluster", "NotReady").unwrap();
+    let at =
+        "KafkaNodePool dual-role spec.template.kafkaContainer.securityContext.privileged is true";
+    assert!(message.contains(at), "{message}");
+    assert_eq!(place.pods(), before);
+    place.kubectl(&[
+        "patch",
+        "kafkanodepool",
+        "dual-role",
+        "--type=merge",
+        "-p",
+        r#"{"spec": {"template": null}}"#,
+    ]);
+    place.ready("my-cluster");
+    assert_eq!(place.pods(), before);
 }
 
 /// A cluster that was made with a static quorum, as the record of its operator says.

@@ -115,7 +115,7 @@ impl Secure<'_> {
 #[tokio::test(flavor = "multi_thread")]
 async fn only_those_get_in_who_may_also_while_the_authority_is_renewed() {
     let ground = Ground::start(&["--nodes", "3"]);
-    let place = ground.namespace("secure");
+    let place = ground.restricted_namespace("secure");
     place.apply(MANIFEST);
     place.ready(CLUSTER);
     let secure = Secure { place };

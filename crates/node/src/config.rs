@@ -291,6 +291,10 @@ fn read(path: &Path) -> Result<String, ConfigError> {
 
 #[cfg(test)]
 mod tests {
+    use control::cluster::jvm;
+    use control::cluster::spec::JvmWishes;
+    use proptest::prelude::*;
+
     use super::*;
 
     const SERVER: &str = "node.id=3\nprocess.roles=controller\nlog.dirs=/a, /b\n";
@@ -390,5 +394,73 @@ mod tests {
         let empty = tempfile::tempdir().unwrap();
         let text = Config::read(empty.path()).unwrap_err().to_string();
         assert!(text.starts_with("cannot read ") && text.ends_with("server.config"), "{text}");
+    }
+
+    /// Names and values with pieces that end lines, arguments or names.
+    fn hostile() -> impl Strategy<Value = String> {
+        let pieces = [
+            "\n",
+            "\r",
+            "\0",
+            "\u{85}",
+            "\u{2028}",
+            " ",
+            "\t",
+            "=",
+            "#",
+            "\"",
+            "\\",
+            "-javaagent:x",
+            "@file",
+            "$(x)",
+            "${env:A}",
+            ";",
+            "é",
+            "A",
+            "b.c",
+            "1g",
+            "true",
+        ];
+        let piece = proptest::sample::select(pieces.to_vec()).prop_map(str::to_owned);
+        let pieces = proptest::collection::vec(prop_oneof![piece, any::<String>()], 0..4);
+        prop_oneof![pieces.prop_map(|pieces| pieces.concat()), "[A-Za-z0-9]{1,8}"]
+    }
+
+    proptest! {
+        #[test]
+        fn an_option_of_the_users_is_one_argument_or_is_named_as_left_out(
+            heap in proptest::option::of(hostile()),
+            xx in proptest::collection::btree_map(hostile(), hostile(), 0..4),
+            properties in proptest::collection::vec((hostile(), hostile()), 0..4),
+        ) {
+            let wishes = JvmWishes {
+                heap_max: heap,
+                xx,
+                system_properties: properties.clone(),
+                ..JvmWishes::default()
+            };
+            let options = jvm::options(&wishes, Some(1 << 30));
+            let dir = write(&[("jvm.options", &options.render())]);
+            let read = Config::read(dir.path()).unwrap().jvm_options;
+            prop_assert_eq!(&read, &options.lines);
+            for option in &read {
+                let begins = ["-Xms", "-Xmx", "-XX:", "-D"].iter().any(|one| option.starts_with(one));
+                prop_assert!(begins && !option.contains(['\0', '\n', '\r']), "{:?}", option);
+            }
+            // As Java reads them: the name is what is in front of the first `=`.
+            let found = read.iter().filter_map(|option| option.strip_prefix("-D")?.split_once('='));
+            let found: Vec<_> = found.collect();
+            let left_out = |name: &str| {
+                let plain: String =
+                    name.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+                options.left_out.contains(&format!("-D{plain}"))
+            };
+            for pair in &found {
+                prop_assert!(properties.iter().any(|(name, value)| (&**name, &**value) == *pair));
+            }
+            for (name, value) in &properties {
+                prop_assert!(found.contains(&(name, value)) || left_out(name), "{:?}", name);
+            }
+        }
     }
 }

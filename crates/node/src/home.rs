@@ -106,7 +106,10 @@ impl KafkaHome {
         class: &str,
         arguments: Vec<OsString>,
     ) -> Vec<OsString> {
-        let start = [self.java.clone().into_os_string()];
+        // Java itself would always use /tmp, which is read-only in a pod.
+        let mut temporary = OsString::from("-Djava.io.tmpdir=");
+        temporary.push(std::env::temp_dir());
+        let start = [self.java.clone().into_os_string(), temporary];
         let archive = self.archive.as_deref().map(archive::read_options).unwrap_or_default();
         let class_path = self.class_path();
         start

@@ -57,6 +57,9 @@ pub(crate) fn command(
     let mut options = heap::options(given, memory_bytes);
     options.extend(collector.iter().chain(&ALWAYS).map(|&option| option.to_owned()));
     options.push(format!("-Dlog4j2.configurationFile={}", log4j_file.display()));
+    // Beside other temporary files: the directory that Java would use is read-only in a pod.
+    let report = std::env::temp_dir().join("hs_err_pid%p.log");
+    options.push(format!("-XX:ErrorFile={}", report.display()));
     // The last of two that contradict each other wins, so those that were given come last.
     options.extend(given.iter().cloned());
     options.extend(agents.iter().map(|agent| format!("-javaagent:{agent}")));

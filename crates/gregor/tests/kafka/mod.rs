@@ -133,6 +133,18 @@ impl Ground {
         self.place(name)
     }
 
+    /// A namespace in which the API server enforces the Pod Security profile `restricted`, which it shows by
+    /// refusing an ordinary pod.
+    pub(crate) fn restricted_namespace(&self, name: &str) -> Place<'_> {
+        let place = self.namespace(name);
+        let label = "pod-security.kubernetes.io/enforce=restricted";
+        self.kubectl(&["label", "namespace", name, label]);
+        let ordinary = ["-n", name, "run", "ordinary", "--image=pause", "--restart=Never"];
+        let why = self.kubectl_refused(&ordinary);
+        assert!(why.contains("violates PodSecurity \"restricted:latest\""), "{why}");
+        place
+    }
+
     /// One that is there.
     pub(crate) fn place(&self, name: &str) -> Place<'_> {
         Place { ground: self, namespace: name.to_owned() }

@@ -7,6 +7,7 @@ pub(crate) mod claims;
 pub(crate) mod node_config;
 pub(crate) mod pods;
 pub(crate) mod secrets;
+pub(crate) mod security;
 pub(crate) mod services;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -12,10 +12,11 @@ use api::names::{
 };
 use api::{StrimziPodSet, Verbatim};
 use control::cluster::spec::{ListenerKind, Rack};
+use control::cluster::validate::templates::is_own_variable;
 use serde_json::{Map, Value, json};
 
 use super::services::port_name;
-use super::{Blueprint, Node, object, with_template};
+use super::{Blueprint, Node, object, security, with_template};
 use crate::hash;
 
 /// Where metrics are served if the user asks for them.
@@ -33,6 +34,9 @@ pub(crate) const CERTIFICATE_DIR: &str = "/opt/kafka/certs/node";
 pub(crate) const TRUST_DIR: &str = "/opt/kafka/certs/trust";
 /// Where a broker finds what is known of the machine that it runs on.
 const MACHINE_DIR: &str = "/opt/kafka/init";
+/// Where a node writes temporary files: the root file system is read-only. Not `/tmp`, which local mode would
+/// hide from programs of the machine.
+const TMP_DIR: &str = "/opt/kafka/tmp";
 /// Kafka has this long to hand over its partitions unless the user says otherwise.
 const GRACE_SECONDS: i64 = 30;
 
@@ -181,24 +185,20 @@ fn pod_spec(
     if with_machine {
         spec["initContainers"] = json!([machine_container(blueprint, parts)]);
     }
-    if parts.volumes.iter().any(|volume| volume.source == Source::Claim) {
-        spec["securityContext"] = json!({ "fsGroup": 0 });
-    }
-    if let Some(template) = templates.pod {
-        let template = serde_json::to_value(template).unwrap_or_default();
-        add_template(&mut spec, &template);
-    }
+    let template = templates.pod.map(|template| json!(template)).unwrap_or_default();
+    spec["securityContext"] = security::pod(template.get("securityContext"));
+    add_template(&mut spec, &template);
     if with_machine {
         require_label(&mut spec, blueprint);
     }
     spec
 }
 
-/// Puts what the user said of the pod into its spec; lists are added to ours.
+/// Puts what the user said of the pod into its spec; lists are added to ours. A field that is not in the list
+/// is not passed on, `serviceAccountName`, `hostNetwork` and `hostPID` among them.
 fn add_template(spec: &mut Value, template: &Value) {
     let fields = [
         "imagePullSecrets",
-        "securityContext",
         "terminationGracePeriodSeconds",
         "affinity",
         "tolerations",
@@ -270,6 +270,7 @@ fn volumes(blueprint: &Blueprint, node: &Node, parts: &PodParts, with_machine: b
             "name": "trust-bundle",
             "secret": { "secretName": blueprint.names.trust_bundle() },
         }),
+        json!({ "name": "tmp", "emptyDir": {} }),
     ]);
     if with_machine {
         volumes.push(json!({
@@ -312,6 +313,7 @@ fn machine_container(blueprint: &Blueprint, parts: &PodParts) -> Value {
         "image": parts.image,
         "args": ["--describe-machine"],
         "env": env,
+        "securityContext": security::container(None),
         "volumeMounts": [
             { "name": "rack-volume", "mountPath": MACHINE_DIR },
             {
@@ -343,6 +345,7 @@ fn container(
         json!({ "name": "kafka-metrics-and-logging", "mountPath": CONFIG_DIR, "readOnly": true }),
         json!({ "name": "node-certificate", "mountPath": CERTIFICATE_DIR, "readOnly": true }),
         json!({ "name": "trust-bundle", "mountPath": TRUST_DIR, "readOnly": true }),
+        json!({ "name": "tmp", "mountPath": TMP_DIR }),
     ]);
     if with_machine {
         mounts.push(json!({ "name": "rack-volume", "mountPath": MACHINE_DIR, "readOnly": true }));
@@ -358,15 +361,18 @@ fn container(
     });
     let resources = blueprint.pool(&node.pool).and_then(|pool| pool.spec.resources.as_ref());
     if let Some(resources) = resources {
-        container["resources"] = json!(resources);
-    }
-    if let Some(template) = templates.container {
-        if let Some(context) = &template.security_context {
-            container["securityContext"] = json!(context);
+        // No more than these: claims refer to devices.
+        let all = [("limits", &resources.limits), ("requests", &resources.requests)];
+        container["resources"] = json!({});
+        for (name, amounts) in all {
+            if let Some(amounts) = amounts {
+                container["resources"][name] = json!(amounts);
+            }
         }
-        let template = json!(template.volume_mounts);
-        extend(&mut container["volumeMounts"], Some(&template));
     }
+    let template = templates.container.map(|template| json!(template)).unwrap_or_default();
+    container["securityContext"] = security::container(template.get("securityContext"));
+    extend(&mut container["volumeMounts"], template.get("volumeMounts"));
     container
 }
 
@@ -396,6 +402,7 @@ fn env(
         value("GREGOR_NODE_TLS_KEY", format!("{CERTIFICATE_DIR}/{pod}.key")),
         value("GREGOR_NODE_TLS_CLIENT_CA", format!("{TRUST_DIR}/cluster-ca.crt")),
         value("KAFKA_CLUSTER_NAME", blueprint.names.cluster.clone()),
+        value("TMPDIR", TMP_DIR.to_owned()),
     ];
     if blueprint.spec.metrics.is_some() {
         env.push(value("GREGOR_NODE_METRICS", format!("$(POD_IP):{METRICS_PORT}")));
@@ -405,8 +412,9 @@ fn env(
     }
     let more = template.and_then(|template| template.env.as_deref()).unwrap_or_default();
     for Verbatim(more) in more {
-        // What the node is started with is not the user's to replace.
-        if !env.iter().any(|own| Some(&own["name"]) == more.get("name")) {
+        // What the node is started with is not the user's to replace; a warning says so.
+        let name = more.get("name").and_then(Value::as_str).unwrap_or_default();
+        if !is_own_variable(name) {
             env.push(Value::Object(more.clone().into_iter().collect::<Map<_, _>>()));
         }
     }
@@ -428,3 +436,7 @@ fn ports(blueprint: &Blueprint, node: &Node) -> Vec<Value> {
     }
     ports
 }
+
+#[cfg(test)]
+#[path = "pods_tests.rs"]
+mod tests;

@@ -1,0 +1,188 @@
+//! Pods as they are made from resources: under the Pod Security profile `restricted`, whatever a template says.
+
+use std::collections::BTreeSet;
+
+use api::{Kafka, KafkaNodePool};
+use control::cluster::validate::templates::OWN_VOLUMES;
+use control::node::Roles;
+
+use super::*;
+
+/// The spec of the pod of a broker with this template, in a cluster that has to know its machines.
+fn pod_of(template: Value, resources: Value) -> Value {
+    let kafka: Kafka = serde_json::from_value(json!({
+        "apiVersion": "kafka.strimzi.io/v1", "kind": "Kafka",
+        "metadata": { "name": "my", "namespace": "here", "uid": "u" },
+        "spec": { "kafka": {
+            "listeners": [{ "name": "plain", "port": 9092, "type": "internal", "tls": false }],
+            "rack": { "topologyKey": "zone" },
+            "template": template,
+        } },
+    }))
+    .unwrap();
+    let pool: KafkaNodePool = serde_json::from_value(json!({
+        "apiVersion": "kafka.strimzi.io/v1", "kind": "KafkaNodePool",
+        "metadata": { "name": "both", "namespace": "here" },
+        "spec": {
+            "replicas": 1, "roles": ["broker", "controller"], "resources": resources,
+            "storage": { "type": "persistent-claim", "size": "1Gi" },
+        },
+    }))
+    .unwrap();
+    let pools = vec![pool];
+    let spec = api::read::cluster(&kafka, &pools).unwrap();
+    let node = Node {
+        id: model::NodeId::new(0).unwrap(),
+        pool: "both".to_owned(),
+        roles: Roles::Combined,
+    };
+    let blueprint = Blueprint {
+        names: api::names::Names::new("here", "my"),
+        kafka,
+        pools,
+        spec,
+        nodes: vec![node],
+        wished: Default::default(),
+        refused: Default::default(),
+        domain: "cluster.local".to_owned(),
+    };
+    let data = Volume {
+        name: "data".to_owned(),
+        mount: "/var/lib/kafka/data".to_owned(),
+        source: Source::Claim,
+    };
+    let parts = PodParts {
+        image: "i".to_owned(),
+        marks: Default::default(),
+        settings: Default::default(),
+        volumes: vec![data],
+        memory_bytes: None,
+        annotations: Default::default(),
+    };
+    let set = pod_set(&blueprint, "both", &parts).unwrap();
+    json!(set)["spec"]["pods"][0]["spec"].clone()
+}
+
+/// What the Pod Security profile `restricted` has against a pod, by its documentation.
+fn problems(spec: &Value) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut need = |holds: bool, what: String| {
+        if !holds {
+            found.push(what);
+        }
+    };
+    for field in ["hostNetwork", "hostPID", "hostIPC"] {
+        need(spec[field] != true, field.to_owned());
+    }
+    for volume in spec["volumes"].as_array().unwrap() {
+        let allowed = [
+            "configMap",
+            "csi",
+            "downwardAPI",
+            "emptyDir",
+            "ephemeral",
+            "persistentVolumeClaim",
+            "projected",
+            "secret",
+        ];
+        need(allowed.iter().any(|one| volume.get(one).is_some()), volume.to_string());
+    }
+    let pod = &spec["securityContext"];
+    need(pod["runAsNonRoot"] == true && pod["runAsUser"] != 0, "runAsNonRoot".to_owned());
+    need(pod["seccompProfile"]["type"] == "RuntimeDefault", "seccompProfile".to_owned());
+    let containers = ["containers", "initContainers"];
+    let containers = containers.iter().flat_map(|list| spec[list].as_array().unwrap());
+    for container in containers {
+        let (name, context) = (&container["name"], &container["securityContext"]);
+        need(context["allowPrivilegeEscalation"] == false, format!("{name} escalation"));
+        need(context["capabilities"]["drop"] == json!(["ALL"]), format!("{name} capabilities"));
+        need(context["readOnlyRootFilesystem"] == true, format!("{name} root file system"));
+        need(context["privileged"] != true, format!("{name} privileged"));
+    }
+    found
+}
+
+#[test]
+fn pods_conform_to_the_restricted_profile_with_what_they_write_to() {
+    let spec = pod_of(json!({}), json!({}));
+    assert_eq!(problems(&spec), Vec::<String>::new());
+    assert_eq!(spec["initContainers"].as_array().unwrap().len(), 1);
+    assert_eq!(spec["securityContext"]["fsGroup"], 0);
+    let container = &spec["containers"][0];
+    let mounts = container["volumeMounts"].as_array().unwrap();
+    let writable: BTreeSet<_> = mounts
+        .iter()
+        .filter(|mount| mount["readOnly"] != true)
+        .map(|mount| mount["mountPath"].as_str().unwrap())
+        .collect();
+    assert_eq!(writable, BTreeSet::from([TMP_DIR, "/var/lib/kafka/data"]));
+    let env = container["env"].as_array().unwrap();
+    assert!(env.contains(&json!({ "name": "TMPDIR", "value": TMP_DIR })));
+}
+
+#[test]
+fn fields_of_a_pod_that_are_not_passed_on_never_reach_it() {
+    let template = json!({ "pod": {
+        "serviceAccountName": "admin", "serviceAccount": "admin", "automountServiceAccountToken": true,
+        "hostNetwork": true, "hostPID": true, "hostIPC": true, "shareProcessNamespace": true,
+        "nodeName": "control-plane", "runtimeClassName": "x", "initContainers": [{ "name": "evil" }],
+        "containers": [{ "name": "evil" }], "ephemeralContainers": [], "resourceClaims": [{}],
+        "hostname": "other", "subdomain": "other", "restartPolicy": "Never",
+    }, "kafkaContainer": {
+        "image": "evil", "command": ["sh"], "args": ["-c", "x"], "envFrom": [{}], "lifecycle": {},
+        "stdin": true, "volumeDevices": [{}], "ports": [{ "hostPort": 1 }], "livenessProbe": {},
+    } });
+    let spec = pod_of(template, json!({}));
+    assert_eq!(spec, pod_of(json!({}), json!({})));
+    assert_eq!(spec["serviceAccountName"], "my-kafka");
+    assert_eq!(spec["automountServiceAccountToken"], false);
+}
+
+#[test]
+fn a_template_that_is_accepted_is_added() {
+    let template = json!({ "pod": {
+        "securityContext": { "runAsUser": 1000, "fsGroup": 1000 },
+        "volumes": [{ "name": "mine", "emptyDir": {} }],
+        "priorityClassName": "high", "tolerations": [{ "key": "a" }], "hostUsers": false,
+    }, "kafkaContainer": {
+        "volumeMounts": [{ "name": "mine", "mountPath": "/mnt/mine" }],
+        "env": [{ "name": "A", "value": "b" }, { "name": "TMPDIR", "value": "/etc" }],
+        "securityContext": { "capabilities": { "add": ["NET_BIND_SERVICE"], "drop": [] } },
+    } });
+    let spec =
+        pod_of(template, json!({ "limits": { "memory": "1Gi" }, "claims": [{ "name": "gpu" }] }));
+    assert_eq!(problems(&spec), Vec::<String>::new());
+    let context = &spec["securityContext"];
+    assert_eq!((&context["runAsUser"], &context["fsGroup"]), (&json!(1000), &json!(1000)));
+    assert_eq!((&spec["priorityClassName"], &spec["hostUsers"]), (&json!("high"), &json!(false)));
+    let container = &spec["containers"][0];
+    let has = |list: &Value, one: Value| list.as_array().unwrap().contains(&one);
+    assert!(has(&spec["volumes"], json!({ "name": "mine", "emptyDir": {} })));
+    assert!(has(&container["volumeMounts"], json!({ "name": "mine", "mountPath": "/mnt/mine" })));
+    assert!(has(&container["env"], json!({ "name": "A", "value": "b" })));
+    let temporary =
+        container["env"].as_array().unwrap().iter().filter(|one| one["name"] == "TMPDIR");
+    assert_eq!(temporary.collect::<Vec<_>>(), [&json!({ "name": "TMPDIR", "value": TMP_DIR })]);
+    assert_eq!(container["resources"], json!({ "limits": { "memory": "1Gi" } }));
+    assert_eq!(container["securityContext"]["capabilities"]["add"], json!(["NET_BIND_SERVICE"]));
+}
+
+/// `control` decides by these names; they are written there and here.
+#[test]
+fn everything_of_the_node_is_known_to_those_who_protect_it() {
+    let spec = pod_of(json!({}), json!({}));
+    let names = |list: &Value| -> BTreeSet<String> {
+        let all = list.as_array().unwrap().iter();
+        all.map(|one| one["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let mut volumes = names(&spec["volumes"]);
+    assert!(volumes.remove("data"));
+    assert_eq!(volumes, OWN_VOLUMES.iter().map(|&name| name.to_owned()).collect());
+    let container = &spec["containers"][0];
+    for name in names(&container["env"]) {
+        assert!(is_own_variable(&name), "{name}");
+    }
+    for mount in container["volumeMounts"].as_array().unwrap() {
+        assert!(!mount["mountPath"].as_str().unwrap().starts_with("/mnt"), "{mount}");
+    }
+}
