@@ -2,6 +2,7 @@
 
 mod commands;
 mod failure;
+mod log;
 mod output;
 mod progress;
 

@@ -1,7 +1,6 @@
 //! `gregor kubelet`: a node that runs pods as processes of this machine.
 
 use std::collections::BTreeMap;
-use std::io::IsTerminal as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -151,9 +150,5 @@ fn default_dir(name: &str) -> anyhow::Result<PathBuf> {
 fn init_log() {
     use tracing_subscriber::EnvFilter;
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(LOG));
-    let _ = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_writer(std::io::stderr)
-        .try_init();
+    crate::log::to_stderr(filter);
 }

@@ -1,7 +1,6 @@
 //! `gregor node`: the first process of a Kafka container.
 
 use std::fs;
-use std::io::IsTerminal as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
@@ -86,14 +85,8 @@ pub(crate) struct Node {
 impl Node {
     /// Runs the node. Ends the process with the node's exit code unless that is 0.
     pub(crate) fn run(self) -> anyhow::Result<()> {
-        let _ = tracing_subscriber::fmt()
-            .with_env_filter(
-                tracing_subscriber::EnvFilter::try_from_env("GREGOR_LOG")
-                    .unwrap_or_else(|_| "info".into()),
-            )
-            .with_ansi(std::io::stdout().is_terminal())
-            .with_target(false)
-            .try_init();
+        let filter = tracing_subscriber::EnvFilter::try_from_env("GREGOR_LOG");
+        crate::log::to_stdout(filter.unwrap_or_else(|_| "info".into()));
         let termination_log = self.termination_log.clone();
         let task = self.task();
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -105,7 +98,7 @@ impl Node {
         let code = runtime.block_on(async {
             task.run().await.unwrap_or_else(|(code, error)| {
                 let sentence = format!("{error:#}");
-                crate::output::note(&sentence);
+                crate::output::note(&crate::log::one_line(&sentence));
                 tell(&termination_log, &sentence);
                 code
             })

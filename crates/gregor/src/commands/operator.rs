@@ -1,7 +1,6 @@
 //! `gregor operator`: looks after the Kafka clusters of a Kubernetes cluster.
 
 use std::collections::BTreeMap;
-use std::io::IsTerminal as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::process;
 use std::str::FromStr;
@@ -197,11 +196,7 @@ fn init_log(verbose: u8) {
         _ => "debug",
     };
     let filter = EnvFilter::try_from_env("GREGOR_LOG").unwrap_or_else(|_| EnvFilter::new(default));
-    let _ = tracing_subscriber::fmt()
-        .with_env_filter(filter)
-        .with_ansi(std::io::stdout().is_terminal())
-        .with_target(false)
-        .try_init();
+    crate::log::to_stdout(filter);
 }
 
 #[cfg(test)]

@@ -43,14 +43,8 @@ pub(super) const LOG: &str = "info,kube_client=off,kube_runtime=error";
 
 /// Log lines to stderr, as the environment says, or else these.
 pub(super) fn log(default: &str) {
-    use std::io::IsTerminal as _;
     let filter = tracing_subscriber::EnvFilter::try_from_env("GREGOR_LOG");
-    let _ = tracing_subscriber::fmt()
-        .with_env_filter(filter.unwrap_or_else(|_| default.into()))
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_target(false)
-        .try_init();
+    crate::log::to_stderr(filter.unwrap_or_else(|_| default.into()));
 }
 
 /// Ends with Ctrl-C or SIGTERM.

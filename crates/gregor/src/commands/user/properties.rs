@@ -43,9 +43,18 @@ pub(super) fn text(entrance: &Entrance, trusted: &str, shown: Shown<'_>) -> Stri
     lines.into_iter().map(|(name, value)| format!("{name}={}\n", escaped(value))).collect()
 }
 
-/// A value over as many lines as it has, as properties files have it.
+/// A value over as many lines as it has, as properties files have it. White space at the end of the value is
+/// not part of it.
 fn escaped(value: &str) -> String {
-    value.trim_end().replace('\\', "\\\\").replace('\n', "\\n\\\n")
+    let lines: Vec<_> = value.trim_end().split('\n').map(escaped_line).collect();
+    lines.join("\\n\\\n")
+}
+
+/// Java drops white space at the beginning of a line, and reads the file as ISO-8859-1.
+fn escaped_line(line: &str) -> String {
+    let rendered = control::cluster::properties::render(&[(String::new(), line.to_owned())]);
+    // Without the name, which is empty, and the end of the line.
+    rendered[1..].trim_end_matches('\n').to_owned()
 }
 
 /// A file that was made before anything else is done, so that what is made then has a place to go.
@@ -95,11 +104,42 @@ impl Reserved {
     }
 }
 
+// The reader is that of the crate which writes the properties of nodes.
+#[cfg(test)]
+#[path = "../../../../control/src/cluster/properties/java.rs"]
+mod java;
+
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
+    use proptest::prelude::*;
+
     use super::*;
+
+    proptest! {
+        #[test]
+        fn java_reads_what_was_meant(
+            bootstrap in any::<String>(),
+            trusted in "[ \\t\\PC\\n\\r\\\\=:#!\\u{0}\\u{2028}]{0,40}",
+            jaas in "[ \\t\\PC\\n\\r\\\\=:#!\\u{0}\\u{2028}]{0,40}",
+        ) {
+            let entrance = Entrance { bootstrap: bootstrap.clone(), ..entrance(true) };
+            let text = text(&entrance, &trusted, Shown::Login(&jaas));
+            prop_assert!(text.is_ascii());
+            let expected = [
+                ("bootstrap.servers", bootstrap.trim_end()),
+                ("security.protocol", "SASL_SSL"),
+                ("sasl.mechanism", "SCRAM-SHA-512"),
+                ("sasl.jaas.config", jaas.trim_end()),
+                ("ssl.truststore.type", "PEM"),
+                ("ssl.truststore.certificates", trusted.trim_end()),
+            ];
+            let found = java::read(&text);
+            let found: Vec<_> = found.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+            prop_assert_eq!(found, expected);
+        }
+    }
 
     fn entrance(tls: bool) -> Entrance {
         Entrance {

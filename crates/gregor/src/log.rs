@@ -1,0 +1,170 @@
+//! Log lines: one event is one line.
+//!
+//! Names that users choose and messages of peers are part of events. A line break in one of them would
+//! begin a line that looks like an event of ours, so control characters are escaped.
+
+use std::borrow::Cow;
+use std::io::{self, IsTerminal as _, Write};
+
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::MakeWriter;
+
+/// Logs to stdout, where container logs are read.
+pub(crate) fn to_stdout(filter: EnvFilter) {
+    let ansi = io::stdout().is_terminal();
+    init(filter, ansi, Lines { make: io::stdout, ansi });
+}
+
+/// Logs to stderr, beside what a command prints.
+pub(crate) fn to_stderr(filter: EnvFilter) {
+    let ansi = io::stderr().is_terminal();
+    init(filter, ansi, Lines { make: io::stderr, ansi });
+}
+
+fn init<W: Write + 'static>(
+    filter: EnvFilter,
+    ansi: bool,
+    lines: Lines<impl Fn() -> W + Send + Sync + 'static>,
+) {
+    // A second call is one of a test.
+    let _ = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_ansi(ansi)
+        .with_target(false)
+        .with_writer(lines)
+        .try_init();
+}
+
+/// A text in one line: control characters are escaped.
+pub(crate) fn one_line(text: &str) -> Cow<'_, str> {
+    escape(text, false)
+}
+
+/// Makes writers that write one line each.
+struct Lines<F> {
+    make: F,
+    /// Whether the formatter colours what it writes. It escapes the character that begins a colour in
+    /// everything else itself.
+    ansi: bool,
+}
+
+impl<W: Write, F: Fn() -> W> MakeWriter<'_> for Lines<F> {
+    type Writer = Line<W>;
+
+    fn make_writer(&self) -> Line<W> {
+        Line { inner: (self.make)(), ansi: self.ansi }
+    }
+}
+
+/// Writes one event, which comes in one piece with a line break at its end.
+struct Line<W> {
+    inner: W,
+    ansi: bool,
+}
+
+impl<W: Write> Write for Line<W> {
+    fn write(&mut self, event: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(event);
+        let (line, end) = match text.strip_suffix('\n') {
+            Some(line) => (line, "\n"),
+            None => (&*text, ""),
+        };
+        // In one piece, so that lines of other processes are not in the middle of it.
+        let line = format!("{}{end}", escape(line, self.ansi));
+        self.inner.write_all(line.as_bytes())?;
+        Ok(event.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
+}
+
+fn escape(text: &str, ansi: bool) -> Cow<'_, str> {
+    // Line and paragraph separators end lines for some readers.
+    let ends = |c: char| matches!(c, '\u{2028}' | '\u{2029}');
+    let odd = |c: char| (c.is_control() || ends(c)) && !(ansi && c == '\u{1b}');
+    if !text.contains(odd) {
+        return Cow::Borrowed(text);
+    }
+    let mut escaped = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        match c {
+            _ if !odd(c) => escaped.push(c),
+            '\t' => escaped.push_str("\\t"),
+            '\n' => escaped.push_str("\\n"),
+            '\r' => escaped.push_str("\\r"),
+            _ => escaped.push_str(&format!("\\u{{{:x}}}", u32::from(c))),
+        }
+    }
+    Cow::Owned(escaped)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// A writer that keeps what is written.
+    #[derive(Clone, Default)]
+    struct Kept(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Kept {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// What is logged for an event with this name and this message of a peer.
+    fn logged(name: &str, message: &str, ansi: bool) -> String {
+        let kept = Kept::default();
+        let writer = {
+            let kept = kept.clone();
+            move || kept.clone()
+        };
+        let subscriber = tracing_subscriber::fmt()
+            .with_ansi(ansi)
+            .with_writer(Lines { make: writer, ansi })
+            .finish();
+        tracing::subscriber::with_default(subscriber, || {
+            tracing::warn!(name, error = %message, "cannot reach {message}");
+        });
+        let bytes = kept.0.lock().unwrap().clone();
+        String::from_utf8(bytes).unwrap()
+    }
+
+    #[test]
+    fn a_line_break_in_a_name_begins_no_line() {
+        let forged = "x\n2026-01-01T00:00:00Z ERROR all is lost\r\u{85}\u{2028}\u{1b}[2J\0";
+        for ansi in [false, true] {
+            let line = logged(forged, forged, ansi);
+            assert_eq!(line.lines().count(), 1, "{line:?}");
+            assert!(line.ends_with('\n') && line.contains("x\\n2026"), "{line:?}");
+            assert!(!line.contains(['\r', '\u{85}', '\u{2028}', '\0']), "{line:?}");
+            assert!(!line.contains("\u{1b}[2J"), "{line:?}");
+        }
+    }
+
+    #[test]
+    fn ordinary_texts_stay_as_they_are() {
+        assert!(matches!(one_line("größe: 3 (\"x\" \\n)"), Cow::Borrowed(_)));
+        assert_eq!(one_line("a\tb\nc\u{7f}"), "a\\tb\\nc\\u{7f}");
+    }
+
+    proptest! {
+        #[test]
+        fn every_event_is_one_line(name in any::<String>(), message in any::<String>()) {
+            let line = logged(&name, &message, false);
+            prop_assert!(line.ends_with('\n'));
+            let line = line.trim_end_matches('\n');
+            prop_assert!(!line.contains(|c: char| c.is_control()));
+        }
+    }
+}
