@@ -486,21 +486,11 @@ fn wants_refresh(recorded: &Recorded, facts: &Facts) -> bool {
 }
 
 fn must_halt(recorded: &Recorded, facts: &Facts) -> bool {
-    let hindered = match &facts.hindrance {
-        // Nobody can be asked to stop at an address that must not be contacted.
-        Some(
-            Some(
-                Hindrance::KafkaNotReady
-                | Hindrance::InvalidSpec(_)
-                | Hindrance::CruiseControlUrl(_),
-            )
-            | None,
-        )
-        | None => false,
-        Some(Some(Hindrance::NoClusterLabel | Hindrance::NoKafka | Hindrance::NoCruiseControl)) => {
-            true
-        }
-    };
+    // Nobody can be asked to stop at an address that must not be contacted.
+    let hindered = matches!(
+        facts.hindrance,
+        Some(Some(Hindrance::NoClusterLabel | Hindrance::NoKafka | Hindrance::NoCruiseControl))
+    );
     let unwanted = is_going(facts) || recorded.wish == Some(Wish::Stop);
     unwanted || hindered || wants_refresh(recorded, facts)
 }
