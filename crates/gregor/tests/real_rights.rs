@@ -208,3 +208,32 @@ async fn an_operator_of_some_namespaces_reads_no_secret_elsewhere() {
         refused(&installed.operator(words), "forbidden");
     }
 }
+
+/// A right that no request shows: with it alone an object may block the deletion of its Kafka.
+#[tokio::test(flavor = "multi_thread")]
+async fn objects_that_block_the_deletion_of_a_kafka_need_the_right_to_its_finalizers() {
+    let installed = Installed::start(&[]).await;
+    let map = |name: &str| {
+        json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": { "name": name, "namespace": "team-a", "ownerReferences": [{
+                "apiVersion": "kafka.strimzi.io/v1", "kind": "Kafka", "name": "my-cluster",
+                "uid": "0", "blockOwnerDeletion": true, "controller": false,
+            }] },
+        })
+    };
+    stdout(installed.create(&map("allowed")));
+    let role = installed.admin(&["get", "clusterrole", "gregor-operator", "-o", "json"]);
+    let mut role: Value = serde_json::from_str(&role).unwrap();
+    let rules = role["rules"].as_array_mut().unwrap();
+    rules.retain(|rule| rule["resources"] != json!(["kafkas/finalizers"]));
+    let file = installed.file("role.json", &role.to_string());
+    installed.admin(&["replace", "-f", &file]);
+    until("the right is gone", || {
+        let file = installed.file("map.json", &map("refused").to_string());
+        !installed.operator(&["create", "--dry-run=server", "-f", &file]).status.success()
+    });
+    let why = "cannot set blockOwnerDeletion if an ownerReference refers to a resource you can't set \
+               finalizers on";
+    refused(&installed.create(&map("refused")), why);
+}

@@ -20,6 +20,8 @@ const UNSEEN: &[(Who, &str, &str, &str, &str)] = &[
     (Who::Operator, "kafka.strimzi.io", "kafkas/finalizers", "update",
         "no request: the admission plugin OwnerReferencesPermissionEnforcement, which is on in every scenario, \
          asks for it when an object blocks the deletion of its Kafka"),
+    (Who::Operator, "kafka.strimzi.io", "kafkas", "patch",
+        "soak_migration: the annotation that asked for a dynamic quorum is removed"),
 ];
 
 /// Where tests leave audit logs, in the target folder.
