@@ -124,6 +124,7 @@ async fn only_those_get_in_who_may_also_while_the_authority_is_renewed() {
     a_user_with_a_password_gets_in(&secure);
     listeners_outside_are_reached_at_what_the_status_says(&secure, &alice);
     a_renewal_breaks_no_client(&secure, &alice);
+    volumes_grow_and_what_is_removed_leaves_nothing(&secure);
     ground.assert_operator_is_content();
 }
 
@@ -206,4 +207,32 @@ fn a_renewal_breaks_no_client(secure: &Secure<'_>, alice: &str) {
     secure.place.ready(CLUSTER);
     assert_ne!(secure.trust(), old);
     secure.place.produce_and_consume(&bootstrap, "renewed", alice, 2000);
+}
+
+/// A larger size reaches the claims, the Services of a listener go with it, and the right of the nodes to read
+/// their machines goes with the cluster.
+fn volumes_grow_and_what_is_removed_leaves_nothing(secure: &Secure<'_>) {
+    let place = &secure.place;
+    let patch = |kind: &str, name: &str, patch: serde_json::Value| {
+        place.kubectl(&["patch", kind, name, "--type=merge", "-p", &patch.to_string()]);
+    };
+    patch("kafkanodepool", "node", serde_json::json!({ "spec": { "storage": { "size": "2Gi" } } }));
+    wait_for(|| {
+        let claim = place.get("pvc", "data-secure-node-0");
+        let size = &claim["spec"]["resources"]["requests"]["storage"];
+        if size == "2Gi" { Ok(()) } else { Err(size.to_string()) }
+    });
+    let mut listeners = place.get("kafka", CLUSTER)["spec"]["kafka"]["listeners"].clone();
+    listeners.as_array_mut().unwrap().retain(|listener| listener["name"] != "outside");
+    patch("kafka", CLUSTER, serde_json::json!({ "spec": { "kafka": { "listeners": listeners } } }));
+    wait_for(|| {
+        let services = place.names("services");
+        let left: Vec<_> = services.iter().filter(|name| name.contains("outside")).collect();
+        if left.is_empty() { Ok(()) } else { Err(format!("{left:?}")) }
+    });
+    let binding = format!("strimzi-{}-{CLUSTER}-kafka-init", place.namespace);
+    let bindings = || place.ground.kubectl(&["get", "clusterrolebindings", "-o", "name"]);
+    assert!(bindings().contains(&binding));
+    place.kubectl(&["delete", "kafka", CLUSTER, "--timeout=120s"]);
+    wait_for(|| if bindings().contains(&binding) { Err(binding.clone()) } else { Ok(()) });
 }
