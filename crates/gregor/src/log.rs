@@ -43,8 +43,7 @@ pub(crate) fn one_line(text: &str) -> Cow<'_, str> {
 /// Makes writers that write one line each.
 struct Lines<F> {
     make: F,
-    /// Whether the formatter colours what it writes. It escapes the character that begins a colour in
-    /// everything else itself.
+    /// Whether the formatter colours what it writes.
     ansi: bool,
 }
 
@@ -82,15 +81,15 @@ impl<W: Write> Write for Line<W> {
 
 fn escape(text: &str, ansi: bool) -> Cow<'_, str> {
     // Line and paragraph separators end lines for some readers.
-    let ends = |c: char| matches!(c, '\u{2028}' | '\u{2029}');
-    let odd = |c: char| (c.is_control() || ends(c)) && !(ansi && c == '\u{1b}');
+    let odd = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
     if !text.contains(odd) {
         return Cow::Borrowed(text);
     }
     let mut escaped = String::with_capacity(text.len() + 8);
-    for c in text.chars() {
+    for (at, c) in text.char_indices() {
         match c {
             _ if !odd(c) => escaped.push(c),
+            '\u{1b}' if ansi && begins_colour(&text[at..]) => escaped.push(c),
             '\t' => escaped.push_str("\\t"),
             '\n' => escaped.push_str("\\n"),
             '\r' => escaped.push_str("\\r"),
@@ -98,6 +97,12 @@ fn escape(text: &str, ansi: bool) -> Cow<'_, str> {
         }
     }
     Cow::Owned(escaped)
+}
+
+/// Whether a text begins with a colour, and not with another sequence that a terminal obeys.
+fn begins_colour(text: &str) -> bool {
+    let rest = text.strip_prefix("\u{1b}[").unwrap_or_default();
+    rest.trim_start_matches(|c: char| c.is_ascii_digit() || c == ';').starts_with('m')
 }
 
 #[cfg(test)]

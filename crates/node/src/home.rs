@@ -181,9 +181,11 @@ mod tests {
         };
         let jars = "/k/libs/a.jar:/k/libs/b.jar";
         let command = home.command(vec!["-Xmx1g".to_owned()], "kafka.Kafka", vec!["f".into()]);
-        assert_eq!(command, ["/j/bin/java", "-Xmx1g", "-cp", jars, "kafka.Kafka", "f"]);
+        let temporary = format!("-Djava.io.tmpdir={}", std::env::temp_dir().display());
+        let expected = ["/j/bin/java", &temporary, "-Xmx1g", "-cp", jars, "kafka.Kafka", "f"];
+        assert_eq!(command, expected);
         let command = home.with_archive("/a".into()).command(Vec::new(), "C", Vec::new());
-        assert_eq!(command[1], "-XX:SharedArchiveFile=/a");
+        assert_eq!(command[2], "-XX:SharedArchiveFile=/a");
         assert_eq!(command[command.len() - 2..], [jars, "C"]);
     }
 }
