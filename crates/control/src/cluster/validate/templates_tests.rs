@@ -255,6 +255,11 @@ fn security_contexts_stay_within_the_restricted_profile() {
             (json!({ "fieldOfTheFuture": 1 }), "fieldOfTheFuture is not supported"),
         ],
     );
+}
+
+#[test]
+fn security_contexts_of_containers_do_too() {
+    let reason = Reason::ForbiddenSecurityContext;
     accepted(
         "kafkaContainer.securityContext",
         &[
