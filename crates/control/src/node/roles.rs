@@ -3,8 +3,11 @@
 use std::fmt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 /// The value of `process.roles`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
 pub enum Roles {
     /// Holds partitions of topics.
     Broker,
@@ -53,6 +56,20 @@ impl FromStr for Roles {
             (true, false) => Self::Broker,
             (false, _) => Self::Controller,
         })
+    }
+}
+
+impl From<Roles> for String {
+    fn from(roles: Roles) -> Self {
+        roles.to_string()
+    }
+}
+
+impl TryFrom<String> for Roles {
+    type Error = InvalidRoles;
+
+    fn try_from(text: String) -> Result<Self, InvalidRoles> {
+        text.parse()
     }
 }
 

@@ -20,9 +20,6 @@ use super::pass::{Decision, Standing};
 use super::reasons::{self, Reason};
 use super::why::{Hold, Why, list};
 
-/// The field of the record that holds it.
-pub const PART: &str = "rollAccount";
-
 /// How many entries are put into one sentence for a condition. Whoever wants all asks `gregor why`.
 const SENTENCES_MAX: usize = 8;
 /// How many of the partitions that go offline are named.

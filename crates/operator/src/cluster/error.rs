@@ -54,7 +54,10 @@ impl PassError {
     pub(crate) fn note(&self) -> Note {
         let reason = match self {
             Self::Read(_) | Self::Get(_) => "KubernetesUnreadable",
-            Self::Record(RecordError::Unreadable { .. }) => "RecordUnreadable",
+            Self::Record(RecordError::Unreadable { .. } | RecordError::Version { .. }) => {
+                "RecordUnreadable"
+            }
+            Self::Record(RecordError::TooNew { .. }) => "RecordTooNew",
             Self::Record(_) | Self::Write(_) => "KubernetesWriteFailed",
             Self::Unreadable(_) => "InvalidResource",
             Self::Build(_) => "InvalidTemplate",

@@ -1,11 +1,11 @@
 //! What Kafka itself says of a cluster. What could not be read is `None`, which is not "no".
 
+use control::cluster::record::Record;
 use kafka_admin::{Cluster, Features, Quorum};
 use model::ClusterId;
 
 use super::admins::Access;
 use super::nodes::NodeClient;
-use super::record::Record;
 
 /// What Kafka says in this pass.
 #[derive(Clone, Default)]

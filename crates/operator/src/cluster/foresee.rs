@@ -11,9 +11,11 @@ use std::sync::Arc;
 
 use api::names::{Names, node_of_pod};
 use api::{Kafka, KafkaNodePool};
+use control::cluster::record::Record;
 use control::conditions::{Note, Outcome};
 use control::quorum::format::QuorumMode;
 use control::quorum::{QuorumView, plan};
+use control::rolling::account::Account;
 use control::rolling::availability::PartitionFacts;
 use control::rolling::facts::Facts as RollFacts;
 use control::rolling::pass::Decision as RollDecision;
@@ -31,11 +33,10 @@ use super::facts::KafkaFacts;
 use super::found::{Found, FoundPool};
 use super::partitions;
 use super::pass::{self, Step, Work};
-use super::record::{Record, Stored};
+use super::record::Stored;
 use super::resources::Node;
 use super::resources::claims::DELETE_CLAIM;
 use super::steps::configuration::KAFKA_VERSION;
-use super::steps::scale_in::Outgoing;
 use super::steps::wishes::{self, Wishes};
 use crate::client;
 use crate::context::{Context, Settings};
@@ -173,8 +174,8 @@ pub struct View {
     pub unreachable: Option<String>,
     /// Whether the Secrets may be read.
     pub secrets_readable: bool,
-    /// What the operator remembers besides, by name.
-    pub remembered: BTreeMap<String, Value>,
+    /// The report of the roll in progress, as it is recorded.
+    pub roll_account: Option<Account>,
     /// What would be written to Kubernetes.
     pub written: Vec<Written>,
     known: Option<Known>,
@@ -331,7 +332,7 @@ impl Stage {
             false => work.record.clone(),
         });
         view.recorded = members(&record);
-        view.leaving = Outgoing::of(&record).map_err(PassError::from)?.leaving;
+        view.leaving.clone_from(&record.leaving);
         let skipped: &[&str] = match start.secrets_readable {
             true => &[],
             false => &["authorities", "certificates", "kafka"],
@@ -357,7 +358,7 @@ impl Stage {
             view.notes.retain(|(name, _)| *name != "roll");
             view.roll = view.roll.filter(|_| names_of_steps == EDITED);
         }
-        view.remembered = record.parts.clone();
+        view.roll_account.clone_from(&record.roll_account);
         view.written = self.script.take();
         if let Some(known) = &mut view.known {
             known.kafka = kafka;
@@ -407,9 +408,11 @@ impl View {
     /// Takes over what the steps have found out.
     async fn finish(&mut self, mut work: Work, before: &Found) {
         let roles = work.blueprint.wished.clone();
-        let pools = work.record.pools.iter().flat_map(|(pool, nodes)| {
-            nodes.keys().filter_map(move |id| Some((NodeId::new(*id)?, pool.clone())))
-        });
+        let pools = work
+            .record
+            .pools
+            .iter()
+            .flat_map(|(pool, nodes)| nodes.keys().map(move |id| (*id, pool.clone())));
         let pools: BTreeMap<NodeId, String> = pools.collect();
         let wished = roles.iter().filter_map(|(id, roles)| {
             Some((*id, Member { pool: pools.get(id)?.clone(), roles: *roles }))

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use api::Kafka;
 use api::names::Names;
+use control::cluster::record::Record;
 use control::conditions::{Note, Outcome};
 use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -17,7 +18,7 @@ use serde_json::Value;
 use super::error::PassError;
 use super::facts::KafkaFacts;
 use super::found::Found;
-use super::record::{Record, Stored};
+use super::record::Stored;
 use super::resources::Blueprint;
 use super::steps::workload::CREATING;
 use super::{status, steps};

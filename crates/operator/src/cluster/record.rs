@@ -1,104 +1,52 @@
-//! What the operator remembers of a cluster, in a ConfigMap of its own.
+//! The record of a cluster in its ConfigMap.
 //!
-//! The status of a resource is a copy for people: another operator's definitions would prune our fields
-//! there, and a user may edit it. The record is written before anything is done that depends on it, and only
-//! over the version that was read, so that two writers never overwrite each other.
-
-use std::collections::{BTreeMap, BTreeSet};
+//! The record is written before any act that depends on it, and only over the version that was read, so that
+//! two writers never overwrite each other. What it holds is [`control::cluster::record`].
 
 use api::names::Names;
-use control::node::Roles;
-use control::quorum::QuorumRecord;
+use control::cluster::record::{FormatVersion, InvalidFormatVersion, Record};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
-use model::NodeId;
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use super::resources::{Node, object, owner_of};
+use super::resources::{object, owner_of};
 use crate::write::{WriteError, Writer};
 
 /// The entry of the ConfigMap.
 const ENTRY: &str = "record.json";
-
-/// All that has to survive the process.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct Record {
-    /// The id of the cluster in Kafka. Made once.
-    pub(crate) cluster_id: Option<String>,
-    pub(crate) quorum: QuorumRecord,
-    /// The nodes of each pool, by id: `broker`, `controller` or `broker,controller`.
-    pub(crate) pools: BTreeMap<String, BTreeMap<i32, String>>,
-    /// The storage that the nodes of each pool were made with, as it was written.
-    pub(crate) storage: BTreeMap<String, String>,
-    /// Brokers that came after the cluster was made, and that nobody has moved replicas to yet. Who does
-    /// takes them out; who leaves is taken out too.
-    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
-    pub(crate) added_brokers: BTreeSet<NodeId>,
-    /// Whether the cluster has ever been as it was asked for.
-    pub(crate) was_ready: bool,
-    /// What other parts of a pass remember, each under its own name.
-    #[serde(flatten)]
-    pub(crate) parts: BTreeMap<String, Value>,
-}
-
-impl Record {
-    /// The nodes that are recorded, by id. A text that names no roles is one that we did not write.
-    pub(crate) fn nodes(&self) -> Vec<Node> {
-        let of_pool = |(pool, nodes): (&String, &BTreeMap<i32, String>)| {
-            let node = |(id, roles): (&i32, &String)| {
-                Some(Node {
-                    id: NodeId::new(*id)?,
-                    pool: pool.clone(),
-                    roles: roles.parse::<Roles>().ok()?,
-                })
-            };
-            nodes.iter().filter_map(node).collect::<Vec<_>>()
-        };
-        let mut nodes: Vec<_> = self.pools.iter().flat_map(of_pool).collect();
-        nodes.sort();
-        nodes
-    }
-
-    /// What a part of the pass has remembered, or its beginning.
-    pub(crate) fn part<T: Default + serde::de::DeserializeOwned>(
-        &self,
-        name: &str,
-    ) -> Result<T, serde_json::Error> {
-        self.parts.get(name).cloned().map_or_else(|| Ok(T::default()), serde_json::from_value)
-    }
-
-    /// Remembers something for a part of the pass.
-    pub(crate) fn set_part<T: Serialize>(
-        &mut self,
-        name: &str,
-        part: &T,
-    ) -> Result<(), serde_json::Error> {
-        self.parts.insert(name.to_owned(), serde_json::to_value(part)?);
-        Ok(())
-    }
-
-    /// Forgets what a part of the pass has remembered.
-    pub(crate) fn remove_part(&mut self, name: &str) {
-        self.parts.remove(name);
-    }
-}
+/// The field that says in which form the rest is.
+const FORMAT_VERSION: &str = "formatVersion";
+/// Fields of former operators that nothing reads any more.
+const DROPPED: &[&str] = &["addedBrokers"];
 
 /// Why the record could not be read or written.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RecordError {
     #[error(
-        "the ConfigMap {name} does not hold a record; it is left alone until someone repairs it"
+        "the ConfigMap {name} does not hold a record; nothing is done until someone repairs it"
     )]
     Unreadable {
         name: String,
         #[source]
         source: serde_json::Error,
     },
+    #[error(
+        "the ConfigMap {name} does not hold a record; nothing is done until someone repairs it"
+    )]
+    Version {
+        name: String,
+        #[source]
+        source: InvalidFormatVersion,
+    },
+    #[error(
+        "the ConfigMap {name} was written by a newer operator (formatVersion {found}, this operator reads up to \
+         {major}.x); nothing is done until the operator is upgraded",
+        major = FormatVersion::CURRENT.major
+    )]
+    TooNew { name: String, found: FormatVersion },
     #[error("cannot write the record of the cluster")]
     Write(#[source] WriteError),
-    #[error("cannot put the record into words")]
+    #[error("cannot serialize the record of the cluster")]
     Encode(#[source] serde_json::Error),
 }
 
@@ -107,6 +55,8 @@ pub(crate) enum RecordError {
 pub(crate) struct Stored {
     found: Option<ConfigMap>,
     record: Record,
+    /// Fields of a newer minor version, which are kept as they are.
+    unknown: Map<String, Value>,
 }
 
 impl Stored {
@@ -117,9 +67,8 @@ impl Stored {
     ) -> Result<Option<(Record, Self)>, RecordError> {
         let Some(found) = found else { return Ok(None) };
         let text = found.data.as_ref().and_then(|data| data.get(ENTRY));
-        let record: Record = serde_json::from_str(text.map_or("", String::as_str))
-            .map_err(|source| RecordError::Unreadable { name: names.record(), source })?;
-        Ok(Some((record.clone(), Self { found: Some(found.clone()), record })))
+        let (record, unknown) = decode(text.map_or("", String::as_str), &names.record())?;
+        Ok(Some((record.clone(), Self { found: Some(found.clone()), record, unknown })))
     }
 
     /// Writes the record if it has changed.
@@ -133,7 +82,7 @@ impl Stored {
         if self.found.is_some() && self.record == *record {
             return Ok(());
         }
-        let text = serde_json::to_string_pretty(record).map_err(RecordError::Encode)?;
+        let text = encode(record, &self.unknown).map_err(RecordError::Encode)?;
         let user = kafka.metadata.labels.clone().unwrap_or_default();
         let mut value = json!({
             "apiVersion": "v1",
@@ -158,25 +107,97 @@ impl Stored {
                 writer.create(api, &map).await
             }
         };
-        *self = Self { found: Some(written.map_err(RecordError::Write)?), record: record.clone() };
+        self.found = Some(written.map_err(RecordError::Write)?);
+        self.record = record.clone();
         Ok(())
     }
 }
 
+/// Reads a record, and the fields in it that this operator does not know.
+fn decode(text: &str, name: &str) -> Result<(Record, Map<String, Value>), RecordError> {
+    let unreadable = |source| RecordError::Unreadable { name: name.to_owned(), source };
+    let mut fields: Map<String, Value> = serde_json::from_str(text).map_err(unreadable)?;
+    let version = match fields.remove(FORMAT_VERSION) {
+        None => FormatVersion::default(),
+        Some(Value::String(version)) => version
+            .parse()
+            .map_err(|source| RecordError::Version { name: name.to_owned(), source })?,
+        Some(other) => {
+            let error = format!("{FORMAT_VERSION} is not a text: {other}");
+            return Err(unreadable(serde::de::Error::custom(error)));
+        }
+    };
+    if !version.is_readable() {
+        return Err(RecordError::TooNew { name: name.to_owned(), found: version });
+    }
+    let mut unknown = Vec::new();
+    let whole = Value::Object(fields.clone());
+    let record = serde_ignored::deserialize(whole, |path| unknown.push(path.to_string()));
+    let record = record.map_err(unreadable)?;
+    fields.retain(|field, _| unknown.contains(field) && !DROPPED.contains(&field.as_str()));
+    Ok((record, fields))
+}
+
+/// The text of a record, with the version of its form first.
+fn encode(record: &Record, unknown: &Map<String, Value>) -> Result<String, serde_json::Error> {
+    #[derive(serde::Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Form<'a> {
+        format_version: String,
+        #[serde(flatten)]
+        record: &'a Record,
+        #[serde(flatten)]
+        unknown: &'a Map<String, Value>,
+    }
+    let format_version = FormatVersion::CURRENT.to_string();
+    serde_json::to_string_pretty(&Form { format_version, record, unknown })
+}
+
 #[cfg(test)]
 mod tests {
+    use control::node::Roles;
+    use model::NodeId;
+
     use super::*;
 
     #[test]
-    fn a_record_is_read_back_as_it_was_written_with_the_parts_of_others() {
+    fn a_record_is_read_back_as_it_was_written() {
         let mut record = Record { cluster_id: Some("abc".to_owned()), ..Record::default() };
-        record.pools.entry("broker".to_owned()).or_default().insert(4, "broker".to_owned());
-        record.set_part("roll", &vec![1, 2]).unwrap();
-        let text = serde_json::to_string(&record).unwrap();
-        let back: Record = serde_json::from_str(&text).unwrap();
-        assert_eq!(back, record);
-        assert_eq!(back.part::<Vec<i32>>("roll").unwrap(), [1, 2]);
-        assert_eq!(back.part::<Vec<i32>>("other").unwrap(), Vec::<i32>::new());
-        assert_eq!(back.nodes()[0].roles, Roles::Broker);
+        let id = NodeId::new(4).unwrap();
+        record.pools.entry("broker".to_owned()).or_default().insert(id, Roles::Broker);
+        record.confirmed_settings.insert(id, "settings".to_owned());
+        let text = encode(&record, &Map::new()).unwrap();
+        assert!(text.starts_with("{\n  \"formatVersion\": \"1.1\",\n"), "{text}");
+        assert_eq!(decode(&text, "c").unwrap(), (record, Map::new()));
+    }
+
+    #[test]
+    fn fields_of_a_newer_minor_version_are_kept_and_dropped_ones_are_not() {
+        let text = r#"{ "formatVersion": "1.99", "wasReady": true, "newer": { "a": [1] }, "addedBrokers": [1] }"#;
+        let (record, unknown) = decode(text, "c").unwrap();
+        assert!(record.was_ready);
+        let text = encode(&record, &unknown).unwrap();
+        let fields: Map<String, Value> = serde_json::from_str(&text).unwrap();
+        assert_eq!(fields["newer"], json!({ "a": [1] }));
+        assert!(!fields.contains_key("addedBrokers"));
+    }
+
+    #[test]
+    fn a_record_that_cannot_be_read_says_why() {
+        let rows = [
+            ("", "the ConfigMap c does not hold a record"),
+            ("[]", "the ConfigMap c does not hold a record"),
+            (r#"{ "wasReady": "perhaps" }"#, "the ConfigMap c does not hold a record"),
+            (r#"{ "formatVersion": "next" }"#, "the ConfigMap c does not hold a record"),
+            (r#"{ "formatVersion": 2 }"#, "the ConfigMap c does not hold a record"),
+            (
+                r#"{ "formatVersion": "2.0", "x": 1 }"#,
+                "was written by a newer operator (formatVersion 2.0",
+            ),
+        ];
+        for (text, expected) in rows {
+            let error = decode(text, "c").unwrap_err().to_string();
+            assert!(error.contains(expected), "{text}: {error}");
+        }
     }
 }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use api::Kafka;
 use api::names::Names;
+use control::cluster::record::Record;
 use control::scaling::guard;
 use control::scaling::leaving::Leaving;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -12,7 +13,7 @@ use model::NodeId;
 
 use super::RebalanceError;
 use crate::cluster::admins::Access;
-use crate::cluster::record::{Record, Stored};
+use crate::cluster::record::Stored;
 use crate::context::Context;
 
 /// What is known of a cluster.
@@ -49,15 +50,13 @@ impl Site {
     ) -> Result<Self, RebalanceError> {
         let nodes = record.nodes();
         let brokers = nodes.iter().filter(|node| node.roles.is_broker());
-        let leaving: BTreeMap<NodeId, Leaving> =
-            record.part("leaving").map_err(RebalanceError::Unreadable)?;
         let goes =
             |one: &Leaving| !matches!(one.phase, guard::Phase::Returning | guard::Phase::Kept);
         Ok(Self {
             kafka: kafka.clone(),
             brokers: brokers.clone().map(|node| node.id).collect(),
             pods: brokers.map(|node| (node.id, names.pod(&node.pool, node.id))).collect(),
-            closed: leaving.iter().filter(|(_, one)| goes(one)).map(|(id, _)| *id).collect(),
+            closed: record.leaving.iter().filter(|(_, one)| goes(one)).map(|(id, _)| *id).collect(),
             access: ctx.admins.kept(&names),
             names,
         })

@@ -84,7 +84,7 @@ pub(super) struct Progress {
 impl Progress {
     /// From what the operator has written down; `None` if nothing is being restarted.
     pub(super) fn of(seen: &Seen, now_ms: u64) -> Option<Self> {
-        let account = stored_account(seen)?;
+        let account = seen.roll_account.as_ref()?;
         account.roll.as_ref()?;
         let ends = account.estimate(now_ms);
         Some(Self {
@@ -123,10 +123,6 @@ fn duration(ms: u64) -> String {
         seconds @ 90..5400 => format!("{} min", (seconds + 30) / 60),
         seconds => format!("{} h", (seconds + 1800) / 3600),
     }
-}
-
-fn stored_account(seen: &Seen) -> Option<Account> {
-    serde_json::from_value(seen.remembered.get(account::PART)?.clone()).ok()
 }
 
 /// All that is awaited, as it is printed.
@@ -253,7 +249,7 @@ fn restarts(seen: &Seen) -> Vec<Awaited> {
         account.waits.retain(|wait| !matches!(wait.hold, Hold::UnderWay { .. }));
         account
     });
-    let account = stored_account(seen).or(live);
+    let account = seen.roll_account.clone().or(live);
     account.iter().flat_map(|account| &account.waits).map(|wait| restart(seen, wait)).collect()
 }
 

@@ -96,8 +96,7 @@ fn a_node_that_is_not_restarted_is_told_with_every_partition_that_needs_it() {
         }],
         ..parsed.unwrap_or_default()
     };
-    let stored = serde_json::to_value(&stored).unwrap();
-    seen.remembered.insert(account::PART.to_owned(), stored);
+    seen.roll_account = Some(stored);
     seen.partitions = Some(vec![
         partition(0, &[7, 8, 9], &[7, 8]),
         partition(1, &[7, 8, 9], &[7, 9]),

@@ -22,13 +22,7 @@ use model::NodeId;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-/// One Kafka node that there shall be.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Node {
-    pub(crate) id: NodeId,
-    pub(crate) pool: String,
-    pub(crate) roles: Roles,
-}
+pub(crate) use control::cluster::record::Node;
 
 /// What all objects of a cluster are built from.
 #[derive(Debug)]

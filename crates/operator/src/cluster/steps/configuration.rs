@@ -17,7 +17,6 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt as _;
 use model::NodeId;
 
-use super::scale_in::Outgoing;
 use crate::cluster::error::PassError;
 use crate::cluster::pass::{Step, Work};
 use crate::cluster::resources::{Node, node_config};
@@ -75,13 +74,12 @@ pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
     work.known.configuration.metadata_version = versions.metadata.to_string();
     work.known.configuration.is_dynamic = work.record.quorum.mode == QuorumMode::Dynamic;
     let quorum = quorum(work);
-    let out = Outgoing::of(&work.record)?;
     for node in work.blueprint.nodes.clone() {
         let pools = &work.blueprint.spec.pools;
         let Some(pool) = pools.iter().find(|pool| pool.name == node.pool).cloned() else {
             continue;
         };
-        let server = match server(work, (&node, &pool), (versions.kafka, &quorum), &out) {
+        let server = match server(work, (&node, &pool), (versions.kafka, &quorum)) {
             Ok(server) => server,
             Err(note) => return Ok(Step::Stop(note)),
         };
@@ -135,13 +133,12 @@ fn server(
     work: &Work,
     (node, pool): (&Node, &PoolSpec),
     (version, quorum): (KafkaVersion, &QuorumProperties),
-    out: &Outgoing,
 ) -> Result<Server, Note> {
     let blueprint = &work.blueprint;
     let pod = blueprint.pod(node);
     let host = blueprint.names.host(&pod);
     let disks = layout(&pool.storage, node.id);
-    let leaving = out.leaving.get(&node.id);
+    let leaving = work.record.leaving.get(&node.id);
     let cordoned = leaving.is_some_and(|leaving| leaving.duty().cordoned);
     let known = work.known.addresses.as_ref().map(|addresses| &addresses.brokers);
     let addresses = known.into_iter().flatten().filter(|((id, _), _)| *id == node.id);

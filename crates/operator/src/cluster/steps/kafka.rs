@@ -6,7 +6,6 @@ use control::quorum::{QuorumView, Replica, migrate, mode};
 use kafka_admin::Quorum;
 
 use super::authorities::Authorities;
-use super::migration;
 use super::workload::is_ready;
 use crate::cluster::admins::Keys;
 use crate::cluster::error::PassError;
@@ -50,7 +49,7 @@ pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
         mode::Decision::Is { mode, note } => {
             work.record.quorum.mode = mode;
             // Where a migration is under way it was us.
-            if let (Some(note), migrate::Phase::Idle) = (note, migration::phase(&work.record)?) {
+            if let (Some(note), migrate::Phase::Idle) = (note, work.record.quorum_migration) {
                 work.warn("QuorumModeChanged", note.to_string());
             }
         }

@@ -23,12 +23,9 @@ use super::roll::roles_of;
 use super::workload::is_ready;
 use crate::cluster::error::PassError;
 use crate::cluster::pass::{Step, Work};
-use crate::cluster::record::Record;
 use crate::words::chain;
 use crate::write::KafkaWriteError;
 
-/// Under which name the record keeps how far a migration is.
-const MIGRATION: &str = "quorumMigration";
 /// What a migration is called in the conditions.
 const REASON: &str = "QuorumMigration";
 /// What it is called where it is not begun.
@@ -36,13 +33,8 @@ const REFUSED: &str = "QuorumMigrationRefused";
 /// What an annotation is called that means nothing.
 const IGNORED: &str = "QuorumMigrationIgnored";
 
-/// How far the migration of a cluster is.
-pub(crate) fn phase(record: &Record) -> Result<Phase, serde_json::Error> {
-    record.part(MIGRATION)
-}
-
 pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
-    let before = phase(&work.record)?;
+    let before = work.record.quorum_migration;
     let facts = facts(work);
     if migrate::is_ignored(before, &facts) {
         ignore(work).await;
@@ -52,7 +44,7 @@ pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
     if now != before {
         let (names, to) = (&work.blueprint.names, now);
         tracing::info!("{}/{}: migration: {before:?} -> {to:?}", names.namespace, names.cluster);
-        work.record.set_part(MIGRATION, &now)?;
+        work.record.quorum_migration = now;
         work.save().await?;
     }
     let step = match migrate::duty(now) {

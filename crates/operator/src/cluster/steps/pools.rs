@@ -100,14 +100,13 @@ async fn tell_status(
 
 /// The roles that the nodes of a pool have: a role that they lose is theirs until it is gone, as a lost
 /// record is made again from here.
-fn roles(nodes: &BTreeMap<i32, String>, wished: &[Role]) -> Vec<Role> {
-    let had: Vec<Roles> = nodes.values().filter_map(|text| text.parse().ok()).collect();
-    if had.is_empty() {
+fn roles(nodes: &BTreeMap<NodeId, Roles>, wished: &[Role]) -> Vec<Role> {
+    if nodes.is_empty() {
         return wished.to_vec();
     }
     let has = |role: &Role| match role {
-        Role::Broker => had.iter().any(|roles| roles.is_broker()),
-        Role::Controller => had.iter().any(|roles| roles.is_controller()),
+        Role::Broker => nodes.values().any(|roles| roles.is_broker()),
+        Role::Controller => nodes.values().any(|roles| roles.is_controller()),
     };
     // In the order in which the user wrote them.
     let all = [Role::Controller, Role::Broker];
@@ -122,8 +121,10 @@ mod tests {
 
     #[test]
     fn a_role_is_told_as_long_as_a_node_has_it() {
-        let nodes =
-            |texts: &[&str]| (0..).zip(texts.iter().map(|text| (*text).to_owned())).collect();
+        let nodes = |texts: &[&str]| {
+            let ids = (0..).filter_map(NodeId::new);
+            ids.zip(texts.iter().map(|text| text.parse().unwrap())).collect()
+        };
         let rows: [(&[&str], &[Role], &[Role]); 6] = [
             (&[], &[Broker], &[Broker]),
             (&["broker", "broker"], &[Broker], &[Broker]),

@@ -12,7 +12,6 @@ use kafka_admin::{ConfigResource, Outcome, VoterListener};
 use model::{DirectoryId, NodeId};
 
 use super::kafka::view;
-use super::scale_in::Outgoing;
 use super::workload::is_ready;
 use crate::cluster::error::PassError;
 use crate::cluster::pass::{Step, Work};
@@ -23,8 +22,6 @@ use crate::words::chain;
 
 /// The name of the listener of controllers.
 const CONTROLLER_LISTENER: &str = "CONTROLPLANE-9090";
-/// Under which name the record keeps who voted.
-const VOTERS: &str = "voters";
 
 pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
     if work.known.kafka.access.is_none() {
@@ -39,7 +36,7 @@ pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
         work.ctx.marks.change(&work.blueprint.names, |kept| kept.mark = mark);
         let voters = view.voters.iter().filter_map(|voter| Some((voter.id, voter.directory?)));
         let voters: BTreeMap<NodeId, DirectoryId> = voters.collect();
-        work.record.set_part(VOTERS, &voters)?;
+        work.record.voters = voters;
         work.save().await?;
     }
     let note = step.note();
@@ -76,10 +73,9 @@ pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
 async fn facts(work: &Work) -> Result<plan::Facts, PassError> {
     let quorum = work.known.kafka.quorum.as_ref().map(|quorum| view(work, quorum));
     let names = &work.blueprint.names;
-    let out = Outgoing::of(&work.record)?;
     let wished = work.blueprint.controllers().filter(|node| {
         let wished = work.blueprint.wished.get(&node.id).is_some_and(|roles| roles.is_controller());
-        wished && !out.leaving.get(&node.id).is_some_and(Leaving::is_stopped)
+        wished && !work.record.leaving.get(&node.id).is_some_and(Leaving::is_stopped)
     });
     let wished = wished.map(|node| {
         let pod = work.blueprint.pod(node);
@@ -101,7 +97,7 @@ async fn facts(work: &Work) -> Result<plan::Facts, PassError> {
         wished: wished.chain(refused).collect(),
         disks: disks(work, quorum.as_ref()).await,
         earlier: kept.mark,
-        recorded_voters: work.record.part(VOTERS)?,
+        recorded_voters: work.record.voters.clone(),
         failed_adds: kept.failed_adds,
         quorum,
     })

@@ -30,8 +30,6 @@ use crate::rebalance::request::{AUTO_APPROVAL, WISH, now_ms};
 use crate::rebalance::site::Site;
 use crate::rebalance::store::{self, Kept, Moves, Place, RequestRecord};
 
-/// Under which name the record keeps what the cluster does for itself.
-const PART: &str = "autoRebalance";
 /// Keeps a request until nothing of it runs.
 pub(crate) const FINALIZER: &str = "strimzi.io/auto-rebalancing";
 /// On a request: the round that it was made in.
@@ -45,10 +43,9 @@ pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
     let stopping = stop_unclaimed(work).await?;
     let found = Requests::read(work).await?;
     let facts = facts(work, &found).await?;
-    let recorded: Option<auto::Recorded> = work.record.part(PART)?;
-    let decision = auto::decide(recorded.as_ref(), &facts);
+    let decision = auto::decide(work.record.auto_rebalance.as_ref(), &facts);
     if let Some(new) = &decision.recorded {
-        work.record.set_part(PART, new)?;
+        work.record.auto_rebalance = Some(new.clone());
         work.save().await?;
     }
     work.known.held = decision.held.clone();

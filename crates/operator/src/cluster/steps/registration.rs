@@ -11,7 +11,6 @@ use kube::ResourceExt as _;
 use model::NodeId;
 
 use super::configuration::KAFKA_VERSION;
-use super::scale_in::Outgoing;
 use super::workload::is_ready;
 use crate::cluster::error::PassError;
 use crate::cluster::partitions;
@@ -20,11 +19,6 @@ use crate::metrics::KafkaEffect;
 use crate::words::chain;
 use crate::write::KafkaWriteError;
 
-/// Under which names the record keeps what the next pass must know.
-const SUSPECTS: &str = "staleRegistrations";
-const REFUSED: &str = "refusedMetadataVersion";
-/// Under which name the record keeps the controllers that were there once: Kafka still knows them.
-pub(crate) const FORMER: &str = "formerControllers";
 /// The annotation with which a user gives up the check for partitions.
 pub(crate) const SKIP_CHECK: &str = "strimzi.io/skip-broker-scaledown-check";
 
@@ -68,7 +62,7 @@ async fn unregister(
     let voters = work.known.kafka.quorum.iter().flat_map(|quorum| &quorum.voters);
     let voters = voters.map(|voter| voter.id);
     // Those that leave are Kafka's to know until the guard of their removal says otherwise.
-    let staying = leaving::stay_registered(&Outgoing::of(&work.record)?.leaving);
+    let staying = leaving::stay_registered(&work.record.leaving);
     let wished = work.blueprint.wished.iter().filter(|(_, roles)| roles.is_broker());
     let wished = wished.map(|(id, _)| *id).chain(staying);
     let mut facts = unregister::Facts {
@@ -79,14 +73,14 @@ async fn unregister(
         running: Some(running),
         assigned: None,
         skip_check: work.blueprint.kafka.annotations().get(SKIP_CHECK).is_some_and(|v| v == "true"),
-        suspects: work.record.part(SUSPECTS)?,
+        suspects: work.record.stale_registrations.clone(),
         controllers: registered_controllers(work, wish).await?,
     };
     if !unregister::candidates(&facts).is_empty() {
         facts.assigned = partitions::read(work).await.map(|seen| seen.assigned());
     }
     let decision = unregister::decide(&facts);
-    work.record.set_part(SUSPECTS, &decision.suspects)?;
+    work.record.stale_registrations.clone_from(&decision.suspects);
     work.save().await?;
     work.warnings.extend(decision.warnings());
     if !decision.pending().is_empty() {
@@ -111,8 +105,8 @@ async fn registered_controllers(
     work: &Work,
     wish: Option<&Facts>,
 ) -> Result<Option<BTreeSet<NodeId>>, PassError> {
-    let former: BTreeSet<NodeId> = work.record.part(FORMER)?;
-    let refused: Option<Refused> = work.record.part(REFUSED)?;
+    let (former, refused) =
+        (&work.record.former_controllers, &work.record.refused_metadata_version);
     let Some(access) = &work.known.kafka.access else { return Ok(None) };
     let is_to_change = wish.is_some_and(metadata_version::is_to_change);
     if former.is_empty() && refused.is_none() && !is_to_change {
@@ -138,7 +132,7 @@ fn metadata_facts(work: &Work) -> Result<Option<Facts>, PassError> {
         level: work.known.kafka.metadata_level(),
         mode: work.record.quorum.mode,
         unregistering: BTreeSet::new(),
-        refused: work.record.part(REFUSED)?,
+        refused: work.record.refused_metadata_version.clone(),
     }))
 }
 
@@ -149,7 +143,7 @@ async fn metadata(
 ) -> Result<Step, PassError> {
     let step = match metadata_version::decide(&facts) {
         Decision::Keep => {
-            work.record.parts.remove(REFUSED);
+            work.record.refused_metadata_version = None;
             Step::Done
         }
         Decision::Wait(waiting) => Step::Waiting(waiting.note()),
@@ -161,10 +155,10 @@ async fn metadata(
             match change(work, (to, level, up)).await {
                 Asked::Done => {
                     facts.refused = None;
-                    work.record.parts.remove(REFUSED);
+                    work.record.refused_metadata_version = None;
                 }
                 Asked::Refused(refused) => {
-                    work.record.set_part(REFUSED, &refused)?;
+                    work.record.refused_metadata_version = Some(refused.clone());
                     facts.refused = Some(refused);
                 }
                 Asked::Unknown => {}

@@ -4,90 +4,44 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use control::conditions::Note;
 use control::quorum::format::QuorumMode;
+use control::scaling::controllers;
 use control::scaling::guard::{self, Cordon, Registration};
 use control::scaling::leaving::{self, Leaving, Member};
-use control::scaling::{controllers, roles};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kafka_admin::{ConfigChange, ConfigResource};
 use kube::ResourceExt as _;
 use model::NodeId;
 
-use super::registration::{FORMER, SKIP_CHECK};
+use super::registration::SKIP_CHECK;
 use crate::cluster::error::PassError;
 use crate::cluster::partitions;
 use crate::cluster::pass::{Step, Work};
-use crate::cluster::record::Record;
 use crate::cluster::resources::Node;
 use crate::cluster::resources::claims::DELETE_CLAIM;
 use crate::words::chain;
 
-/// Under which names the record keeps who is on the way out.
-const LEAVING: &str = "leaving";
-const RELEASED: &str = "releasedControllers";
 /// With which setting a broker is closed for new replicas.
 const CORDON: &str = "cordoned.log.dirs";
 
-/// Who is on the way out, as it is recorded.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Outgoing {
-    pub(crate) leaving: BTreeMap<NodeId, Leaving>,
-    pub(crate) released: BTreeSet<NodeId>,
-}
-
-impl Outgoing {
-    pub(crate) fn of(record: &Record) -> Result<Self, serde_json::Error> {
-        Ok(Self { leaving: record.part(LEAVING)?, released: record.part(RELEASED)? })
-    }
-
-    /// What a node is now, on its way from what it was to what is wished for.
-    pub(crate) fn roles_now(
-        &self,
-        node: NodeId,
-        recorded: Option<control::node::Roles>,
-        wished: Option<control::node::Roles>,
-    ) -> Option<control::node::Roles> {
-        let leaving = self.leaving.get(&node);
-        let released = self.released.contains(&node);
-        roles::now(&roles::Facts { wished, recorded, leaving, released })
-    }
-
-    fn keep(&self, record: &mut Record) -> Result<(), serde_json::Error> {
-        match self.leaving.is_empty() {
-            true => {
-                record.parts.remove(LEAVING);
-            }
-            false => record.set_part(LEAVING, &self.leaving)?,
-        }
-        match self.released.is_empty() {
-            true => {
-                record.parts.remove(RELEASED);
-            }
-            false => record.set_part(RELEASED, &self.released)?,
-        }
-        Ok(())
-    }
-}
-
 pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
-    let mut out = Outgoing::of(&work.record)?;
     let recorded = work.record.nodes();
     let wished = work.blueprint.wished.clone();
     let members = recorded
         .iter()
         .map(|node| (node.id, Member { pool: node.pool.clone(), roles: node.roles }));
     let members: BTreeMap<NodeId, Member> = members.collect();
-    out.leaving = leaving::admit(&out.leaving, &members, &wished);
-    let controllers = released(work, &recorded, &out.released);
-    out.released = controllers.released.clone();
-    if out.leaving.is_empty() && controllers.holds.is_empty() && out.released.is_empty() {
-        out.keep(&mut work.record)?;
+    let leaving = leaving::admit(&work.record.leaving, &members, &wished);
+    let controllers = released(work, &recorded);
+    let released = controllers.released.clone();
+    if leaving.is_empty() && controllers.holds.is_empty() && released.is_empty() {
+        (work.record.leaving, work.record.released_controllers) = (leaving, released);
         work.save().await?;
         return Ok(Step::Done);
     }
-    let facts = facts(work, &out.leaving, &controllers).await;
-    let pass = leaving::pass(&out.leaving, &facts);
-    out.leaving = pass.leaving.clone();
-    out.keep(&mut work.record)?;
+    let facts = facts(work, &leaving, &controllers).await;
+    let pass = leaving::pass(&leaving, &facts);
+    work.record.leaving = pass.leaving.clone();
+    work.record.released_controllers = released.clone();
     work.save().await?;
     work.warnings.extend(pass.warnings());
     for (id, duty) in &pass.duties {
@@ -96,7 +50,7 @@ pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
             delete_claims(work, *id).await?;
         }
     }
-    forget(work, &pass.done, &out).await?;
+    forget(work, &pass.done).await?;
     // That a user has moved partitions away is no event.
     work.known.look_again_soon();
     let held = controllers.holds.iter().map(|(id, hold)| format!("controller {id}: {hold}"));
@@ -106,7 +60,7 @@ pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
     work.known.leaving = Some(pass.clone());
     let mut awaited: Vec<_> = held.collect();
     // One that waits as a broker is told as such.
-    let released = out.released.iter().filter(|id| !pass.holds.contains_key(id));
+    let released = released.iter().filter(|id| !pass.holds.contains_key(id));
     awaited.extend(released.map(|id| format!("controller {id}: it is on its way out")));
     Ok(match pass.progress() {
         Some(note) => Step::Waiting(note),
@@ -117,12 +71,13 @@ pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
 }
 
 /// The controllers that the quorum lets go.
-fn released(work: &Work, recorded: &[Node], before: &BTreeSet<NodeId>) -> controllers::Decision {
+fn released(work: &Work, recorded: &[Node]) -> controllers::Decision {
     let wished =
         |id: &NodeId| work.blueprint.wished.get(id).is_some_and(|roles| roles.is_controller());
     let controllers = recorded.iter().filter(|node| node.roles.is_controller());
     let leaving: BTreeSet<NodeId> =
         controllers.map(|node| node.id).filter(|id| !wished(id)).collect();
+    let before = &work.record.released_controllers;
     controllers::release(before, &leaving, work.known.quorum_facts.as_ref())
 }
 
@@ -240,10 +195,10 @@ async fn delete_claims(work: &Work, id: NodeId) -> Result<(), PassError> {
 
 /// Takes nodes of which there is no trace out of the record: brokers that are done, and controllers that
 /// were released and whose pods are gone.
-async fn forget(work: &mut Work, done: &BTreeSet<NodeId>, out: &Outgoing) -> Result<(), PassError> {
+async fn forget(work: &mut Work, done: &BTreeSet<NodeId>) -> Result<(), PassError> {
     let recorded = work.record.nodes();
     let only_controllers = recorded.iter().filter(|node| {
-        out.released.contains(&node.id)
+        work.record.released_controllers.contains(&node.id)
             && !node.roles.is_broker()
             && !work.blueprint.wished.contains_key(&node.id)
             && !work.found.pods.contains_key(&work.blueprint.names.pod(&node.pool, node.id))
@@ -256,22 +211,17 @@ async fn forget(work: &mut Work, done: &BTreeSet<NodeId>, out: &Outgoing) -> Res
     if gone.is_empty() {
         return Ok(());
     }
-    let mut former: BTreeSet<NodeId> = work.record.part(FORMER)?;
     let controllers = recorded.iter().filter(|node| node.roles.is_controller());
-    former.extend(controllers.map(|node| node.id).filter(|id| gone.contains(id)));
-    if !former.is_empty() {
-        work.record.set_part(FORMER, &former)?;
-    }
+    let former = controllers.map(|node| node.id).filter(|id| gone.contains(id));
+    work.record.former_controllers.extend(former);
     for nodes in work.record.pools.values_mut() {
-        nodes.retain(|id, _| !gone.iter().any(|node| node.get() == *id));
+        nodes.retain(|id, _| !gone.contains(id));
     }
     let spec = &work.blueprint.spec;
     work.record.pools.retain(|pool, nodes| {
         !nodes.is_empty() || spec.pools.iter().any(|wished| wished.name == *pool)
     });
-    let mut left = out.clone();
-    left.leaving.retain(|id, _| !gone.contains(id));
-    left.released.retain(|id| !gone.contains(id));
-    left.keep(&mut work.record)?;
+    work.record.leaving.retain(|id, _| !gone.contains(id));
+    work.record.released_controllers.retain(|id| !gone.contains(id));
     work.save().await
 }

@@ -8,6 +8,7 @@ use api::node_pool::Role;
 use api::{Kafka, KafkaNodePool};
 use aws_lc_rs::rand;
 use control::cluster::ids;
+use control::cluster::record::Record;
 use control::cluster::spec::{ClusterSpec, PoolSpec};
 use control::cluster::storage;
 use control::cluster::validate::{Current, Finding, Severity, validate};
@@ -22,11 +23,10 @@ use serde_json::Value;
 
 use super::configuration::known_versions;
 use super::pools;
-use super::scale_in::Outgoing;
 use crate::cluster::error::PassError;
 use crate::cluster::found::Found;
 use crate::cluster::pass::{Known, Work};
-use crate::cluster::record::{Record, Stored};
+use crate::cluster::record::Stored;
 use crate::cluster::resources::{Blueprint, Node, claims};
 use crate::context::Context;
 
@@ -145,9 +145,9 @@ fn rebuild(names: &Names, kafka: &Kafka, pools: &[KafkaNodePool], found: &Found)
     for pool in pools {
         let Some(status) = &pool.status else { continue };
         let roles = status.roles.as_ref().unwrap_or(&pool.spec.roles);
-        let roles = roles_of(roles).map(|roles| roles.to_string());
+        let roles = roles_of(roles);
         let ids = status.node_ids.iter().flatten().filter_map(|id| i32::try_from(*id).ok());
-        let nodes = ids.filter_map(|id| Some((id, roles.clone()?)));
+        let nodes = ids.filter_map(|id| Some((NodeId::new(id)?, roles?)));
         record.pools.insert(pool.name_any(), nodes.collect());
         // The set of the pool's pods remembers what they were made with.
         let set = found.pod_sets.get(&names.pod_set(&pool.name_any()));
@@ -223,14 +223,14 @@ fn choose_nodes(work: &mut Work) -> Result<(), Note> {
         .iter()
         .map(|pool| ids::PoolFacts {
             name: pool.name.clone(),
-            recorded: recorded(&work.record, &pool.name),
+            recorded: work.record.ids(&pool.name),
             replicas: wanted(&work.blueprint, pool),
             next: annotation(&pool.name, ids::NEXT),
             remove: annotation(&pool.name, ids::REMOVE),
         })
         .collect();
     let pods = work.found.pods.keys().filter_map(|pod| api::names::node_of_pod(pod));
-    let others = work.record.pools.keys().flat_map(|pool| recorded(&work.record, pool));
+    let others = work.record.pools.values().flat_map(BTreeMap::keys).copied();
     let taken: BTreeSet<_> = pods.chain(others).collect();
     let assigned = ids::assign(&facts, &taken).map_err(|duplicates| {
         let lines: Vec<_> = duplicates.iter().map(ToString::to_string).collect();
@@ -238,49 +238,42 @@ fn choose_nodes(work: &mut Work) -> Result<(), Note> {
     })?;
     let all = spec.pools.iter().zip(&assigned);
     let wished = all.flat_map(|(pool, ids)| ids.desired().into_iter().map(|id| (id, pool.roles)));
-    let (refused, coming) = come(&mut work.record, wished.collect());
+    let (refused, coming) = come(&work.record, wished.collect());
     for (pool, ids) in spec.pools.iter().zip(&assigned) {
         let nodes = work.record.pools.entry(pool.name.clone()).or_default();
         let added = ids.added.iter().filter(|id| coming.start.contains(id));
-        nodes.extend(added.map(|id| (id.get(), pool.roles.to_string())));
+        nodes.extend(added.map(|id| (*id, pool.roles)));
         for warning in &ids.warnings {
             let message = format!("KafkaNodePool {}: {warning}", pool.name);
             work.warnings.push(Note::new("InvalidNodeIds", message));
         }
     }
-    let out = Outgoing::of(&work.record).map_err(|error| {
-        Note::new("RecordUnreadable", format!("the record of the cluster cannot be read: {error}"))
-    })?;
-    work.blueprint.nodes = now(&mut work.record, &coming.wished, &out);
+    work.blueprint.nodes = now(&mut work.record, &coming.wished);
     work.blueprint.wished = coming.wished;
     work.blueprint.refused = refused;
     Ok(())
 }
 
-/// Which nodes come, and which controllers cannot. Brokers that come are recorded, for those who move
-/// replicas to them.
-fn come(record: &mut Record, wished: BTreeMap<NodeId, Roles>) -> (BTreeSet<NodeId>, up::Decision) {
+/// Which nodes are added, and which controllers cannot be.
+fn come(record: &Record, wished: BTreeMap<NodeId, Roles>) -> (BTreeSet<NodeId>, up::Decision) {
     let recorded = record.nodes().into_iter().map(|node| (node.id, node.roles)).collect();
     // One that never was is about to be made, and dynamic.
     let mode = record.cluster_id.as_ref().map_or(QuorumMode::Dynamic, |_| record.quorum.mode);
     let refused = up::refused(mode, &wished, &recorded);
     let facts = up::Facts { wished, recorded: Some(recorded), refused: refused.clone() };
     let decision = up::decide(&facts);
-    record.added_brokers.extend(&decision.added_brokers);
-    let is_wished = |id: &NodeId| decision.wished.get(id).is_some_and(|roles| roles.is_broker());
-    record.added_brokers.retain(is_wished);
     (refused, decision)
 }
 
 /// The nodes that have a pod now, with the roles that they have on their way to what is wished for. What has
 /// arrived is recorded.
-fn now(record: &mut Record, wished: &BTreeMap<NodeId, Roles>, out: &Outgoing) -> Vec<Node> {
+fn now(record: &mut Record, wished: &BTreeMap<NodeId, Roles>) -> Vec<Node> {
     let mut nodes = Vec::new();
     for node in record.nodes() {
         let wish = wished.get(&node.id).copied();
-        let Some(roles) = out.roles_now(node.id, Some(node.roles), wish) else { continue };
+        let Some(roles) = record.roles_now(&node, wish) else { continue };
         let pool = record.pools.entry(node.pool.clone()).or_default();
-        pool.insert(node.id.get(), roles.to_string());
+        pool.insert(node.id, roles);
         nodes.push(Node { roles, ..node });
     }
     nodes
@@ -291,11 +284,6 @@ fn wanted(blueprint: &Blueprint, pool: &PoolSpec) -> u32 {
     let deleted =
         blueprint.pool(&pool.name).is_some_and(|pool| pool.metadata.deletion_timestamp.is_some());
     if deleted { 0 } else { pool.replicas }
-}
-
-fn recorded(record: &Record, pool: &str) -> BTreeSet<NodeId> {
-    let ids = record.pools.get(pool).into_iter().flatten();
-    ids.filter_map(|(id, _)| NodeId::new(*id)).collect()
 }
 
 /// Gives a cluster that never was its id and its first controllers. Everything that it ever is follows

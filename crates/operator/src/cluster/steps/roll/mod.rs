@@ -23,20 +23,17 @@ use crate::cluster::error::PassError;
 use crate::cluster::partitions;
 use crate::cluster::pass::{Step, Work};
 
-/// Under which name the record keeps what the roller remembers.
-pub(crate) const MEMORY: &str = "roll";
 /// The annotation with which people ask for a restart.
 pub(crate) const MANUAL: &str = "strimzi.io/manual-rolling-update";
 
 pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
     let settings = settings::of(work);
-    let memory: Memory = work.record.part(MEMORY)?;
     let mut facts = Facts {
         nodes: observe::nodes(work).await?,
         quorum: observe::quorum(work),
         quorum_settled: work.known.quorum_settled,
         partitions: None,
-        memory,
+        memory: work.record.roll.clone(),
     };
     let now_ms = now_ms();
     let needs = pass::needs(&facts, &settings, now_ms);
@@ -48,7 +45,7 @@ pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
     }
     let decision = pass::decide(&facts, &settings, now_ms);
     let told = tell(work, &decision)?;
-    work.record.set_part(MEMORY, &decision.memory)?;
+    work.record.roll.clone_from(&decision.memory);
     work.save().await?;
     for action in &decision.actions {
         act::act(work, action, seen.as_ref()).await?;
@@ -68,13 +65,8 @@ pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
 
 /// Puts what people should know into the record and the warnings; a sentence of it for the condition.
 fn tell(work: &mut Work, decision: &Decision) -> Result<String, PassError> {
-    // Nothing rests on it: one that cannot be read is told anew.
-    let before: Option<Account> = work.record.part(account::PART).unwrap_or_default();
-    let account = Account::of(decision, before.as_ref());
-    match &account {
-        Some(account) => work.record.set_part(account::PART, account)?,
-        None => work.record.remove_part(account::PART),
-    }
+    let account = Account::of(decision, work.record.roll_account.as_ref());
+    work.record.roll_account.clone_from(&account);
     for wait in account.iter().flat_map(|account| &account.waits) {
         if matches!(wait.hold, Hold::SettingsNotTaken { .. }) {
             work.warn("SettingsNotTaken", wait.to_string());

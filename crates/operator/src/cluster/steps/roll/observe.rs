@@ -27,15 +27,13 @@ use crate::words::chain;
 
 /// Kafka's number for a broker that recovers its logs.
 const RECOVERY: i64 = 2;
-/// Under which name the record keeps the settings that nodes were found to run with.
-const CONFIRMED: &str = "confirmedSettings";
 
 /// As many nodes are asked at a time. Some may not answer, and each of those takes as long as it may.
 const ASKED_AT_ONCE: usize = 16;
 
 /// What is known of every node.
 pub(super) async fn nodes(work: &Work) -> Result<Vec<NodeFacts>, PassError> {
-    let confirmed: BTreeMap<NodeId, String> = work.record.part(CONFIRMED)?;
+    let confirmed = &work.record.confirmed_settings;
     let mut all = Vec::new();
     for some in work.blueprint.nodes.chunks(ASKED_AT_ONCE) {
         let asked = some.iter().map(|node| one(work, node, confirmed.get(&node.id)));
@@ -248,7 +246,7 @@ pub(super) async fn confirm(work: &mut Work, facts: &Facts) -> Result<(), PassEr
     let fingerprint = |node: NodeId| work.known.configuration.fingerprint(node);
     let confirmed: BTreeMap<NodeId, String> =
         same.filter_map(|node| Some((node.node, fingerprint(node.node)?))).collect();
-    work.record.set_part(CONFIRMED, &confirmed)?;
+    work.record.confirmed_settings = confirmed;
     work.save().await
 }
 
