@@ -9,7 +9,7 @@ use api::{Kafka, KafkaRebalance};
 use clap::Args;
 use control::conditions::Note;
 use control::quorum::plan::{self, Step};
-use control::rolling::account::{self, Account, Wait};
+use control::rolling::account::{Account, Wait};
 use control::rolling::availability;
 use control::rolling::why::Hold;
 use control::rules;

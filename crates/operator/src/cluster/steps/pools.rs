@@ -10,6 +10,7 @@ use control::node::Roles;
 use control::scaling::pool::{self, Cluster, Decision, FINALIZER};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, ResourceExt as _};
+use model::NodeId;
 use serde_json::json;
 
 use crate::cluster::error::PassError;

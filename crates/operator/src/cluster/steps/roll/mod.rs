@@ -10,9 +10,8 @@ mod settings;
 use std::time::Duration;
 
 use control::conditions::Note;
-use control::rolling::account::{self, Account};
+use control::rolling::account::Account;
 use control::rolling::facts::Facts;
-use control::rolling::memory::Memory;
 use control::rolling::pass::{self, Decision, Standing};
 use control::rolling::why::Hold;
 use time::OffsetDateTime;
