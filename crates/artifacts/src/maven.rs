@@ -135,10 +135,15 @@ fn explain(version: KafkaVersion, status: ExitStatus, output: &[String]) -> Fetc
     FetchError::MavenFailed { status: status.to_string(), line }
 }
 
-/// The first error line is the cause; the later ones tell how to get more output.
+/// The first error line is the cause; the later ones say how to get more output. Where a POM cannot be read, lines
+/// without a cause come first.
 fn first_error(output: &[String]) -> String {
+    const HEADINGS: [&str; 3] =
+        ["[ERROR] Some problems were encountered", "The build could not read", "The project "];
     let said = |line: &&String| !line.is_empty();
-    let mut errors = output.iter().filter_map(|line| line.strip_prefix("[ERROR] "));
+    let errors = output.iter().filter_map(|line| line.strip_prefix("[ERROR] "));
+    let errors = errors.map(str::trim_start).filter(|line| !line.is_empty());
+    let mut errors = errors.filter(|line| !HEADINGS.iter().any(|head| line.starts_with(head)));
     let line = errors.next().or_else(|| output.iter().rfind(said).map(String::as_str));
     line.unwrap_or("nothing").trim_end_matches(" -> [Help 1]").to_owned()
 }
@@ -159,6 +164,19 @@ mod tests {
     fn explained(output: &[&str]) -> FetchError {
         let output: Vec<_> = output.iter().map(|line| (*line).to_owned()).collect();
         explain(KafkaVersion::default_version(), ExitStatus::from_raw(1 << 8), &output)
+    }
+
+    #[test]
+    fn a_pom_that_cannot_be_read_is_explained() {
+        let error = explained(&[
+            "[INFO] Scanning for projects...",
+            "[ERROR] [ERROR] Some problems were encountered while processing the POMs:",
+            "[ERROR] The build could not read 1 project -> [Help 1]",
+            "[ERROR]   ",
+            "[ERROR]   The project  (pom.xml) has 1 error",
+            "[ERROR]     Non-parseable POM pom.xml: in comment after two dashes @ line 6 -> [Help 2]",
+        ]);
+        assert!(error.to_string().contains("Non-parseable POM pom.xml"), "{error}");
     }
 
     #[test]

@@ -43,6 +43,12 @@ fn check_file(path: &str, text: &str) -> Vec<Finding> {
             found(format!("a path that exists on one machine only: {foreign}"));
         }
     }
+    if path.ends_with(".xml")
+        && let Err(error) = roxmltree::Document::parse(text)
+    {
+        let line = usize::try_from(error.pos().row).unwrap_or(1);
+        findings.push(Finding::new(path, line, format!("not XML: {error}")));
+    }
     if !text.is_empty() && (!text.ends_with('\n') || text.ends_with("\n\n")) {
         let lines = text.split('\n').count();
         findings.push(Finding::new(path, lines, "a file ends with one line end"));
@@ -92,6 +98,12 @@ mod tests {
         for path in FOREIGN_PATHS {
             assert_eq!(lines("a.md", &format!("https://example.org{path}me\n")), [], "{path}");
         }
+    }
+
+    #[test]
+    fn xml_is_parsed() {
+        assert_eq!(lines("a/pom.xml", "<!-- fine -->\n<project/>\n"), []);
+        assert_eq!(lines("a/pom.xml", "<project>\n  <!-- two -- dashes -->\n</project>\n"), [2]);
     }
 
     #[test]
