@@ -7,18 +7,177 @@
 //!    until it is done.
 //! 3. A reason is a word of a closed list of its area. No decision reads a condition back.
 
+use std::fmt;
+
+use crate::cluster::validate;
+
+/// Declares the reasons once: their names and documentation.
+macro_rules! reasons {
+    ($($(#[$doc:meta])* $name:ident,)*) => {
+        /// Why a condition holds: one word for programs. The list is closed.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Reason {
+            $($(#[$doc])* $name,)*
+            /// A finding of the validation of the spec.
+            Spec(validate::Reason),
+        }
+
+        impl Reason {
+            /// The word in conditions.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self {
+                    $(Self::$name => stringify!($name),)*
+                    Self::Spec(reason) => reason.name(),
+                }
+            }
+        }
+    };
+}
+
+reasons! {
+    /// A controller is being added to the voters.
+    AddingController,
+    /// Automatic rebalancing waits for new brokers to run.
+    AutoRebalanceAwaitsBrokers,
+    /// An automatic rebalance ended without success.
+    AutoRebalanceFailed,
+    /// A `KafkaRebalance` of the user has the name of an automatic one.
+    AutoRebalanceNameTaken,
+    /// An automatic rebalance is paused by its user.
+    AutoRebalancePaused,
+    /// The template of automatic rebalancing does not exist.
+    AutoRebalanceTemplateMissing,
+    /// Brokers are being drained or filled.
+    AutoRebalancing,
+    /// A Service has no address yet.
+    AwaitingAddresses,
+    /// A certificate of a node needs attention.
+    Certificate,
+    /// A certificate authority needs attention.
+    CertificateAuthority,
+    /// There is no usable certificate authority.
+    CertificateAuthorityMissing,
+    /// A certificate is missing and none can be issued.
+    CertificateMissing,
+    /// Certificates cannot be read or issued.
+    CertificateProblem,
+    /// Kafka repeatedly refused to add a controller.
+    ControllerNotAdded,
+    /// Removing controllers would leave no majority that has caught up.
+    ControllerScaleDownRefused,
+    /// Nodes are not ready yet.
+    Creating,
+    /// Two pools claim the same node id.
+    DuplicateNodeIds,
+    /// An annotation has a value that is not understood.
+    InvalidAnnotation,
+    /// JVM options are ignored.
+    InvalidJvmOptions,
+    /// A maintenance window is never open.
+    InvalidMaintenanceWindow,
+    /// The annotations with node ids are not understood.
+    InvalidNodeIds,
+    /// The resources cannot be read or contain unsupported fields.
+    InvalidResource,
+    /// A template does not fit the object that it is for.
+    InvalidTemplate,
+    /// The number of controllers is even.
+    KafkaKRaftControllerNodeCount,
+    /// A change of storage is ignored.
+    KafkaStorage,
+    /// Kafka does not answer.
+    KafkaUnreachable,
+    /// The API server does not answer a read.
+    KubernetesUnreadable,
+    /// The API server did not take a write.
+    KubernetesWriteFailed,
+    /// The certificate of a listener does not exist.
+    ListenerCertificateMissing,
+    /// Kafka refused the metadata version.
+    MetadataUpdateFailed,
+    /// The metadata version cannot be changed as requested.
+    MetadataVersionRefused,
+    /// The metadata version waits for nodes or registrations.
+    MetadataVersionWaiting,
+    /// The configuration of metrics does not exist.
+    MetricsConfigMissing,
+    /// A claim cannot be resized.
+    PvcResizingWarning,
+    /// Kafka did not remove a voter.
+    QuorumChangeFailed,
+    /// The metadata of the quorum is lost.
+    QuorumLost,
+    /// A static quorum is being made dynamic.
+    QuorumMigration,
+    /// The annotation for migration has no effect.
+    QuorumMigrationIgnored,
+    /// The quorum cannot be made dynamic.
+    QuorumMigrationRefused,
+    /// The quorum was made dynamic by somebody else.
+    QuorumModeChanged,
+    /// The mode of the quorum has just become known.
+    QuorumModeFound,
+    /// The mode of the quorum is unknown.
+    QuorumModeUnknown,
+    /// A change of voters waits for something.
+    QuorumWaiting,
+    /// Rebalances cannot be reconciled.
+    RebalanceProblem,
+    /// The record was written by a newer operator.
+    RecordTooNew,
+    /// The record cannot be read.
+    RecordUnreadable,
+    /// A controller is being removed from the voters.
+    RemovingController,
+    /// Nodes could not be restarted.
+    RollFailed,
+    /// A node that does not start stops the roll.
+    RollStopped,
+    /// Nodes are being restarted.
+    Rolling,
+    /// A broker that is to go still holds replicas.
+    ScaleDownPreventionCheck,
+    /// Nodes are being removed.
+    ScalingDown,
+    /// A node was restarted for settings that it does not run with.
+    SettingsNotTaken,
+    /// Kafka has a registration of a broker that does not exist.
+    StaleBrokerRegistration,
+    /// Kafka has registrations of controllers that do not exist.
+    StaleControllerRegistration,
+    /// The voters of a static quorum cannot be changed.
+    StaticQuorum,
+    /// Fields of the spec have no effect.
+    UnhonouredFields,
+    /// Fields of the spec are not known.
+    UnknownFields,
+    /// Brokers that are gone are being unregistered.
+    Unregistering,
+    /// A user needs attention.
+    User,
+    /// Users cannot be written to Kafka.
+    UsersNotGiven,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
 /// Something to tell people: a word for programs, a sentence for them.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Note {
-    /// One word in CamelCase.
-    pub reason: &'static str,
+    /// One word for programs.
+    pub reason: Reason,
     /// What holds, what is awaited, who must act.
     pub message: String,
 }
 
 impl Note {
     /// A note.
-    pub fn new(reason: &'static str, message: impl Into<String>) -> Self {
+    pub fn new(reason: Reason, message: impl Into<String>) -> Self {
         Self { reason, message: message.into() }
     }
 }
@@ -100,7 +259,7 @@ mod tests {
 
     #[test]
     fn there_is_one_answer_to_whether_it_is_ready() {
-        let note = || Note::new("Creating", "nodes start");
+        let note = || Note::new(Reason::Creating, "nodes start");
         let rows = [
             (Outcome::Done, false, "Ready"),
             (Outcome::Done, true, "Ready"),
@@ -120,10 +279,11 @@ mod tests {
     #[test]
     fn warnings_are_told_once_and_in_a_stable_order() {
         let note = |reason| Note::new(reason, "m");
-        let warnings = [note("B"), note("A"), note("B")];
+        let (later, earlier) = (Reason::User, Reason::Creating);
+        let warnings = [note(later), note(earlier), note(later)];
         let all = conditions(&Outcome::Done, &warnings, true);
         let reasons: Vec<_> =
             all.iter().filter_map(|c| c.note.as_ref()).map(|note| note.reason).collect();
-        assert_eq!(reasons, ["A", "B"]);
+        assert_eq!(reasons, [earlier, later]);
     }
 }

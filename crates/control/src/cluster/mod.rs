@@ -5,6 +5,7 @@
 //! data is and stays; [`properties`] is what each node's Kafka is told and [`jvm`] how it is started.
 //! [`quantity`] is how amounts of bytes are written, and [`record`] is what must survive the process.
 
+pub mod area;
 pub mod ids;
 pub mod jvm;
 pub mod properties;

@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use model::NodeId;
 
-use crate::conditions::Note;
+use crate::conditions::{Note, Reason};
 use crate::words::list;
 
 /// The setting.
@@ -48,7 +48,7 @@ impl Strangers {
             format!("before voters go, nodes have to say whom they know: {}", list(&self.unknown))
         });
         let lines: Vec<String> = restart.into_iter().chain(unknown).collect();
-        (!lines.is_empty()).then(|| Note::new("QuorumWaiting", lines.join("; ")))
+        (!lines.is_empty()).then(|| Note::new(Reason::QuorumWaiting, lines.join("; ")))
     }
 }
 

@@ -1,6 +1,7 @@
 //! The planner by rows. All small states are walked through in `tests/quorum_plan.rs`.
 
 use super::*;
+use crate::conditions::Reason;
 
 fn id(id: i32) -> NodeId {
     NodeId::new(id).unwrap()
@@ -238,7 +239,7 @@ fn a_static_quorum_keeps_its_controllers() {
     let mut facts = facts("1 2", "1* 2 3", "");
     facts.mode = QuorumMode::Static;
     let note = decide(&facts).step.note().unwrap();
-    assert_eq!(note.reason, "StaticQuorum");
+    assert_eq!(note.reason, Reason::StaticQuorum);
     assert!(note.message.contains("strimzi.io/kraft-quorum-migration"), "{}", note.message);
 }
 
@@ -326,7 +327,7 @@ fn one_that_cannot_be_added_does_not_hold_up_the_others_and_is_told() {
     facts.failed_adds.insert(id(4), 5);
     let warnings = decide(&facts).warnings;
     assert_eq!(warnings, [Warning::CannotAdd { id: id(4), times: 5 }]);
-    assert_eq!(warnings[0].note().reason, "ControllerNotAdded");
+    assert_eq!(warnings[0].note().reason, Reason::ControllerNotAdded);
 }
 
 #[test]
@@ -336,7 +337,7 @@ fn an_even_number_is_a_warning() {
     assert_eq!(warnings("1 2 3"), []);
     assert_eq!(warnings("1 2 3 4"), [Warning::EvenCount(4)]);
     let two = warnings("1 2");
-    assert_eq!(two[0].note().reason, "KafkaKRaftControllerNodeCount");
+    assert_eq!(two[0].note().reason, Reason::KafkaKRaftControllerNodeCount);
     assert!(two[0].to_string().starts_with("two controllers are not advisable"));
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::plan::{Hold, QuorumLost, Refusal, Removal, Step, Waiting, Warning};
-use crate::conditions::Note;
+use crate::conditions::{Note, Reason};
 use crate::words::list;
 
 impl Step {
@@ -12,12 +12,12 @@ impl Step {
     pub fn note(&self) -> Option<Note> {
         let word = match self {
             Self::Settled => return None,
-            Self::Add { .. } => "AddingController",
-            Self::Remove { .. } => "RemovingController",
-            Self::Wait(_) => "QuorumWaiting",
-            Self::Refuse(_) => "ControllerScaleDownRefused",
-            Self::QuorumLost(_) => "QuorumLost",
-            Self::StaticRefused { .. } => "StaticQuorum",
+            Self::Add { .. } => Reason::AddingController,
+            Self::Remove { .. } => Reason::RemovingController,
+            Self::Wait(_) => Reason::QuorumWaiting,
+            Self::Refuse(_) => Reason::ControllerScaleDownRefused,
+            Self::QuorumLost(_) => Reason::QuorumLost,
+            Self::StaticRefused { .. } => Reason::StaticQuorum,
         };
         Some(Note::new(word, self.to_string()))
     }
@@ -28,8 +28,8 @@ impl Warning {
     #[must_use]
     pub fn note(&self) -> Note {
         let word = match self {
-            Self::EvenCount(_) => "KafkaKRaftControllerNodeCount",
-            Self::CannotAdd { .. } => "ControllerNotAdded",
+            Self::EvenCount(_) => Reason::KafkaKRaftControllerNodeCount,
+            Self::CannotAdd { .. } => Reason::ControllerNotAdded,
         };
         Note::new(word, self.to_string())
     }

@@ -19,7 +19,7 @@ use model::NodeId;
 use serde::{Deserialize, Serialize};
 
 use super::{KafkaVersion, MetadataVersion};
-use crate::conditions::Note;
+use crate::conditions::{self, Note};
 use crate::quorum::format::QuorumMode;
 use crate::words::list;
 
@@ -225,7 +225,7 @@ pub fn refusal(facts: &Facts, stale: &BTreeSet<NodeId>, ghosts: &BTreeSet<NodeId
     };
     let message =
         format!("failed to update the metadata version to {to}: {}{who}", refused.message);
-    Some(Note::new("MetadataUpdateFailed", message))
+    Some(Note::new(conditions::Reason::MetadataUpdateFailed, message))
 }
 
 /// Whether Kafka's sentence names this node: `Broker 5 only supports versions 7-27`.
@@ -244,7 +244,7 @@ impl Waiting {
     /// What to tell about it.
     #[must_use]
     pub fn note(&self) -> Note {
-        Note::new("MetadataVersionWaiting", self.to_string())
+        Note::new(conditions::Reason::MetadataVersionWaiting, self.to_string())
     }
 }
 
@@ -252,7 +252,7 @@ impl Reason {
     /// What to tell about it.
     #[must_use]
     pub fn note(&self) -> Note {
-        Note::new("MetadataVersionRefused", self.to_string())
+        Note::new(conditions::Reason::MetadataVersionRefused, self.to_string())
     }
 }
 

@@ -107,7 +107,7 @@ fn a_refusal_names_the_node_that_is_gone() {
     let mut facts = facts("", 27);
     facts.refused = Some(Refused { version: version("4.3"), message: sentence.to_owned() });
     let note = refusal(&facts, &ids(&[7, 8]), &ids(&[])).unwrap();
-    assert_eq!(note.reason, "MetadataUpdateFailed");
+    assert_eq!(note.reason, conditions::Reason::MetadataUpdateFailed);
     assert_eq!(
         note.message,
         format!(

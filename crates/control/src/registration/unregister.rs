@@ -20,7 +20,7 @@ use std::fmt;
 
 use model::NodeId;
 
-use crate::conditions::Note;
+use crate::conditions::{Note, Reason};
 use crate::words::{count, list};
 
 /// What is known.
@@ -151,7 +151,7 @@ impl Decision {
     pub fn progress(&self) -> Option<Note> {
         let pending = self.pending();
         let message = || format!("Kafka is to forget brokers that are gone: {}", list(&pending));
-        (!pending.is_empty()).then(|| Note::new("Unregistering", message()))
+        (!pending.is_empty()).then(|| Note::new(Reason::Unregistering, message()))
     }
 
     /// What people should know.
@@ -161,13 +161,14 @@ impl Decision {
             // That passes by itself in the next pass.
             Kept::LookAgain => None,
             Kept::NotFenced | Kept::HasPartitions(_) | Kept::PartitionsUnknown => Some(Note::new(
-                "StaleBrokerRegistration",
+                Reason::StaleBrokerRegistration,
                 format!("broker {id} has no pod and is not asked for, but {kept}"),
             )),
         };
         let mut notes: Vec<Note> = self.kept.iter().filter_map(worth_telling).collect();
         if !self.ghosts.is_empty() {
-            notes.push(Note::new("StaleControllerRegistration", ghost_sentence(&self.ghosts)));
+            notes
+                .push(Note::new(Reason::StaleControllerRegistration, ghost_sentence(&self.ghosts)));
         }
         notes
     }
@@ -333,7 +334,8 @@ mod tests {
         facts.controllers = Some(ids(&[0, 1, 2, 8, 9]));
         let notes = decide(&facts).warnings();
         let reasons: Vec<_> = notes.iter().map(|note| note.reason).collect();
-        assert_eq!(reasons, ["StaleBrokerRegistration", "StaleControllerRegistration"]);
+        let expected = [Reason::StaleBrokerRegistration, Reason::StaleControllerRegistration];
+        assert_eq!(reasons, expected);
         assert_eq!(
             notes[0].message,
             "broker 7 has no pod and is not asked for, but 2 partitions are still assigned to it: move them to other \
@@ -359,7 +361,7 @@ mod tests {
         assert_eq!((decision.stale(), decision.pending()), (ids(&[6]), ids(&[])));
         assert_eq!(decision.progress(), None);
         let notes = decision.warnings();
-        assert_eq!(notes[0].reason, "StaleBrokerRegistration");
+        assert_eq!(notes[0].reason, Reason::StaleBrokerRegistration);
         assert!(
             notes[0].message.starts_with("broker 6 has no pod and is not asked for, but Kafka")
         );

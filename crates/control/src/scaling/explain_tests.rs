@@ -298,8 +298,11 @@ fn a_static_quorum_keeps_its_controllers_and_lets_brokers_come() {
 #[test]
 fn an_invalid_edit_is_refused_as_a_whole() {
     let mut edit = facts(SHAPE, "c:0-2c b:3-9b");
-    edit.invalid = vec![Note::new("NoBrokers", "a cluster needs a broker")];
-    check(&edit, Outcome::Refused, &["refused: a cluster needs a broker (NoBrokers)"]);
+    edit.invalid = vec![Note::new(
+        crate::conditions::Reason::Spec(crate::cluster::validate::Reason::NoBroker),
+        "a cluster needs a broker",
+    )];
+    check(&edit, Outcome::Refused, &["refused: a cluster needs a broker (NoBroker)"]);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use model::NodeId;
 use serde::{Deserialize, Serialize};
 
 use super::guard::{self, Duty, Facts, Hold, Phase};
-use crate::conditions::Note;
+use crate::conditions::{Note, Reason};
 use crate::node::Roles;
 use crate::words::list;
 
@@ -176,7 +176,7 @@ impl Pass {
                 list(&ids),
                 all.join("; ")
             );
-            notes.push(Note::new("ScaleDownPreventionCheck", message));
+            notes.push(Note::new(Reason::ScaleDownPreventionCheck, message));
         }
         notes
     }
@@ -192,7 +192,7 @@ impl Pass {
         };
         let ongoing = self.leaving.iter().filter(|(_, one)| !one.is_role_gone());
         let all: Vec<String> = ongoing.filter_map(|(id, _)| said(id)).collect();
-        (!all.is_empty()).then(|| Note::new("ScalingDown", all.join("; ")))
+        (!all.is_empty()).then(|| Note::new(Reason::ScalingDown, all.join("; ")))
     }
 
     fn pools(&self, which: fn(&Hold) -> bool) -> BTreeMap<&str, BTreeSet<NodeId>> {
@@ -343,7 +343,7 @@ mod tests {
         let pass = pass(&all, &facts);
         let notes = pass.warnings();
         assert_eq!(notes.len(), 1);
-        assert_eq!(notes[0].reason, "ScaleDownPreventionCheck");
+        assert_eq!(notes[0].reason, Reason::ScaleDownPreventionCheck);
         assert_eq!(
             notes[0].message,
             "the scale-down of KafkaNodePool a waits for 0 and 1. broker 0: it still has 3 \

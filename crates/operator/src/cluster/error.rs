@@ -1,6 +1,6 @@
 //! Why a pass ended early.
 
-use control::conditions::Note;
+use control::conditions::{Note, Reason};
 
 use super::admins::AccessError;
 use super::found::ReadError;
@@ -53,18 +53,18 @@ impl PassError {
     /// What people read in the condition.
     pub(crate) fn note(&self) -> Note {
         let reason = match self {
-            Self::Read(_) | Self::Get(_) => "KubernetesUnreadable",
+            Self::Read(_) | Self::Get(_) => Reason::KubernetesUnreadable,
             Self::Record(RecordError::Unreadable { .. } | RecordError::Version { .. }) => {
-                "RecordUnreadable"
+                Reason::RecordUnreadable
             }
-            Self::Record(RecordError::TooNew { .. }) => "RecordTooNew",
-            Self::Record(_) | Self::Write(_) => "KubernetesWriteFailed",
-            Self::Unreadable(_) => "InvalidResource",
-            Self::Build(_) => "InvalidTemplate",
-            Self::Access(_) => "KafkaUnreachable",
-            Self::Users(_) => "UsersNotGiven",
-            Self::Rebalance(_) => "RebalanceProblem",
-            Self::Certificates(_) => "CertificateProblem",
+            Self::Record(RecordError::TooNew { .. }) => Reason::RecordTooNew,
+            Self::Record(_) | Self::Write(_) => Reason::KubernetesWriteFailed,
+            Self::Unreadable(_) => Reason::InvalidResource,
+            Self::Build(_) => Reason::InvalidTemplate,
+            Self::Access(_) => Reason::KafkaUnreachable,
+            Self::Users(_) => Reason::UsersNotGiven,
+            Self::Rebalance(_) => Reason::RebalanceProblem,
+            Self::Certificates(_) => Reason::CertificateProblem,
         };
         Note::new(reason, chain(self))
     }

@@ -11,6 +11,7 @@ use std::sync::Arc;
 
 use api::names::{Names, node_of_pod};
 use api::{Kafka, KafkaNodePool};
+use control::cluster::area::Area;
 use control::cluster::record::Record;
 use control::conditions::{Note, Outcome};
 use control::quorum::format::QuorumMode;
@@ -43,36 +44,23 @@ use crate::context::{Context, Settings};
 use crate::rehearsal::{Script, Written};
 use crate::write::Writer;
 
-/// The steps that say what there is and what is awaited. The others only do what follows from it.
-const PRESENT: &[&str] = &[
-    "authorities",
-    "access",
-    "services",
-    "certificates",
-    "claims",
-    "configuration",
-    "workload",
-    "kafka",
-    "migration",
-    "quorum",
-    "roll",
-    "rebalance",
-    "scale-in",
-    "registration",
-];
+/// Which areas of a pass are gone through.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Scope {
+    /// Those that say what there is and what it waits for. The others only do what follows from it.
+    Present,
+    /// Those that say what nodes would be made of.
+    Edited,
+}
 
-/// The steps that say what nodes would be made of. What becomes of voters and of those that leave is not
-/// the matter of one pass.
-const EDITED: &[&str] = &[
-    "authorities",
-    "access",
-    "services",
-    "certificates",
-    "claims",
-    "configuration",
-    "workload",
-    "roll",
-];
+impl Scope {
+    fn has(self, area: Area) -> bool {
+        match self {
+            Self::Present => !matches!(area, Area::Users | Area::Leftovers),
+            Self::Edited => area.concerns_edits(),
+        }
+    }
+}
 
 /// Why nothing can be foreseen.
 #[derive(Debug, thiserror::Error)]
@@ -132,8 +120,8 @@ pub struct ClaimView {
 pub struct View {
     /// Why its wishes would not be acted on.
     pub refused: Option<Note>,
-    /// What it waits for, or would, by the name of the step that says so.
-    pub notes: Vec<(&'static str, Note)>,
+    /// What it waits for, or would, by the area that says so.
+    pub notes: Vec<(Area, Note)>,
     /// Whether a step holds up those after it.
     pub held: bool,
     /// Whether its user wants it left alone.
@@ -249,7 +237,7 @@ impl Stage {
         let kafka: Kafka = typed(&written, &format!("Kafka {}", names.cluster))?;
         let (found, secrets_readable) = self.read(names).await?;
         let start = Start { found, secrets_readable, facts: None, quorum: None };
-        let mut view = self.go((kafka, &written), start, PRESENT).await?;
+        let mut view = self.go((kafka, &written), start, Scope::Present).await?;
         view.secrets_readable = secrets_readable;
         Ok(Some(view))
     }
@@ -282,7 +270,7 @@ impl Stage {
         edit.change_pools(names, &mut start.found)?;
         let written = edit.kafka_of(names, known.map(|known| &known.written));
         let kafka = typed(&written, &format!("Kafka {}", names.cluster))?;
-        let mut view = self.go((kafka, &written), start, EDITED).await?;
+        let mut view = self.go((kafka, &written), start, Scope::Edited).await?;
         view.secrets_readable = secrets_readable;
         Ok(view)
     }
@@ -303,7 +291,7 @@ impl Stage {
         &self,
         (kafka, written): (Kafka, &Value),
         start: Start,
-        names_of_steps: &[&'static str],
+        scope: Scope,
     ) -> Result<View, ForeseeError> {
         let names = Names::new(&kafka.namespace().unwrap_or_default(), &kafka.name_any());
         let found = start.found.clone();
@@ -333,30 +321,26 @@ impl Stage {
         });
         view.recorded = members(&record);
         view.leaving.clone_from(&record.leaving);
-        let skipped: &[&str] = match start.secrets_readable {
-            true => &[],
-            false => &["authorities", "certificates", "kafka"],
-        };
-        let wanted = |name: &&str| names_of_steps.contains(name) && !skipped.contains(name);
-        for (name, step) in pass::STEPS.iter().filter(|(name, _)| wanted(name)) {
-            let came = match step(&mut work).await {
+        let readable = |area: &Area| start.secrets_readable || !area.reads_keys();
+        for area in Area::ALL.into_iter().filter(|area| scope.has(*area) && readable(area)) {
+            let came = match pass::step(area)(&mut work).await {
                 Ok(came) => came,
                 // Somebody who may read less than the operator is told what he may not.
-                Err(error) if *name == "access" => Step::Waiting(error.note()),
+                Err(error) if area == Area::Access => Step::Waiting(error.note()),
                 Err(error) => Step::Hold(error.note()),
             };
-            if !view.note(name, came) {
+            if !view.note(area, came) {
                 break;
             }
-            if *name == "kafka" {
+            if area == Area::Kafka {
                 view.unreachable = silence(&mut work);
             }
         }
         view.finish(*work, &found).await;
         if !start.secrets_readable {
             // Without the keys every pod looks as if it had old ones.
-            view.notes.retain(|(name, _)| *name != "roll");
-            view.roll = view.roll.filter(|_| names_of_steps == EDITED);
+            view.notes.retain(|(area, _)| *area != Area::Roll);
+            view.roll = view.roll.filter(|_| scope == Scope::Edited);
         }
         view.roll_account.clone_from(&record.roll_account);
         view.written = self.script.take();
@@ -379,26 +363,26 @@ struct Start {
 
 impl View {
     /// Keeps what came of a step. Returns whether to go on.
-    fn note(&mut self, name: &'static str, came: Step) -> bool {
+    fn note(&mut self, area: Area, came: Step) -> bool {
         match came {
             Step::Done => true,
             Step::Waiting(note) => {
-                self.notes.push((name, note));
+                self.notes.push((area, note));
                 true
             }
             // A removal of a voter is not carried out here, which looks like one that was not answered;
             // nor is a migration of the quorum; and a new Service has no address here, ever.
             Step::Stop(note) => {
-                self.notes.push((name, note));
-                matches!(name, "migration" | "quorum" | "services")
+                self.notes.push((area, note));
+                matches!(area, Area::Migration | Area::Quorum | Area::Services)
             }
             Step::Hold(note) => {
-                self.notes.push((name, note));
+                self.notes.push((area, note));
                 self.held = true;
                 false
             }
             Step::Fault(note) => {
-                self.notes.push((name, note));
+                self.notes.push((area, note));
                 self.held = true;
                 true
             }

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use api::Kafka;
 use api::names::Names;
+use control::cluster::area::Area;
 use control::cluster::record::Record;
-use control::conditions::{Note, Outcome};
+use control::conditions::{Note, Outcome, Reason};
 use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, ResourceExt as _};
@@ -20,7 +21,6 @@ use super::facts::KafkaFacts;
 use super::found::Found;
 use super::record::Stored;
 use super::resources::Blueprint;
-use super::steps::workload::CREATING;
 use super::{status, steps};
 use crate::context::{Context, PAUSE};
 use crate::liveness;
@@ -51,26 +51,27 @@ pub(crate) enum Step {
 
 pub(crate) type StepFn = for<'w> fn(&'w mut Work) -> BoxFuture<'w, Result<Step, PassError>>;
 
-/// The order of this list is the operator's behaviour. Each line says what it rests on.
-#[rustfmt::skip]
-pub(crate) const STEPS: &[(&str, StepFn)] = &[
-    ("authorities",   |work| Box::pin(steps::authorities::run(work))),   // nothing: keys come before what they sign
-    ("access",        |work| Box::pin(steps::access::run(work))),        // nothing: accounts come before their pods
-    ("services",      |work| Box::pin(steps::services::run(work))),      // nothing: addresses come before those who tell them
-    ("certificates",  |work| Box::pin(steps::certificates::run(work))),  // authorities; services: the addresses are in them
-    ("claims",        |work| Box::pin(steps::claims::run(work))),        // nothing: disks come before their pods
-    ("configuration", |work| Box::pin(steps::configuration::run(work))), // services: the addresses are in it
-    ("workload",      |work| Box::pin(steps::workload::run(work))),      // all above: what a pod is started with is there
-    ("kafka",         |work| Box::pin(steps::kafka::run(work))),         // workload: nodes exist before they are asked
-    ("migration",     |work| Box::pin(steps::migration::run(work))),     // kafka: the mode of the quorum is known
-    ("quorum",        |work| Box::pin(steps::quorum::run(work))),        // migration: no voter is changed while they become dynamic
-    ("roll",          |work| Box::pin(steps::roll::run(work))),          // quorum: nobody is restarted while the voters change
-    ("rebalance",     |work| Box::pin(steps::rebalance::run(work))),     // roll: the others serve; before scale-in: who is held is known
-    ("scale-in",      |work| Box::pin(steps::scale_in::run(work))),      // quorum: who leaves votes no more; roll: the others serve
-    ("registration",  |work| Box::pin(steps::registration::run(work))),  // scale-in: who is gone is known
-    ("users",         |work| Box::pin(steps::users::run(work))),         // kafka: somebody to give them to
-    ("leftovers",     |work| Box::pin(steps::leftovers::run(work))),     // roll: what is in use is not taken away
-];
+/// What an area does. The order of a pass is [`Area::ALL`].
+pub(crate) fn step(area: Area) -> StepFn {
+    match area {
+        Area::Authorities => |work| Box::pin(steps::authorities::run(work)),
+        Area::Access => |work| Box::pin(steps::access::run(work)),
+        Area::Services => |work| Box::pin(steps::services::run(work)),
+        Area::Certificates => |work| Box::pin(steps::certificates::run(work)),
+        Area::Claims => |work| Box::pin(steps::claims::run(work)),
+        Area::Configuration => |work| Box::pin(steps::configuration::run(work)),
+        Area::Workload => |work| Box::pin(steps::workload::run(work)),
+        Area::Kafka => |work| Box::pin(steps::kafka::run(work)),
+        Area::Migration => |work| Box::pin(steps::migration::run(work)),
+        Area::Quorum => |work| Box::pin(steps::quorum::run(work)),
+        Area::Roll => |work| Box::pin(steps::roll::run(work)),
+        Area::Rebalance => |work| Box::pin(steps::rebalance::run(work)),
+        Area::ScaleIn => |work| Box::pin(steps::scale_in::run(work)),
+        Area::Registration => |work| Box::pin(steps::registration::run(work)),
+        Area::Users => |work| Box::pin(steps::users::run(work)),
+        Area::Leftovers => |work| Box::pin(steps::leftovers::run(work)),
+    }
+}
 
 /// A pass, from the moment that the wishes were found good and recorded.
 pub(crate) struct Work {
@@ -138,7 +139,7 @@ impl Work {
         Ok(self.stored.save(&self.ctx.writer, &api, of, &self.record).await?)
     }
 
-    pub(crate) fn warn(&mut self, reason: &'static str, message: impl Into<String>) {
+    pub(crate) fn warn(&mut self, reason: Reason, message: impl Into<String>) {
         self.warnings.push(Note::new(reason, message));
     }
 }
@@ -193,9 +194,9 @@ pub(crate) async fn run(ctx: &Context, kafka: Kafka, written: &Value) -> Result<
         Some(error) => return Err(error),
         None if report.is_settled() => ctx.settings.interval,
         // Whatever it is that somebody wants to look at, nobody would show it.
-        None if report.awaits("KafkaUnreachable") => return Ok(Next(LATER)),
+        None if report.awaits(Reason::KafkaUnreachable) => return Ok(Next(LATER)),
         // A KafkaRebalance that gets on begins a pass by itself.
-        None if report.awaits("AutoRebalancing") => LATER,
+        None if report.awaits(Reason::AutoRebalancing) => LATER,
         None => SOON,
     };
     Ok(Next(look_again.map_or(next, |soon| soon.min(next))))
@@ -204,14 +205,13 @@ pub(crate) async fn run(ctx: &Context, kafka: Kafka, written: &Value) -> Result<
 /// Goes through the steps. A step that fails ends the pass like one that holds it.
 async fn steps(work: &mut Work) -> (Outcome, Option<PassError>) {
     let (mut awaited, mut fault): (Option<Note>, _) = (None, None);
-    for (name, step) in STEPS {
-        tracing::trace!(step = name, "step");
+    for area in Area::ALL {
+        tracing::trace!(%area, "reconciling");
         liveness::progress();
-        match step(work).await {
+        match step(area)(work).await {
             Ok(Step::Done) => {}
             Ok(Step::Waiting(note)) => match &awaited {
-                // Why a node is restarted says more than that it is not ready.
-                Some(first) if first.reason != CREATING || *name != "roll" => {}
+                Some(first) if !area.explains(first.reason) => {}
                 Some(_) | None => awaited = Some(note),
             },
             Ok(Step::Fault(note)) => {

@@ -3,7 +3,7 @@
 use api::Kafka;
 use api::names::Names;
 use control::cluster::spec::ListenerKind;
-use control::conditions::{self, Note, Outcome};
+use control::conditions::{self, Note, Outcome, Reason};
 use control::quorum::format::QuorumMode;
 use kube::runtime::events::{Event, EventType};
 use kube::{Api, Resource as _, ResourceExt as _};
@@ -56,7 +56,7 @@ impl Report {
     }
 
     /// Whether the cluster waits for this and nothing before it.
-    pub(crate) fn awaits(&self, reason: &str) -> bool {
+    pub(crate) fn awaits(&self, reason: Reason) -> bool {
         matches!(&self.outcome, Outcome::Progressing(note) if note.reason == reason)
     }
 
@@ -111,7 +111,7 @@ fn written(conditions: &[conditions::Condition]) -> Value {
             "lastTransitionTime": now,
         });
         if let Some(note) = &condition.note {
-            value["reason"] = json!(note.reason);
+            value["reason"] = json!(note.reason.name());
             value["message"] = json!(note.message);
         }
         value
@@ -122,7 +122,7 @@ fn written(conditions: &[conditions::Condition]) -> Value {
 /// An Event for what holds a cluster up or has ended. Progress is in the status alone.
 async fn tell(ctx: &Context, kafka: &Kafka, outcome: &Outcome) {
     let (type_, reason, note) = match outcome {
-        Outcome::Held(note) => (EventType::Warning, note.reason, note.message.clone()),
+        Outcome::Held(note) => (EventType::Warning, note.reason.name(), note.message.clone()),
         Outcome::Done => (EventType::Normal, "Ready", "the cluster is as it was asked for".into()),
         Outcome::Progressing(_) | Outcome::Paused => return,
     };

@@ -22,7 +22,7 @@ pub use claims::{ClaimFacts, Resize, resize};
 pub use layout::{Layout, Place, layout};
 
 use super::spec::{Claim, Disk, Storage, Volume};
-use crate::conditions::Note;
+use crate::conditions::{Note, Reason};
 use crate::node::Roles;
 
 /// What becomes of a wish for other storage.
@@ -49,7 +49,7 @@ impl Decision {
             "the storage of pool {pool} is not changed as it was asked for: {}",
             self.refused.join("; ")
         );
-        Some(Note::new("KafkaStorage", message))
+        Some(Note::new(Reason::KafkaStorage, message))
     }
 }
 

@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 pub use versions::{Versions, resolve};
 
 use crate::cluster::spec::{ClusterSpec, Disk, PoolSpec};
-use crate::conditions::Note;
+use crate::conditions::{self, Note};
 use crate::node::Roles;
 use crate::quorum::plan::Warning;
 use crate::registration::{KafkaVersion, MetadataVersion};
@@ -74,7 +74,7 @@ impl Finding {
     /// As it is told in a condition.
     #[must_use]
     pub fn note(&self) -> Note {
-        Note::new(self.reason.name(), self.message.clone())
+        Note::new(conditions::Reason::Spec(self.reason), self.message.clone())
     }
 }
 

@@ -593,7 +593,7 @@ fn findings_are_notes_with_their_reason() {
     let mut spec = fine();
     spec.listeners.clear();
     let note = validate(&spec, &known(), None)[0].note();
-    assert_eq!(note.reason, "NoListener");
+    assert_eq!(note.reason.name(), "NoListener");
     assert_eq!(R::KafkaStorage.severity(), Severity::Warning);
     assert_eq!(R::NoBroker.severity(), Severity::Refused);
 }

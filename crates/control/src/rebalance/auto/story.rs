@@ -122,7 +122,7 @@ impl Story {
             words.push(format!("{}[{}]", short(*mode), show_brokers(list)));
         }
         words.extend(decision.acts.iter().map(show));
-        words.extend(decision.notices.iter().map(|notice| notice.reason()[13..].to_owned()));
+        words.extend(decision.notices.iter().map(|notice| notice.reason().name()[13..].to_owned()));
         self.recorded = decision.recorded;
         for act in decision.acts {
             self.act(act);

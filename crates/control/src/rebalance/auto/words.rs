@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::{Brokers, Facts, Partner, Phase, Recorded, own_request};
+use crate::conditions::Reason;
 use crate::rebalance::request;
 
 /// What a request is for.
@@ -152,13 +153,13 @@ impl Phase {
 impl Notice {
     /// The reason of the warning.
     #[must_use]
-    pub const fn reason(&self) -> &'static str {
+    pub const fn reason(&self) -> Reason {
         match self {
-            Self::Setback(..) => "AutoRebalanceFailed",
-            Self::TemplateMissing(_) => "AutoRebalanceTemplateMissing",
-            Self::Foreign(_) => "AutoRebalanceNameTaken",
-            Self::Paused(_) => "AutoRebalancePaused",
-            Self::AwaitsBrokers(_) => "AutoRebalanceAwaitsBrokers",
+            Self::Setback(..) => Reason::AutoRebalanceFailed,
+            Self::TemplateMissing(_) => Reason::AutoRebalanceTemplateMissing,
+            Self::Foreign(_) => Reason::AutoRebalanceNameTaken,
+            Self::Paused(_) => Reason::AutoRebalancePaused,
+            Self::AwaitsBrokers(_) => Reason::AutoRebalanceAwaitsBrokers,
         }
     }
 }

@@ -7,7 +7,8 @@ use std::collections::BTreeSet;
 
 use api::{Kafka, KafkaRebalance};
 use clap::Args;
-use control::conditions::Note;
+use control::cluster::area::Area;
+use control::conditions::{Note, Reason};
 use control::quorum::plan::{self, Step};
 use control::rolling::account::{Account, Wait};
 use control::rolling::availability;
@@ -169,9 +170,9 @@ impl WhyView {
         awaited.extend(voters(seen));
         awaited.extend(leaving(seen));
         awaited.extend(restarts(seen));
-        let spoken_of = ["quorum", "scale-in", "roll"];
-        let others = seen.notes.iter().filter(|(step, _)| !spoken_of.contains(step));
-        awaited.extend(others.map(|(step, note)| told(step, note)));
+        let spoken_of = [Area::Quorum, Area::ScaleIn, Area::Roll];
+        let others = seen.notes.iter().filter(|(area, _)| !spoken_of.contains(area));
+        awaited.extend(others.map(|(area, note)| told(area.name(), note)));
         awaited
             .extend(seen.warnings.iter().filter(|note| is_hold(note)).map(|n| told("warning", n)));
         let conditions = seen.kafka().map(conditions).unwrap_or_default();
@@ -191,9 +192,18 @@ impl WhyView {
 /// Warnings about something that waits and that nothing else tells: stale registrations, the metadata version,
 /// and what becomes of a migration.
 fn is_hold(note: &Note) -> bool {
-    const SPOKEN_OF: &[&str] = &["ScaleDownPreventionCheck", "StaticQuorum"];
-    let words = ["Registration", "Metadata", "Migration", "QuorumMode"];
-    !SPOKEN_OF.contains(&note.reason) && words.iter().any(|word| note.reason.contains(word))
+    matches!(
+        note.reason,
+        Reason::StaleBrokerRegistration
+            | Reason::StaleControllerRegistration
+            | Reason::MetadataUpdateFailed
+            | Reason::MetadataVersionRefused
+            | Reason::MetadataVersionWaiting
+            | Reason::QuorumMigration
+            | Reason::QuorumMigrationIgnored
+            | Reason::QuorumMigrationRefused
+            | Reason::QuorumModeChanged
+    )
 }
 
 fn told(about: &str, note: &Note) -> Awaited {

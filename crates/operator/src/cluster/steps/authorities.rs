@@ -4,7 +4,7 @@ use api::kafka::{CertificateAuthority, ExpirationPolicy};
 use api::names::Labels;
 use control::certificates::authority::{Expiry, Kind, PodGenerations, Source, Users};
 use control::certificates::windows;
-use control::conditions::Note;
+use control::conditions::{Note, Reason};
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt as _;
 use time::OffsetDateTime;
@@ -62,24 +62,24 @@ pub(crate) fn wishes(work: &Work, kind: Kind) -> Wishes {
 pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
     for (window, why) in windows::opening(maintenance(work), 0).invalid {
         let message = format!("the maintenance window \"{window}\" is never open: {why}");
-        work.warn("InvalidMaintenanceWindow", message);
+        work.warn(Reason::InvalidMaintenanceWindow, message);
     }
     let cluster = one(work, Kind::Cluster).await?;
     let clients = one(work, Kind::Clients).await?;
     let (Some(trusted), Some(trusted_clients)) = (&cluster.trust_bundle, &clients.trust_bundle)
     else {
         let warnings: Vec<_> = cluster.warnings.iter().chain(&clients.warnings).cloned().collect();
-        return Ok(Step::Hold(Note::new("CertificateAuthorityMissing", warnings.join("; "))));
+        return Ok(Step::Hold(Note::new(Reason::CertificateAuthorityMissing, warnings.join("; "))));
     };
     let trusted = trusted.clone();
     publish(work, &trusted, trusted_clients).await?;
     let (certificate, key) = operator(work, &cluster).await?;
     for warning in cluster.warnings.iter().chain(&clients.warnings) {
-        work.warnings.push(Note::new("CertificateAuthority", warning.clone()));
+        work.warnings.push(Note::new(Reason::CertificateAuthority, warning.clone()));
     }
     let (Some(operator_certificate), Some(operator_key)) = (certificate, key) else {
         return Ok(Step::Hold(Note::new(
-            "CertificateMissing",
+            Reason::CertificateMissing,
             "the operator has no certificate for the cluster, and its authority signs none now",
         )));
     };

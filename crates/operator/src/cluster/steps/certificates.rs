@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use control::certificates::authority::Kind;
 use control::cluster::spec::{Certificate, Listener};
-use control::conditions::Note;
+use control::conditions::{Note, Reason};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use model::NodeId;
@@ -54,7 +54,7 @@ async fn brought(work: &Work) -> Result<Result<BTreeMap<String, Vec<u8>>, Note>,
         for (name, suffix) in [(certificate, "crt"), (key, "key")] {
             let Some(ByteString(bytes)) = data.get(name) else {
                 return Ok(Err(Note::new(
-                    "ListenerCertificateMissing",
+                    Reason::ListenerCertificateMissing,
                     format!(
                         "listener {} is to show the certificate of Secret {secret}, which has \
                          no entry {name}",
@@ -87,7 +87,7 @@ async fn of_node(
         .map_err(|error| PassError::Certificates(Box::new(error)))?;
     let Some(thumbprint) = outcome.thumbprint else {
         let why = outcome.warning.unwrap_or_else(|| format!("{pod} has no certificate"));
-        return Ok(Some(Note::new("CertificateMissing", why)));
+        return Ok(Some(Note::new(Reason::CertificateMissing, why)));
     };
     let mut marks: BTreeMap<String, String> = [
         (names::CLUSTER_CERT_GENERATION, authorities.cluster.cert_generation.to_string()),
@@ -101,7 +101,7 @@ async fn of_node(
         let prints = brought.iter().map(|(name, bytes)| format!("{name}={}", hash::short(bytes)));
         marks.insert(LISTENER_CERTS.to_owned(), prints.collect::<Vec<_>>().join(","));
     }
-    work.warnings.extend(outcome.warning.map(|text| Note::new("Certificate", text)));
+    work.warnings.extend(outcome.warning.map(|text| Note::new(Reason::Certificate, text)));
     work.known.certificates.marks.insert(node.id, marks);
     let mut content = outcome.secret.or(found).unwrap_or_default();
     let own = [format!("{pod}.crt"), format!("{pod}.key")];

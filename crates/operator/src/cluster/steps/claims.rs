@@ -3,6 +3,7 @@
 use control::cluster::quantity;
 use control::cluster::spec::{Claim, Disk};
 use control::cluster::storage::{ClaimFacts, Resize, layout, resize};
+use control::conditions::Reason;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::{Api, ResourceExt as _};
@@ -47,7 +48,7 @@ async fn size(
     };
     let decision = resize(&wish.size, &facts);
     if let Some(warning) = decision.warning(&name) {
-        work.warn("PvcResizingWarning", warning);
+        work.warn(Reason::PvcResizingWarning, warning);
     }
     Ok(match decision {
         Resize::Grow(_) => wish.size.to_string(),

@@ -8,8 +8,8 @@ use control::cluster::properties::{
 };
 use control::cluster::spec::PoolSpec;
 use control::cluster::storage::layout;
-use control::cluster::validate::{Known, Versions, resolve};
-use control::conditions::Note;
+use control::cluster::validate::{self, Known, Versions, resolve};
+use control::conditions::{Note, Reason};
 use control::quorum::format::QuorumMode;
 use control::registration::KafkaVersion;
 use control::rolling::config;
@@ -61,7 +61,7 @@ impl Configuration {
 pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
     let Some((versions, image)) = versions_and_image(work) else {
         return Ok(Step::Hold(Note::new(
-            "UnsupportedKafkaVersion",
+            Reason::Spec(validate::Reason::UnsupportedKafkaVersion),
             "there is no image for the version of Kafka that is asked for",
         )));
     };
@@ -110,7 +110,7 @@ async fn metrics(work: &Work) -> Result<Result<Option<String>, Note>, PassError>
     Ok(match text {
         Some(text) => Ok(Some(text)),
         None => Err(Note::new(
-            "MetricsConfigMissing",
+            Reason::MetricsConfigMissing,
             format!("metricsConfig: ConfigMap {} has no entry {}", source.config_map, source.key),
         )),
     })
@@ -159,7 +159,7 @@ fn server(
     let cluster = ClusterInput { spec: &blueprint.spec, version, quorum };
     properties::server(&cluster, &input).map_err(|missing| {
         let lines: Vec<_> = missing.iter().map(ToString::to_string).collect();
-        Note::new("AwaitingAddresses", format!("{pod}: {}", lines.join("; ")))
+        Note::new(Reason::AwaitingAddresses, format!("{pod}: {}", lines.join("; ")))
     })
 }
 
@@ -178,7 +178,7 @@ async fn write(
     let jvm = jvm::options(&pool.jvm, pool.memory_bytes);
     if !jvm.left_out.is_empty() {
         let message = format!("pool {}: {}", pool.name, jvm.left_out.join(", "));
-        work.warn("InvalidJvmOptions", message);
+        work.warn(Reason::InvalidJvmOptions, message);
     }
     let jvm = jvm.render();
     let version = work.known.configuration.kafka_version.clone();

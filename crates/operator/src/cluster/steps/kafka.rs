@@ -1,6 +1,6 @@
 //! Asks Kafka how it is, and records what must not be forgotten of it.
 
-use control::conditions::Note;
+use control::conditions::{Note, Reason};
 use control::quorum::format::QuorumMode;
 use control::quorum::{QuorumView, Replica, migrate, mode};
 use kafka_admin::Quorum;
@@ -50,12 +50,12 @@ pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
             work.record.quorum.mode = mode;
             // Where a migration is under way it was us.
             if let (Some(note), migrate::Phase::Idle) = (note, work.record.quorum_migration) {
-                work.warn("QuorumModeChanged", note.to_string());
+                work.warn(Reason::QuorumModeChanged, note.to_string());
             }
         }
         mode::Decision::Hold(reason) => {
             work.save().await?;
-            return Ok(Step::Hold(Note::new("QuorumModeUnknown", reason.to_string())));
+            return Ok(Step::Hold(Note::new(Reason::QuorumModeUnknown, reason.to_string())));
         }
     }
     work.save().await?;
@@ -63,10 +63,10 @@ pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
     if facts.recorded == QuorumMode::Unknown && work.record.quorum.mode != QuorumMode::Unknown {
         let message =
             "how the controllers find each other is known now; the settings of the nodes follow";
-        return Ok(Step::Stop(Note::new("QuorumModeFound", message)));
+        return Ok(Step::Stop(Note::new(Reason::QuorumModeFound, message)));
     }
     Ok(match &work.known.kafka.unreachable {
-        Some(why) => Step::Waiting(Note::new("KafkaUnreachable", why.clone())),
+        Some(why) => Step::Waiting(Note::new(Reason::KafkaUnreachable, why.clone())),
         None => Step::Done,
     })
 }

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use control::conditions::Note;
+use control::conditions::{Note, Reason};
 use control::node::Roles;
 use control::quorum::format::QuorumMode;
 use control::quorum::migrate::{self, ANNOTATION, Duty, Facts, Hold, Phase};
@@ -27,11 +27,11 @@ use crate::words::chain;
 use crate::write::KafkaWriteError;
 
 /// What a migration is called in the conditions.
-const REASON: &str = "QuorumMigration";
+const REASON: Reason = Reason::QuorumMigration;
 /// What it is called where it is not begun.
-const REFUSED: &str = "QuorumMigrationRefused";
+const REFUSED: Reason = Reason::QuorumMigrationRefused;
 /// What an annotation is called that means nothing.
-const IGNORED: &str = "QuorumMigrationIgnored";
+const IGNORED: Reason = Reason::QuorumMigrationIgnored;
 
 pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
     let before = work.record.quorum_migration;
@@ -200,11 +200,11 @@ async fn ignore(work: &mut Work) {
     let kafka = &work.blueprint.kafka;
     let conditions = kafka.status.as_ref().and_then(|status| status.conditions.as_ref());
     let is_told =
-        conditions.into_iter().flatten().any(|one| one.reason.as_deref() == Some(IGNORED));
+        conditions.into_iter().flatten().any(|one| one.reason.as_deref() == Some(IGNORED.name()));
     if !is_told {
         let event = Event {
             type_: EventType::Warning,
-            reason: IGNORED.to_owned(),
+            reason: IGNORED.name().to_owned(),
             note: Some(message.clone()),
             action: "Reconcile".to_owned(),
             secondary: None,

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use control::conditions::Note;
+use control::conditions::{Note, Reason};
 use control::node::Roles;
 use control::quorum::bootstrap::{self, Strangers};
 use control::quorum::plan::{self, Controller, Decision, Listener, Removal};
@@ -217,7 +217,7 @@ async fn remove(
             tracing::info!("{}", chain(&error));
             // Nobody is stopped, and nothing else begun, who may still vote.
             match is_known {
-                true => Step::Hold(Note::new("QuorumChangeFailed", chain(&error))),
+                true => Step::Hold(Note::new(Reason::QuorumChangeFailed, chain(&error))),
                 false => Step::Stop(note),
             }
         }

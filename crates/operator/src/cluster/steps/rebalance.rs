@@ -9,7 +9,7 @@ use std::time::Duration;
 use api::KafkaRebalance;
 use api::kafka::cruise_control::AutoRebalanceMode;
 use api::names::CLUSTER_LABEL;
-use control::conditions::Note;
+use control::conditions::{Note, Reason};
 use control::rebalance::auto::{
     self, Act, Brokers, Decision, Facts, Mode, Partner, PerMode, Phase, Request, Setting,
 };
@@ -76,7 +76,7 @@ pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
 }
 
 fn waiting(message: &str) -> Step {
-    Step::Waiting(Note::new("AutoRebalancing", message))
+    Step::Waiting(Note::new(Reason::AutoRebalancing, message))
 }
 
 fn failed(error: RebalanceError) -> PassError {

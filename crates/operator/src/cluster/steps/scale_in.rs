@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use control::conditions::Note;
+use control::conditions::{Note, Reason};
 use control::quorum::format::QuorumMode;
 use control::scaling::controllers;
 use control::scaling::guard::{self, Cordon, Registration};
@@ -64,7 +64,9 @@ pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
     awaited.extend(released.map(|id| format!("controller {id}: it is on its way out")));
     Ok(match pass.progress() {
         Some(note) => Step::Waiting(note),
-        None if !awaited.is_empty() => Step::Waiting(Note::new("ScalingDown", awaited.join("; "))),
+        None if !awaited.is_empty() => {
+            Step::Waiting(Note::new(Reason::ScalingDown, awaited.join("; ")))
+        }
         // Somebody has to act, and a warning says what; everything else goes on.
         None => Step::Done,
     })

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use control::cluster::spec::{Listener, ListenerKind};
-use control::conditions::Note;
+use control::conditions::{Note, Reason};
 use k8s_openapi::api::core::v1::Service;
 use kube::ResourceExt as _;
 use model::NodeId;
@@ -43,7 +43,7 @@ pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
         [] => Ok(Step::Done),
         // A broker cannot tell clients an address that does not exist yet.
         [first, ..] => Ok(Step::Stop(Note::new(
-            "AwaitingAddresses",
+            Reason::AwaitingAddresses,
             format!(
                 "{} of the cluster's Services have no address yet, {first} among them; \
                  the load balancer or Kubernetes gives it",

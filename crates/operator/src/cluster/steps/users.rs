@@ -1,6 +1,6 @@
 //! Users with a password: what their Secrets say, Kafka is given.
 
-use control::conditions::Note;
+use control::conditions::{Note, Reason};
 use k8s_openapi::api::core::v1::Secret;
 
 use crate::cluster::error::PassError;
@@ -18,11 +18,11 @@ pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
     };
     match users::reconcile(&work.ctx.writer, &work.api(), admin, &id, &secrets).await {
         Ok(notes) => {
-            let notes = notes.iter().map(|note| Note::new("User", note.to_string()));
+            let notes = notes.iter().map(|note| Note::new(Reason::User, note.to_string()));
             work.warnings.extend(notes);
             Ok(Step::Done)
         }
         // Users of one cluster are no reason to hold the rest of it up.
-        Err(error) => Ok(Step::Waiting(Note::new("UsersNotGiven", chain(&error)))),
+        Err(error) => Ok(Step::Waiting(Note::new(Reason::UsersNotGiven, chain(&error)))),
     }
 }

@@ -12,7 +12,7 @@ use control::cluster::record::Record;
 use control::cluster::spec::{ClusterSpec, PoolSpec};
 use control::cluster::storage;
 use control::cluster::validate::{Current, Finding, Severity, validate};
-use control::conditions::Note;
+use control::conditions::{Note, Reason};
 use control::node::Roles;
 use control::quorum::format::QuorumMode;
 use control::quorum::{InitialController, InitialControllers};
@@ -56,7 +56,7 @@ pub(crate) async fn run(
         Ok(spec) => spec,
         Err(problems) => {
             let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
-            return refuse(Note::new("InvalidResource", lines.join("; ")), &warnings);
+            return refuse(Note::new(Reason::InvalidResource, lines.join("; ")), &warnings);
         }
     };
     let map = found.config_maps.get(&names.record());
@@ -105,15 +105,16 @@ fn field_findings(written: &Value, found: &Found) -> (Vec<Note>, Option<Note>) {
         let message = format!("{resource}: {finding}");
         match finding.verdict {
             Verdict::Honoured => {}
-            Verdict::Accepted => warnings.push(Note::new("UnhonouredFields", message)),
-            Verdict::Unknown => warnings.push(Note::new("UnknownFields", message)),
+            Verdict::Accepted => warnings.push(Note::new(Reason::UnhonouredFields, message)),
+            Verdict::Unknown => warnings.push(Note::new(Reason::UnknownFields, message)),
             Verdict::Refused => refused.push(message),
         }
     }
     for (pool, why) in &found.unreadable_pools {
         refused.push(format!("KafkaNodePool {pool} cannot be read: {why}"));
     }
-    let refused = (!refused.is_empty()).then(|| Note::new("InvalidResource", refused.join("; ")));
+    let refused =
+        (!refused.is_empty()).then(|| Note::new(Reason::InvalidResource, refused.join("; ")));
     (warnings, refused)
 }
 
@@ -186,7 +187,7 @@ fn accepted(
         [] => Ok(with_kept_storage(spec, record, warnings)),
         [first, ..] => {
             let lines: Vec<_> = refused.iter().map(|finding| finding.message.clone()).collect();
-            Err(Note::new(first.reason.name(), lines.join("; ")))
+            Err(Note::new(Reason::Spec(first.reason), lines.join("; ")))
         }
     }
 }
@@ -234,7 +235,7 @@ fn choose_nodes(work: &mut Work) -> Result<(), Note> {
     let taken: BTreeSet<_> = pods.chain(others).collect();
     let assigned = ids::assign(&facts, &taken).map_err(|duplicates| {
         let lines: Vec<_> = duplicates.iter().map(ToString::to_string).collect();
-        Note::new("DuplicateNodeIds", lines.join("; "))
+        Note::new(Reason::DuplicateNodeIds, lines.join("; "))
     })?;
     let all = spec.pools.iter().zip(&assigned);
     let wished = all.flat_map(|(pool, ids)| ids.desired().into_iter().map(|id| (id, pool.roles)));
@@ -245,7 +246,7 @@ fn choose_nodes(work: &mut Work) -> Result<(), Note> {
         nodes.extend(added.map(|id| (*id, pool.roles)));
         for warning in &ids.warnings {
             let message = format!("KafkaNodePool {}: {warning}", pool.name);
-            work.warnings.push(Note::new("InvalidNodeIds", message));
+            work.warnings.push(Note::new(Reason::InvalidNodeIds, message));
         }
     }
     work.blueprint.nodes = now(&mut work.record, &coming.wished);

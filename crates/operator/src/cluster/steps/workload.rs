@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use api::names::POOL_LABEL;
 use control::cluster::spec::{Disk, PoolSpec};
 use control::cluster::storage::{Place, layout};
-use control::conditions::Note;
+use control::conditions::{Note, Reason};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, ResourceExt as _};
 use serde_json::json;
@@ -14,9 +14,6 @@ use serde_json::json;
 use crate::cluster::error::PassError;
 use crate::cluster::pass::{Step, Work};
 use crate::cluster::resources::pods::{self, PodParts, Source, Volume};
-
-/// What is said of a cluster whose nodes are not all ready.
-pub(crate) const CREATING: &str = "Creating";
 
 pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
     let api: Api<api::StrimziPodSet> = work.api();
@@ -133,7 +130,7 @@ fn awaited(work: &Work) -> Step {
     }
     let (all, ready) = (work.blueprint.nodes.len(), work.blueprint.nodes.len() - missing.len());
     Step::Waiting(Note::new(
-        CREATING,
+        Reason::Creating,
         format!("{ready} of {all} nodes are ready; waiting for {}", missing.join(", ")),
     ))
 }

@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use api::Kafka;
 use api::kafka::cruise_control::AutoRebalanceMode;
+use control::cluster::area::Area;
+use control::conditions::Reason;
 use control::quorum::migrate;
 use control::registration::KafkaVersion;
 use control::registration::metadata_version::{self, Decision};
@@ -200,13 +202,13 @@ pub(super) fn unknown(
             ));
         }
     }
-    let awaits = edited.notes.iter().filter(|(_, note)| note.reason == "AwaitingAddresses");
+    let awaits = edited.notes.iter().filter(|(_, note)| note.reason == Reason::AwaitingAddresses);
     all.extend(awaits.take(1).map(|_| {
         "addresses that Kubernetes or a load balancer has yet to give are part of what brokers are told: \
          whether they are restarted for them is not known"
             .to_owned()
     }));
-    let unread = edited.notes.iter().filter(|(step, _)| *step == "access");
+    let unread = edited.notes.iter().filter(|(area, _)| *area == Area::Access);
     all.extend(unread.map(|(_, note)| note.message.clone()));
     all.extend(assumed.cloned());
     all

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::Args;
-use control::conditions::Note;
+use control::conditions::{Note, Reason};
 use control::scaling::explain::{Line, Outcome, explain};
 use model::NodeId;
 use operator::cluster::foresee::View as ClusterView;
@@ -92,7 +92,7 @@ impl Plan {
         let staged = stage::stage(at, &asked.cluster, namespace, asked.version()).await?;
         let names = &staged.names;
         if !asked.problems.is_empty() {
-            let note = Note::new("InvalidResource", asked.problems.join("; "));
+            let note = Note::new(Reason::InvalidResource, asked.problems.join("; "));
             let mut view = PlanView::empty(names);
             view.add(&[Line::Invalid(note)], Outcome::Refused);
             return Ok(view);
@@ -158,7 +158,7 @@ struct Told {
 
 impl From<&Note> for Told {
     fn from(note: &Note) -> Self {
-        Self { reason: note.reason, message: note.message.clone() }
+        Self { reason: note.reason.name(), message: note.message.clone() }
     }
 }
 

@@ -9,7 +9,7 @@ mod settings;
 
 use std::time::Duration;
 
-use control::conditions::Note;
+use control::conditions::{Note, Reason};
 use control::rolling::account::Account;
 use control::rolling::facts::Facts;
 use control::rolling::pass::{self, Decision, Standing};
@@ -55,10 +55,10 @@ pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
     work.known.roll = Some(Box::new((facts, decision)));
     Ok(match standing {
         Standing::Settled => Step::Done,
-        Standing::Rolling | Standing::Waiting => Step::Waiting(Note::new("Rolling", told)),
-        Standing::Failed => Step::Waiting(Note::new("RollFailed", told)),
+        Standing::Rolling | Standing::Waiting => Step::Waiting(Note::new(Reason::Rolling, told)),
+        Standing::Failed => Step::Waiting(Note::new(Reason::RollFailed, told)),
         // Nobody else is restarted, but whoever is on the way out may be the one that cannot start.
-        Standing::Stopped => Step::Fault(Note::new("RollStopped", told)),
+        Standing::Stopped => Step::Fault(Note::new(Reason::RollStopped, told)),
     })
 }
 
@@ -68,7 +68,7 @@ fn tell(work: &mut Work, decision: &Decision) -> Result<String, PassError> {
     work.record.roll_account.clone_from(&account);
     for wait in account.iter().flat_map(|account| &account.waits) {
         if matches!(wait.hold, Hold::SettingsNotTaken { .. }) {
-            work.warn("SettingsNotTaken", wait.to_string());
+            work.warn(Reason::SettingsNotTaken, wait.to_string());
         }
     }
     Ok(account.map(|account| account.to_string()).unwrap_or_default())

@@ -1,5 +1,6 @@
 //! How bold the roller may be, as the annotations of the resources say.
 
+use control::conditions::Reason;
 use control::rolling::facts::Settings;
 use kube::ResourceExt as _;
 
@@ -37,7 +38,7 @@ pub(super) fn of(work: &mut Work) -> Settings {
     settings.join_offline =
         kafka.annotations().get(JOIN_OFFLINE).is_some_and(|value| value == "true");
     for warning in warnings {
-        work.warn("InvalidAnnotation", warning);
+        work.warn(Reason::InvalidAnnotation, warning);
     }
     settings
 }
