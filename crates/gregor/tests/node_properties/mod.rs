@@ -11,7 +11,10 @@ use control::cluster::properties::{
     self, CONTROLLER_PORT, ClusterInput, NodeInput, QuorumProperties, REPLICATION_PORT,
 };
 use control::node::Roles;
-use kafka_admin::{Admin, Bootstrap, ClientOptions, ConfigResource, Endpoint, Tls};
+use kafka_admin::{
+    Admin, Bootstrap, CallError, ClientOptions, ConfigResource, ConnectError, DescribeClusterError,
+    Endpoint, Tls,
+};
 use model::NodeId;
 use serde_json::{Value, json};
 use testkit::Authority;
@@ -119,7 +122,18 @@ impl Place {
         let identity = (identity.certificate_pem.as_bytes(), identity.key_pem.as_bytes());
         let tls = Tls::new(self.authority.ca_pem().as_bytes(), Some(identity)).unwrap();
         let brokers = self.admin(Bootstrap::Brokers, REPLICATION_PORT, Some(tls.clone()));
-        let cluster = brokers.describe_cluster().await.unwrap();
+        // Kafka calls itself running some milliseconds before it accepts connections.
+        let cluster = loop {
+            match brokers.describe_cluster().await {
+                Err(DescribeClusterError::Call(CallError::Connect {
+                    source: ConnectError::Tcp { .. },
+                    ..
+                })) => {
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+                answer => break answer.unwrap(),
+            }
+        };
         assert_eq!(cluster.nodes[0].rack.as_deref(), Some("zone-a"));
         let endpoint = |port| Some(Endpoint::new(self.host.clone(), port));
         assert_eq!(cluster.nodes[0].endpoint, endpoint(REPLICATION_PORT));
