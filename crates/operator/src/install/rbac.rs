@@ -33,7 +33,9 @@ pub const NAMESPACED: &[Right] = &[
     // The objects of a cluster. Records and authorities are replaced whole, so that a lost update is refused.
     ("", &["pods"], &["get", "list", "watch", "create", "patch", "delete"]),
     ("", &["configmaps", "secrets"], &["get", "list", "watch", "create", "patch", "update", "delete"]),
-    ("", &["services", "persistentvolumeclaims"], &["list", "watch", "create", "patch", "delete"]),
+    // A Service is read by name before Cruise Control is contacted through it.
+    ("", &["services"], &["get", "list", "watch", "create", "patch", "delete"]),
+    ("", &["persistentvolumeclaims"], &["list", "watch", "create", "patch", "delete"]),
     ("", &["serviceaccounts"], &["list", "create", "patch"]),
     ("networking.k8s.io", &["networkpolicies"], &["list", "create", "patch"]),
     ("policy", &["poddisruptionbudgets"], &["list", "create", "patch"]),
