@@ -2,14 +2,13 @@
 //!
 //! The cheap steps come first, so that most mistakes are told within seconds.
 
-use std::io::ErrorKind;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::{env, fs};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 
-use crate::run::{Line, Run};
+use crate::run::{Line, Run, remove_file};
 use crate::tidy::table::{CRATES, Crate, Kind};
 use crate::{root, tidy, tools};
 
@@ -52,9 +51,7 @@ fn link_advisories(database: &Path) -> Result<()> {
         format!("{ADVISORY_DB} is {}, which does not exist", database.display())
     })?;
     fs::create_dir_all(link.parent().unwrap_or(&link)).context("target/advisory-dbs")?;
-    if let Err(error) = fs::remove_file(&link) {
-        ensure!(error.kind() == ErrorKind::NotFound, "cannot remove {}: {error}", link.display());
-    }
+    remove_file(&link)?;
     symlink(&database, &link).with_context(|| format!("cannot create {}", link.display()))
 }
 

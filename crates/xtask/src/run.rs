@@ -5,7 +5,7 @@
 
 use std::ffi::OsStr;
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, fmt, fs};
@@ -123,9 +123,7 @@ impl Run {
     pub(crate) fn tests(&mut self, name: &str, line: &Line) -> Result<()> {
         let report = target()?.join("nextest/default/junit.xml");
         // A run that fails to compile writes none, and an older one must not be read in its place.
-        if let Err(error) = fs::remove_file(&report) {
-            ensure!(error.kind() == ErrorKind::NotFound, "cannot remove {report:?}: {error}");
-        }
+        remove_file(&report)?;
         let outcome = self.step(name, line);
         if let Ok(junit) = fs::read_to_string(&report) {
             self.cases.extend(results::parse(&junit)?);
@@ -201,6 +199,16 @@ fn status(line: &Line) -> Result<()> {
     let status = line.command().status().context("cannot start it")?;
     ensure!(status.success(), "it ended with {status}");
     Ok(())
+}
+
+/// Removes a file of an earlier run, if there is one.
+pub(crate) fn remove_file(file: &Path) -> Result<()> {
+    match fs::remove_file(file) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("cannot remove {}", file.display()))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The folder into which cargo built this program, and builds everything else.

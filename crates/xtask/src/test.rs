@@ -1,11 +1,10 @@
 //! `test`: everything of `check`, then all tests against real Kafka and Kubernetes, then a short fuzz run.
 
 use std::fs;
-use std::io::ErrorKind;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::run::{Line, Run, target};
+use crate::run::{Line, Run, remove_file, target};
 use crate::{areas, check, rbac, root, skips, tools};
 
 /// The newest Kafka, and the oldest that is supported: an API that both have is in all between.
@@ -50,9 +49,7 @@ fn fetch(run: &mut Run) -> Result<()> {
 /// The tests of the crates that are not pure; the check has run their unit tests.
 fn tests(run: &mut Run) -> Result<()> {
     let skips = target()?.join("test-skips.tsv");
-    if let Err(error) = fs::remove_file(&skips) {
-        ensure!(error.kind() == ErrorKind::NotFound, "cannot remove {skips:?}: {error}");
-    }
+    remove_file(&skips)?;
     let pure: Vec<_> = check::pure_crates().map(|name| format!("package({name})")).collect();
     let others = format!("kind(test) - ({})", pure.join(" | "));
     let line = tools::nextest()?.words("run --workspace -E").arg(others);

@@ -1,7 +1,7 @@
 //! Parts of pod templates that are passed on to Kubernetes.
 //!
-//! Whoever may edit a `Kafka` or a `KafkaNodePool` need not be allowed to create pods, so the operator must
-//! not create pods for them that reach beyond their namespace.
+//! A user who may edit a `Kafka` or a `KafkaNodePool` need not be allowed to create pods, so the operator must
+//! not create pods for that user that reach beyond the namespace.
 //!
 //! 1. Only the fields and values in [`PASSED_ON`] are passed on: the fields of Strimzi's schema, with the
 //!    values that the Pod Security profile `restricted` permits. Everything else is refused, also what a
