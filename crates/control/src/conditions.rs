@@ -23,6 +23,10 @@ macro_rules! reasons {
         }
 
         impl Reason {
+            /// All but those of the validation.
+            #[cfg(test)]
+            const OWN: &'static [Self] = &[$(Self::$name,)*];
+
             /// The word in conditions.
             #[must_use]
             pub const fn name(self) -> &'static str {
@@ -82,10 +86,6 @@ reasons! {
     InvalidResource,
     /// A template does not fit the object that it is for.
     InvalidTemplate,
-    /// The number of controllers is even.
-    KafkaKRaftControllerNodeCount,
-    /// A change of storage is ignored.
-    KafkaStorage,
     /// Kafka does not answer.
     KafkaUnreachable,
     /// The API server does not answer a read.
@@ -256,6 +256,17 @@ pub fn conditions(outcome: &Outcome, warnings: &[Note], was_ready: bool) -> Vec<
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Two reasons with one word would be told as two conditions.
+    #[test]
+    fn every_reason_has_a_word_of_its_own() {
+        let own = Reason::OWN.iter().map(|reason| reason.name());
+        let of_spec = validate::Reason::ALL.iter().map(|reason| reason.name());
+        let mut words: Vec<_> = own.chain(of_spec).collect();
+        words.sort_unstable();
+        let twice: Vec<_> = words.windows(2).filter(|two| two[0] == two[1]).collect();
+        assert!(twice.is_empty(), "{twice:?}");
+    }
 
     #[test]
     fn there_is_one_answer_to_whether_it_is_ready() {

@@ -26,6 +26,7 @@ pub mod rebalance;
 pub mod rehearsal;
 pub mod runtime;
 pub mod same;
+mod time;
 pub mod users;
 pub mod words;
 pub mod write;

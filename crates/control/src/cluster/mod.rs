@@ -4,13 +4,22 @@
 //! [`validate`] is whether it makes sense; [`ids`] gives the nodes their ids; [`storage`] is where their
 //! data is and stays; [`properties`] is what each node's Kafka is told and [`jvm`] how it is started.
 //! [`quantity`] is how amounts of bytes are written, and [`record`] is what must survive the process.
+//!
+//! A pass: [`snapshot`] is what it knows, each part of it a [`fact`]; [`areas`] decide, in the order of [`area`]; a
+//! [`draft`] collects what they decide; an [`act`] is what is to be done, and the [`journal`] is what became of it.
 
+pub mod act;
 pub mod area;
+pub mod areas;
+pub mod draft;
+pub mod fact;
 pub mod ids;
+pub mod journal;
 pub mod jvm;
 pub mod properties;
 pub mod quantity;
 pub mod record;
+pub mod snapshot;
 pub mod spec;
 pub mod storage;
 pub mod validate;

@@ -13,6 +13,7 @@ use model::{DirectoryId, NodeId};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer, Serialize};
 
+use super::journal::Journal;
 use crate::node::Roles;
 use crate::quorum::{QuorumRecord, migrate};
 use crate::rebalance::auto;
@@ -32,7 +33,7 @@ pub struct FormatVersion {
 
 impl FormatVersion {
     /// The form that this operator writes. A record without a version is of major version 1.
-    pub const CURRENT: Self = Self { major: 1, minor: 1 };
+    pub const CURRENT: Self = Self { major: 1, minor: 2 };
 
     /// Whether this operator can read a record of that form.
     #[must_use]
@@ -124,6 +125,9 @@ pub struct Record {
     /// The report of the roll in progress. No decision depends on it, so one that cannot be read is dropped.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
     pub roll_account: Option<account::Account>,
+    /// The outcomes of acts that later decisions depend on.
+    #[serde(skip_serializing_if = "Journal::is_empty")]
+    pub journal: Journal,
     /// The state of automatic rebalancing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub auto_rebalance: Option<auto::Recorded>,

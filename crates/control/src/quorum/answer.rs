@@ -6,17 +6,13 @@
 //! 4. An addition that failed fails nothing: it is tried again. A removal that failed ends the pass, so that
 //!    nobody is stopped who may still vote.
 
-/// What was asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Change {
-    /// A voter more.
-    Add,
-    /// A voter less.
-    Remove,
-}
+use serde::{Deserialize, Serialize};
+
+use crate::cluster::journal::Entered;
 
 /// What Kafka answered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum Answer {
     /// It is done.
     Done,
@@ -64,13 +60,17 @@ pub const fn then(answer: Answer) -> Then {
     }
 }
 
-/// Whether the pass ends here and stops nobody (4).
+/// Whether the pass ends with this answer and stops nobody (4).
 #[must_use]
-pub const fn ends_pass(change: Change, answer: Answer) -> bool {
-    match (change, answer) {
-        (Change::Add, _) | (Change::Remove, Answer::Done) => false,
+pub const fn ends_pass(act: Entered, answer: Answer) -> bool {
+    match (act, answer) {
+        (Entered::AddVoter(_) | Entered::Uncordon(_), _)
+        | (Entered::RemoveVoter(_), Answer::Done) => false,
+        // The quorum is, or may be, another one now. Where Kafka refused, something else in this pass, such as a
+        // restart, may be what it takes.
+        (Entered::RaiseKraftVersion, answer) => matches!(answer, Answer::Done | Answer::Unknown),
         (
-            Change::Remove,
+            Entered::RemoveVoter(_),
             Answer::Unknown
             | Answer::Duplicate
             | Answer::NotFound
@@ -83,18 +83,22 @@ pub const fn ends_pass(change: Change, answer: Answer) -> bool {
     }
 }
 
-/// Whether an addition counts as one that came to nothing ([`super::plan::Facts::failed_adds`]).
+/// Whether nothing is left to be done after this answer.
 #[must_use]
-pub const fn add_failed(answer: Answer) -> bool {
-    match answer {
-        Answer::Done | Answer::Duplicate => false,
-        Answer::Unknown
-        | Answer::NotFound
-        | Answer::NotLeader
-        | Answer::StaticQuorum
-        | Answer::Invalid
-        | Answer::WrongCluster
-        | Answer::Refused => true,
+pub const fn is_success(act: Entered, answer: Answer) -> bool {
+    match (act, answer) {
+        (_, Answer::Done) | (Entered::AddVoter(_), Answer::Duplicate) => true,
+        (
+            _,
+            Answer::Unknown
+            | Answer::Duplicate
+            | Answer::NotFound
+            | Answer::NotLeader
+            | Answer::StaticQuorum
+            | Answer::Invalid
+            | Answer::WrongCluster
+            | Answer::Refused,
+        ) => false,
     }
 }
 
@@ -131,16 +135,23 @@ mod tests {
             ("-  it worked",                             Done,         DescribeAgain, false),
             ("-  anything else",                         Refused,      DescribeAgain, true),
         ];
+        let node = model::NodeId::new(3).unwrap();
         for (name, answer, expected, ends) in rows {
             assert_eq!(then(answer), expected, "{name}");
-            assert_eq!(ends_pass(Change::Remove, answer), ends, "{name}");
-            assert!(!ends_pass(Change::Add, answer), "{name}");
+            assert_eq!(ends_pass(Entered::RemoveVoter(node), answer), ends, "{name}");
+            assert!(!ends_pass(Entered::AddVoter(node), answer), "{name}");
         }
     }
 
     #[test]
-    fn an_addition_that_turns_out_done_has_not_failed() {
-        assert!(!add_failed(Done) && !add_failed(Duplicate));
-        assert!(add_failed(Unknown) && add_failed(NotLeader));
+    fn an_addition_of_a_voter_that_votes_already_is_a_success_and_its_removal_is_not() {
+        let node = model::NodeId::new(3).unwrap();
+        for answer in
+            [Done, Unknown, Duplicate, NotFound, NotLeader, StaticQuorum, Invalid, Refused]
+        {
+            let (add, remove) = (Entered::AddVoter(node), Entered::RemoveVoter(node));
+            assert_eq!(is_success(add, answer), matches!(answer, Done | Duplicate), "{answer:?}");
+            assert_eq!(is_success(remove, answer), answer == Done, "{answer:?}");
+        }
     }
 }

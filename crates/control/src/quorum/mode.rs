@@ -25,8 +25,8 @@ pub struct Facts {
     /// Whether a list of initial controllers is known, from the record or from the status.
     pub has_initial: bool,
     /// Whether this cluster has ever been: the record, `status.clusterId` or a claim's annotation knows
-    /// its id. `None` if one of them could not be read.
-    pub existed: Option<bool>,
+    /// its id. A pass that cannot read one of them ends before it decides anything.
+    pub existed: bool,
     /// The finalized level of `kraft.version`. A feature that Kafka does not name is at 0, but only in
     /// the answer of a node that knows the version of that agreement; else it is `None`.
     pub kraft_version: Option<i16>,
@@ -73,8 +73,6 @@ pub enum Note {
 pub enum Reason {
     /// The cluster has lived, nothing is recorded, and Kafka does not answer.
     AskKafka,
-    /// Whether the cluster has ever lived could not be read.
-    HistoryUnknown,
     /// A dynamic quorum was recorded, and Kafka says that it is static. That cannot be: either it is
     /// another cluster, or a node answered that does not know yet.
     Contradiction,
@@ -95,11 +93,8 @@ pub const fn decide(facts: &Facts) -> Decision {
         (None, Dynamic) => is(Dynamic),
         (None, Static) => is(Static),
         (None, Unknown) if facts.has_initial => is(Dynamic),
-        (None, Unknown) => match facts.existed {
-            Some(false) => Decision::Begin,
-            Some(true) => Decision::Hold(Reason::AskKafka),
-            None => Decision::Hold(Reason::HistoryUnknown),
-        },
+        (None, Unknown) if facts.existed => Decision::Hold(Reason::AskKafka),
+        (None, Unknown) => Decision::Begin,
     }
 }
 
@@ -113,9 +108,6 @@ impl fmt::Display for Reason {
             Self::AskKafka => {
                 "whether the quorum is static or dynamic is not recorded, and no controller answers: \
                  waiting for one that does"
-            }
-            Self::HistoryUnknown => {
-                "whether this cluster has existed before could not be read: waiting until it can be"
             }
             Self::Contradiction => {
                 "the quorum is recorded as dynamic, but Kafka reports kraft.version 0: check that the \
@@ -149,22 +141,21 @@ mod tests {
     fn the_rows_hold() {
         // recorded, has initial controllers, existed, kraft.version
         let rows = [
-            ("a new cluster",                       Unknown, false, Some(false), None,    Begin),
-            ("it may have been there",              Unknown, false, None,        None,    Hold(Reason::HistoryUnknown)),
-            ("adopted, Kafka is silent",            Unknown, false, Some(true),  None,    Hold(Reason::AskKafka)),
-            ("adopted, static",                     Unknown, false, Some(true),  Some(0), is(Static)),
-            ("adopted, dynamic",                    Unknown, false, Some(true),  Some(1), is(Dynamic)),
-            ("record lost, status kept",            Unknown, true,  Some(true),  None,    is(Dynamic)),
-            ("record and cluster id lost",          Unknown, true,  Some(false), None,    is(Dynamic)),
-            ("record lost, Kafka says otherwise",   Unknown, true,  Some(true),  Some(0), Hold(Reason::Contradiction)),
-            ("Kafka answers for one that never was", Unknown, false, Some(false), Some(0), is(Static)),
-            ("static, silent",                      Static,  false, Some(true),  None,    is(Static)),
-            ("static",                              Static,  false, Some(true),  Some(0), is(Static)),
-            ("P16: raised by somebody else",        Static,  false, Some(true),  Some(1), RAISED),
-            ("dynamic, silent",                     Dynamic, true,  Some(true),  None,    is(Dynamic)),
-            ("dynamic",                             Dynamic, true,  Some(true),  Some(1), is(Dynamic)),
-            ("a level that is newer than we are",   Dynamic, true,  Some(true),  Some(2), is(Dynamic)),
-            ("a level never goes down",             Dynamic, true,  Some(true),  Some(0), Hold(Reason::Contradiction)),
+            ("a new cluster",                       Unknown, false, false, None,    Begin),
+            ("adopted, Kafka is silent",            Unknown, false, true,  None,    Hold(Reason::AskKafka)),
+            ("adopted, static",                     Unknown, false, true,  Some(0), is(Static)),
+            ("adopted, dynamic",                    Unknown, false, true,  Some(1), is(Dynamic)),
+            ("record lost, status kept",            Unknown, true,  true,  None,    is(Dynamic)),
+            ("record and cluster id lost",          Unknown, true,  false, None,    is(Dynamic)),
+            ("record lost, Kafka says otherwise",   Unknown, true,  true,  Some(0), Hold(Reason::Contradiction)),
+            ("Kafka answers for one that never was", Unknown, false, false, Some(0), is(Static)),
+            ("static, silent",                      Static,  false, true,  None,    is(Static)),
+            ("static",                              Static,  false, true,  Some(0), is(Static)),
+            ("P16: raised by somebody else",        Static,  false, true,  Some(1), RAISED),
+            ("dynamic, silent",                     Dynamic, true,  true,  None,    is(Dynamic)),
+            ("dynamic",                             Dynamic, true,  true,  Some(1), is(Dynamic)),
+            ("a level that is newer than we are",   Dynamic, true,  true,  Some(2), is(Dynamic)),
+            ("a level never goes down",             Dynamic, true,  true,  Some(0), Hold(Reason::Contradiction)),
         ];
         for (name, recorded, has_initial, existed, kraft_version, expected) in rows {
             let facts = Facts { recorded, has_initial, existed, kraft_version };
@@ -176,11 +167,11 @@ mod tests {
     fn a_new_cluster_begins_only_where_nothing_is_known_of_an_old_one() {
         for recorded in [Static, Dynamic, Unknown] {
             for has_initial in [false, true] {
-                for existed in [None, Some(false), Some(true)] {
+                for existed in [false, true] {
                     for kraft_version in [None, Some(0), Some(1)] {
                         let facts = Facts { recorded, has_initial, existed, kraft_version };
                         let blank = recorded == Unknown && !has_initial && kraft_version.is_none();
-                        let expected = blank && existed == Some(false);
+                        let expected = blank && !existed;
                         assert_eq!(decide(&facts) == Begin, expected, "{facts:?}");
                     }
                 }

@@ -25,6 +25,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::{DirectoryId, NodeId};
+use serde::{Deserialize, Serialize};
 
 use super::format::QuorumMode;
 use super::view::{Mark, QuorumView, Replica, majority};
@@ -65,7 +66,8 @@ pub struct Controller {
 }
 
 /// Where a controller listens.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Listener {
     /// The listener's name, in capitals.
     pub name: String,
@@ -250,15 +252,6 @@ pub fn unsettled(facts: &Facts) -> Option<BTreeSet<NodeId>> {
         }
     };
     Some(facts.wished.keys().filter(|id| !settled(id)).copied().collect())
-}
-
-/// The wished controllers that vote and have not caught up: ready as pods, perhaps, and of no use to the
-/// quorum. `None` if it is not known.
-#[must_use]
-pub fn behind(facts: &Facts) -> Option<BTreeSet<NodeId>> {
-    let view = facts.quorum.as_ref()?;
-    let behind = |id: &&NodeId| view.voter(**id).is_some_and(|voter| !view.has_caught_up(voter));
-    Some(facts.wished.keys().filter(behind).copied().collect())
 }
 
 fn step(facts: &Facts) -> Step {

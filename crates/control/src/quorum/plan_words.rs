@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::plan::{Hold, QuorumLost, Refusal, Removal, Step, Waiting, Warning};
+use crate::cluster::validate;
 use crate::conditions::{Note, Reason};
 use crate::words::list;
 
@@ -28,7 +29,7 @@ impl Warning {
     #[must_use]
     pub fn note(&self) -> Note {
         let word = match self {
-            Self::EvenCount(_) => Reason::KafkaKRaftControllerNodeCount,
+            Self::EvenCount(_) => Reason::Spec(validate::Reason::KafkaKRaftControllerNodeCount),
             Self::CannotAdd { .. } => Reason::ControllerNotAdded,
         };
         Note::new(word, self.to_string())

@@ -11,9 +11,11 @@
 use std::collections::BTreeSet;
 
 use model::{DirectoryId, NodeId};
+use serde::{Deserialize, Serialize};
 
 /// The quorum, as its leader sees it. All times are by the leader's clock.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct QuorumView {
     /// Who leads.
     pub leader: NodeId,
@@ -31,7 +33,8 @@ pub struct QuorumView {
 
 /// One replica of the metadata log. With a replaced disk, one id can be there twice: as the voter that
 /// it was and the observer that it is.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Replica {
     /// The node.
     pub id: NodeId,
@@ -50,7 +53,8 @@ pub struct Replica {
 /// A change of voters is in force when it is written, but it stands only when a majority has it: a
 /// leader that dies before takes it along. Once the same leader's high watermark is past the mark, with
 /// the same voters, they stand.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Mark {
     epoch: i32,
     log_end: u64,

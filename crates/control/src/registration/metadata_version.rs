@@ -166,32 +166,6 @@ fn down(facts: &Facts, from: MetadataVersion, to: MetadataVersion, level: i16) -
     }
 }
 
-/// Whether nodes may be started with this Kafka while the cluster is at this level: an older Kafka
-/// cannot read newer metadata. The metadata version that has to be gone down to first, if not.
-///
-/// A level that is newer than what we know fits no Kafka that we know.
-pub fn fits(kafka: KafkaVersion, level: i16) -> Result<(), TooOld> {
-    let newest = kafka.newest_metadata();
-    match (newest.and_then(MetadataVersion::level), newest) {
-        (Some(highest), Some(newest)) if level > highest => {
-            Err(TooOld { kafka, newest, current: MetadataVersion::of_level(level) })
-        }
-        // Of a release that we do not know, nothing is known against it.
-        (Some(_) | None, Some(_) | None) => Ok(()),
-    }
-}
-
-/// A Kafka that cannot read the cluster's metadata.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TooOld {
-    /// The Kafka.
-    pub kafka: KafkaVersion,
-    /// The newest metadata version it can read.
-    pub newest: MetadataVersion,
-    /// The cluster's metadata version, if it is one that we know.
-    pub current: Option<MetadataVersion>,
-}
-
 /// Whether the version is to become another one now or soon. Else nobody need know who could be in the way.
 #[must_use]
 pub fn is_to_change(facts: &Facts) -> bool {
@@ -304,18 +278,6 @@ impl fmt::Display for Reason {
                 MetadataVersion::DYNAMIC_QUORUM
             ),
         }
-    }
-}
-
-impl fmt::Display for TooOld {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { kafka, newest, current } = self;
-        let current = current.map_or("newer than what is known here".to_owned(), |v| v.to_string());
-        write!(
-            f,
-            "Kafka {kafka} cannot read the cluster's metadata, which is {current}: first set the \
-             metadata version to {newest} or older"
-        )
     }
 }
 

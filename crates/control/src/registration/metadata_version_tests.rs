@@ -85,20 +85,6 @@ fn the_rows_hold() {
     }
 }
 
-#[test]
-fn an_older_kafka_is_not_started_on_newer_metadata() {
-    assert_eq!(fits(KafkaVersion::new(4, 3, 1), 30), Ok(()));
-    assert_eq!(fits(KafkaVersion::new(4, 3, 1), 27), Ok(()));
-    let error = fits(KafkaVersion::new(4, 2, 0), 30).unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "Kafka 4.2.0 cannot read the cluster's metadata, which is 4.3-IV0: first set the metadata \
-         version to 4.2-IV1 or older"
-    );
-    assert!(fits(KafkaVersion::new(4, 3, 1), 99).is_err());
-    assert_eq!(fits(KafkaVersion::new(9, 0, 0), 99), Ok(()));
-}
-
 /// M4, with what Kafka 4.3.1 says.
 #[test]
 fn a_refusal_names_the_node_that_is_gone() {

@@ -17,7 +17,8 @@ use model::{NodeId, TopicPartition};
 use serde::{Deserialize, Serialize};
 
 /// What is known of a partition.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct PartitionFacts {
     /// Which.
     pub partition: TopicPartition,
@@ -224,17 +225,6 @@ pub fn without(partitions: &[PartitionFacts], down: &BTreeSet<NodeId>) -> Vec<Pa
     partitions
 }
 
-/// The partitions that are taken offline for writers when this broker is down, whatever one does.
-pub fn taken_offline(
-    partitions: &[PartitionFacts],
-    broker: NodeId,
-) -> impl Iterator<Item = &TopicPartition> {
-    let hopeless = move |facts: &&PartitionFacts| {
-        facts.replicas.contains(&broker) && facts.room() == Room::Hopeless
-    };
-    partitions.iter().filter(hopeless).map(|facts| &facts.partition)
-}
-
 #[cfg(test)]
 mod tests {
     use model::TopicName;
@@ -335,13 +325,5 @@ mod tests {
         moving.adding = ids(&[4, 5, 6]);
         moving.removing = ids(&[1, 2, 3]);
         assert_eq!(restartable(&[moving], &[1, 4]), [1, 4]);
-    }
-
-    #[test]
-    fn what_goes_offline_is_named() {
-        let single = facts(1, &[7], &[7]);
-        let names: Vec<_> =
-            taken_offline(std::slice::from_ref(&single), NodeId::new(7).unwrap()).collect();
-        assert_eq!(names, [&single.partition]);
     }
 }

@@ -20,8 +20,8 @@ pub(crate) struct KafkaFacts {
     pub(crate) features: Option<Features>,
     /// Asks the nodes themselves.
     pub(crate) nodes: Option<NodeClient>,
-    /// Why something is missing, for people.
-    pub(crate) unreachable: Option<String>,
+    /// When Kafka was asked, in milliseconds since 1970.
+    pub(crate) asked_ms: Option<u64>,
 }
 
 impl KafkaFacts {

@@ -12,6 +12,7 @@ use std::sync::Arc;
 use api::names::{Names, node_of_pod};
 use api::{Kafka, KafkaNodePool};
 use control::cluster::area::Area;
+use control::cluster::areas::kafka;
 use control::cluster::record::Record;
 use control::conditions::{Note, Outcome};
 use control::quorum::format::QuorumMode;
@@ -32,13 +33,13 @@ use serde_json::{Value, json};
 use super::error::PassError;
 use super::facts::KafkaFacts;
 use super::found::{Found, FoundPool};
-use super::partitions;
 use super::pass::{self, Step, Work};
 use super::record::Stored;
 use super::resources::Node;
 use super::resources::claims::DELETE_CLAIM;
 use super::steps::configuration::KAFKA_VERSION;
 use super::steps::wishes::{self, Wishes};
+use super::{observe, partitions};
 use crate::client;
 use crate::context::{Context, Settings};
 use crate::rehearsal::{Script, Written};
@@ -415,11 +416,11 @@ impl View {
         self.metadata_level = work.known.kafka.metadata_level();
         self.running_versions = running_versions(&work);
         self.claims = claims(&work.found, before);
-        self.partitions = partitions::read(&work).await.map(|seen| seen.facts);
+        self.partitions = partitions::read(&work).await.map(|seen| seen.facts.clone());
         self.quorum = work.known.kafka.quorum.clone();
-        self.quorum_facts = work.known.quorum_facts.take();
+        self.quorum_facts = work.known.outputs.quorum.take();
         self.roll = work.known.roll.take();
-        self.scale_in = work.known.leaving.take();
+        self.scale_in = work.known.outputs.leaving.take();
         self.warnings = work.warnings;
         self.known = Some(Known {
             kafka: work.blueprint.kafka,
@@ -458,7 +459,7 @@ fn silence(work: &mut Work) -> Option<String> {
         let why = if asked { "no node of Kafka answers" } else { "no node of Kafka is ready" };
         return Some(why.to_owned());
     }
-    facts.unreachable.clone()
+    kafka::unreachable(&observe::snapshot(work))
 }
 
 fn members(record: &Record) -> BTreeMap<NodeId, Member> {

@@ -19,6 +19,8 @@ use kube::{Api, Client, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::time::now_ms;
+
 /// Objects by name.
 pub(crate) type ByName<K> = BTreeMap<String, K>;
 
@@ -32,6 +34,8 @@ pub(crate) struct FoundPool {
 /// What there is.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Found {
+    /// When it was read, in milliseconds since 1970.
+    pub(crate) at_ms: u64,
     pub(crate) pools: Vec<FoundPool>,
     /// Pools that cannot be read, with why.
     pub(crate) unreadable_pools: Vec<(String, String)>,
@@ -84,6 +88,7 @@ impl Found {
         names: &Names,
         secrets: impl Future<Output = Result<ByName<Secret>, ReadError>>,
     ) -> Result<Self, ReadError> {
+        let at_ms = now_ms();
         let (
             pools,
             pod_sets,
@@ -113,6 +118,7 @@ impl Found {
         let component = names.component();
         pods.retain(|_, pod| pod.labels().get(NAME_LABEL) == Some(&component));
         Ok(Self {
+            at_ms,
             pools,
             unreadable_pools,
             pod_sets,

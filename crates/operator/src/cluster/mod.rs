@@ -4,6 +4,7 @@
 //! 2. A pass is begun by any change to what belongs to the cluster, and by time.
 //! 3. Every pass reads everything anew: what begins a pass only says that it is time for one.
 
+mod act;
 pub(crate) mod admins;
 mod census;
 mod error;
@@ -14,6 +15,7 @@ mod gone;
 mod machines;
 pub(crate) mod marks;
 pub(crate) mod nodes;
+mod observe;
 mod partitions;
 mod pass;
 pub(crate) mod record;

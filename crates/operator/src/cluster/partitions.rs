@@ -1,40 +1,40 @@
-//! All partitions with what must be in sync of them.
+//! All partitions with what must be in sync of them, read once in a pass.
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use control::cluster::fact::{Fact, Why};
+use control::cluster::snapshot::Partitions;
 use control::rolling::availability::PartitionFacts;
-use model::{NodeId, TopicName, TopicPartition};
+use model::{TopicName, TopicPartition};
 
 use super::pass::Work;
 use crate::metrics::KafkaEffect;
+use crate::time::now_ms;
 use crate::words::chain;
 
 const MIN_ISR: &str = "min.insync.replicas";
 
-/// What was read.
-#[derive(Debug)]
-pub(crate) struct Seen {
-    pub(crate) facts: Vec<PartitionFacts>,
-    /// Each partition with its preferred leader and its leader.
-    pub(crate) leaders: Vec<(TopicPartition, Option<NodeId>, Option<NodeId>)>,
+/// All partitions, read when they are first asked for. `None` if any part could not be had: half a view is none.
+pub(crate) async fn read(work: &Work) -> Option<&Partitions> {
+    fact(work).await.known()
 }
 
-impl Seen {
-    /// To how many partitions each broker is assigned; one that is missing has none.
-    pub(crate) fn assigned(&self) -> BTreeMap<NodeId, usize> {
-        let mut counts = BTreeMap::new();
-        for partition in &self.facts {
-            for node in &partition.replicas {
-                *counts.entry(*node).or_default() += 1;
-            }
-        }
-        counts
+/// The same, with the time at which they were read.
+pub(crate) async fn fact(work: &Work) -> &Fact<Partitions> {
+    work.known.partitions.get_or_init(|| describe(work)).await
+}
+
+async fn describe(work: &Work) -> Fact<Partitions> {
+    let at_ms = now_ms();
+    let admin = work.known.kafka.access.as_ref().and_then(|access| access.brokers.as_ref());
+    let Some(admin) = admin else { return Fact::Unknown(Why::NobodyToAsk) };
+    match ask(work, admin).await {
+        Some(partitions) => Fact::read(partitions, at_ms),
+        None => Fact::Unknown(Why::NoAnswer),
     }
 }
 
-/// Reads all partitions. `None` if any part could not be had: half a view is none.
-pub(crate) async fn read(work: &Work) -> Option<Seen> {
-    let admin = work.known.kafka.access.as_ref()?.brokers.as_ref()?;
+async fn ask(work: &Work, admin: &kafka_admin::Admin) -> Option<Partitions> {
     work.ctx.writer.metrics().kafka_call("describe topics", KafkaEffect::Read);
     let page = match admin.describe_topics(&[]).await {
         Ok(page) => page,
@@ -76,5 +76,5 @@ pub(crate) async fn read(work: &Work) -> Option<Seen> {
             });
         }
     }
-    Some(Seen { facts, leaders })
+    Some(Partitions { facts, leaders })
 }

@@ -2,20 +2,25 @@
 //!
 //! A pass never waits. What it cannot do yet it names, and the next pass looks again.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use api::Kafka;
 use api::names::Names;
 use control::cluster::area::Area;
+use control::cluster::areas;
+use control::cluster::draft::Outputs;
+use control::cluster::fact::Fact;
 use control::cluster::record::Record;
+use control::cluster::snapshot::Partitions;
 use control::conditions::{Note, Outcome, Reason};
 use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, ResourceExt as _};
-use model::NodeId;
 use serde_json::Value;
+use tokio::sync::OnceCell;
 
+use super::act;
 use super::error::PassError;
 use super::facts::KafkaFacts;
 use super::found::Found;
@@ -66,10 +71,10 @@ pub(crate) fn step(area: Area) -> StepFn {
         Area::Quorum => |work| Box::pin(steps::quorum::run(work)),
         Area::Roll => |work| Box::pin(steps::roll::run(work)),
         Area::Rebalance => |work| Box::pin(steps::rebalance::run(work)),
-        Area::ScaleIn => |work| Box::pin(steps::scale_in::run(work)),
-        Area::Registration => |work| Box::pin(steps::registration::run(work)),
+        Area::ScaleIn => |work| Box::pin(act::run(work, areas::SCALE_IN)),
+        Area::Registration => |work| Box::pin(act::run(work, areas::REGISTRATION)),
         Area::Users => |work| Box::pin(steps::users::run(work)),
-        Area::Leftovers => |work| Box::pin(steps::leftovers::run(work)),
+        Area::Leftovers => |work| Box::pin(act::run(work, areas::LEFTOVERS)),
     }
 }
 
@@ -93,19 +98,13 @@ pub(crate) struct Known {
     pub(crate) certificates: steps::certificates::Certificates,
     pub(crate) configuration: steps::configuration::Configuration,
     pub(crate) kafka: KafkaFacts,
-    /// What the quorum's next step was decided on.
-    pub(crate) quorum_facts: Option<control::quorum::plan::Facts>,
-    /// Whether every controller votes with the disk that it has.
-    pub(crate) quorum_settled: Option<bool>,
-    /// The nodes that have to be restarted before voters go ([`control::quorum::bootstrap`]).
-    pub(crate) strangers: BTreeSet<NodeId>,
-    /// The metadata version that Kafka is on.
-    pub(crate) metadata_version: Option<String>,
+    /// All partitions, once somebody has asked for them.
+    pub(crate) partitions: OnceCell<Fact<Partitions>>,
+    /// What the areas that are decided in `control` tell each other.
+    pub(crate) outputs: Outputs,
     /// What the roller was told, and what it decided.
     pub(crate) roll:
         Option<Box<(control::rolling::facts::Facts, control::rolling::pass::Decision)>>,
-    /// What was decided about those that leave.
-    pub(crate) leaving: Option<control::scaling::leaving::Pass>,
     /// Brokers that moves concern, and that must not be stopped; `None` if that is not known.
     pub(crate) held: Option<std::collections::BTreeSet<model::NodeId>>,
     /// What the status says of auto-rebalancing; null if nothing.

@@ -167,7 +167,7 @@ mod tests {
         record.pools.entry("broker".to_owned()).or_default().insert(id, Roles::Broker);
         record.confirmed_settings.insert(id, "settings".to_owned());
         let text = encode(&record, &Map::new()).unwrap();
-        assert!(text.starts_with("{\n  \"formatVersion\": \"1.1\",\n"), "{text}");
+        assert!(text.starts_with("{\n  \"formatVersion\": \"1.2\",\n"), "{text}");
         assert_eq!(decode(&text, "c").unwrap(), (record, Map::new()));
     }
 

@@ -160,7 +160,10 @@ fn fields(work: &Work, is_done: bool) -> Map<String, Value> {
         set("kafkaVersion", json!(work.known.configuration.kafka_version));
         set("operatorLastSuccessfulVersion", json!(env!("CARGO_PKG_VERSION")));
     }
-    set("kafkaMetadataVersion", json!(work.known.metadata_version));
+    set(
+        "kafkaMetadataVersion",
+        json!(work.known.outputs.metadata_version.map(|version| version.to_string())),
+    );
     if let Some(auto_rebalance) = &work.known.auto_rebalance {
         // Also null, which takes it away.
         fields.insert("autoRebalance".to_owned(), auto_rebalance.clone());

@@ -22,6 +22,7 @@ pub use claims::{ClaimFacts, Resize, resize};
 pub use layout::{Layout, Place, layout};
 
 use super::spec::{Claim, Disk, Storage, Volume};
+use crate::cluster::validate;
 use crate::conditions::{Note, Reason};
 use crate::node::Roles;
 
@@ -49,7 +50,7 @@ impl Decision {
             "the storage of pool {pool} is not changed as it was asked for: {}",
             self.refused.join("; ")
         );
-        Some(Note::new(Reason::KafkaStorage, message))
+        Some(Note::new(Reason::Spec(validate::Reason::KafkaStorage), message))
     }
 }
 

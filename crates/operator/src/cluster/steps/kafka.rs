@@ -1,18 +1,20 @@
 //! Asks Kafka how it is, and records what must not be forgotten of it.
 
-use control::conditions::{Note, Reason};
+use control::cluster::areas;
 use control::quorum::format::QuorumMode;
-use control::quorum::{QuorumView, Replica, migrate, mode};
+use control::quorum::{QuorumView, Replica, mode};
 use kafka_admin::Quorum;
 
 use super::authorities::Authorities;
 use super::workload::is_ready;
+use crate::cluster::act;
 use crate::cluster::admins::Keys;
 use crate::cluster::error::PassError;
 use crate::cluster::machines;
 use crate::cluster::nodes::NodeClient;
 use crate::cluster::pass::{Step, Work};
 use crate::metrics::KafkaEffect;
+use crate::time::now_ms;
 use crate::words::chain;
 
 /// What a controller may lag behind before it counts as out of date, if the user does not say.
@@ -36,39 +38,7 @@ pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
     }
     ask(work).await?;
     ask_leader_again(work).await;
-    let view = work.known.kafka.quorum.as_ref().map(|quorum| view(work, quorum));
-    work.record.quorum = work.record.quorum.after(view.as_ref());
-    let facts = mode::Facts {
-        recorded: work.record.quorum.mode,
-        has_initial: !work.record.quorum.initial.is_empty(),
-        existed: Some(true),
-        kraft_version: work.known.kafka.kraft_version(),
-    };
-    match mode::decide(&facts) {
-        mode::Decision::Begin => {}
-        mode::Decision::Is { mode, note } => {
-            work.record.quorum.mode = mode;
-            // Where a migration is under way it was us.
-            if let (Some(note), migrate::Phase::Idle) = (note, work.record.quorum_migration) {
-                work.warn(Reason::QuorumModeChanged, note.to_string());
-            }
-        }
-        mode::Decision::Hold(reason) => {
-            work.save().await?;
-            return Ok(Step::Hold(Note::new(Reason::QuorumModeUnknown, reason.to_string())));
-        }
-    }
-    work.save().await?;
-    // Where it was not known, the nodes' settings were made by a guess. Nobody is restarted for that.
-    if facts.recorded == QuorumMode::Unknown && work.record.quorum.mode != QuorumMode::Unknown {
-        let message =
-            "how the controllers find each other is known now; the settings of the nodes follow";
-        return Ok(Step::Stop(Note::new(Reason::QuorumModeFound, message)));
-    }
-    Ok(match &work.known.kafka.unreachable {
-        Some(why) => Step::Waiting(Note::new(Reason::KafkaUnreachable, why.clone())),
-        None => Step::Done,
-    })
+    act::run(work, areas::KAFKA).await
 }
 
 fn keys(authorities: &Authorities) -> Keys<'_> {
@@ -80,7 +50,7 @@ fn keys(authorities: &Authorities) -> Keys<'_> {
 }
 
 /// Reads everything that can be had.
-async fn ask(work: &mut Work) -> Result<(), PassError> {
+pub(crate) async fn ask(work: &mut Work) -> Result<(), PassError> {
     let Some(authorities) = &work.known.authorities else { return Ok(()) };
     let names = &work.blueprint.names;
     let hosts = |nodes: Vec<&crate::cluster::resources::Node>| -> Vec<String> {
@@ -90,7 +60,8 @@ async fn ask(work: &mut Work) -> Result<(), PassError> {
     let controllers = hosts(work.blueprint.controllers().collect());
     let access = work.ctx.admins.get(names, (&brokers, &controllers), &keys(authorities))?;
     let facts = &mut work.known.kafka;
-    let mut why = None;
+    facts.asked_ms = Some(now_ms());
+    (facts.quorum, facts.features, facts.brokers) = (None, None, None);
     let count = |call: &str| work.ctx.writer.metrics().kafka_call(call, KafkaEffect::Read);
     let brokers = async {
         let admin = access.brokers.as_ref()?;
@@ -105,22 +76,15 @@ async fn ask(work: &mut Work) -> Result<(), PassError> {
         access.controllers.describe_features(None),
         brokers,
     );
-    match quorum {
-        Ok(quorum) => facts.quorum = Some(quorum),
-        Err(error) => why = why.or(silent("controllers", &error)),
-    }
-    match features {
-        Ok(features) => facts.features = Some(features),
-        Err(error) => why = why.or(silent("controllers", &error)),
-    }
-    match brokers {
-        None => {}
-        Some(Ok(cluster)) => facts.brokers = Some(cluster),
-        Some(Err(error)) => why = why.or(silent("brokers", &error)),
-    }
+    facts.quorum = answered("controllers", quorum);
+    facts.features = answered("controllers", features);
+    facts.brokers = brokers.and_then(|answer| answered("brokers", answer));
     facts.access = Some(access);
-    facts.unreachable = why;
     Ok(())
+}
+
+fn answered<T, E: std::error::Error + 'static>(who: &str, answer: Result<T, E>) -> Option<T> {
+    answer.map_err(|error| tracing::debug!("the {who} do not answer: {}", chain(&error))).ok()
 }
 
 /// A controller that has just come back may not have heard yet that the quorum is dynamic. The leader has.
@@ -137,13 +101,6 @@ async fn ask_leader_again(work: &mut Work) {
             facts.features = None;
         }
     }
-}
-
-/// What to tell of nodes that do not answer. Which of them was tried, and for how long, is different every
-/// time, and would be a new status every time.
-fn silent(who: &str, error: &(dyn std::error::Error + 'static)) -> Option<String> {
-    tracing::debug!("the {who} do not answer: {}", chain(error));
-    Some(format!("the {who} of Kafka do not answer; waiting for them"))
 }
 
 /// The quorum as decisions want it.

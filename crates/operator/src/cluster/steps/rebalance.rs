@@ -26,9 +26,10 @@ use crate::cluster::partitions;
 use crate::cluster::pass::{Step, Work};
 use crate::rebalance::RebalanceError;
 use crate::rebalance::engine::native;
-use crate::rebalance::request::{AUTO_APPROVAL, WISH, now_ms};
+use crate::rebalance::request::{AUTO_APPROVAL, WISH};
 use crate::rebalance::site::Site;
 use crate::rebalance::store::{self, Kept, Moves, Place, RequestRecord};
+use crate::time::now_ms;
 
 /// Keeps a request until nothing of it runs.
 pub(crate) const FINALIZER: &str = "strimzi.io/auto-rebalancing";

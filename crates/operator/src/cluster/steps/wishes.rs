@@ -15,6 +15,7 @@ use control::cluster::validate::{Current, Finding, Severity, validate};
 use control::conditions::{Note, Reason};
 use control::node::Roles;
 use control::quorum::format::QuorumMode;
+use control::quorum::mode;
 use control::quorum::{InitialController, InitialControllers};
 use control::scaling::up;
 use kube::ResourceExt as _;
@@ -85,7 +86,9 @@ pub(crate) async fn run(
     if let Err(note) = choose_nodes(&mut work) {
         return refuse(note, &work.warnings);
     }
-    begin(&mut work);
+    if let Err(note) = begin(&mut work) {
+        return refuse(note, &work.warnings);
+    }
     work.save().await?;
     pools::tell(&work).await?;
     Ok(Wishes::Good(Box::new(work)))
@@ -289,9 +292,21 @@ fn wanted(blueprint: &Blueprint, pool: &PoolSpec) -> u32 {
 
 /// Gives a cluster that never was its id and its first controllers. Everything that it ever is follows
 /// from these, so they are made once and recorded before anything else is.
-fn begin(work: &mut Work) {
-    if work.record.cluster_id.is_some() {
-        return;
+fn begin(work: &mut Work) -> Result<(), Note> {
+    let facts = mode::Facts {
+        recorded: work.record.quorum.mode,
+        has_initial: !work.record.quorum.initial.is_empty(),
+        existed: work.record.cluster_id.is_some(),
+        kraft_version: None,
+    };
+    match mode::decide(&facts) {
+        mode::Decision::Begin => {}
+        mode::Decision::Is { .. } | mode::Decision::Hold(_) if facts.existed => return Ok(()),
+        mode::Decision::Is { .. } | mode::Decision::Hold(_) => {
+            let message =
+                "the record of the cluster describes a quorum but has no cluster id: restore it";
+            return Err(Note::new(Reason::QuorumModeUnknown, message));
+        }
     }
     let names = &work.blueprint.names;
     let controllers = work.blueprint.controllers().map(|node| InitialController {
@@ -305,6 +320,7 @@ fn begin(work: &mut Work) {
     work.record.quorum.mode = QuorumMode::Dynamic;
     work.record.quorum.initial = initial;
     work.record.cluster_id = Some(random_id().to_string());
+    Ok(())
 }
 
 fn random_id() -> DirectoryId {

@@ -15,11 +15,12 @@ use super::{Seen, Told, plan};
 use crate::context::Context;
 use crate::rebalance::RebalanceError;
 use crate::rebalance::execute::{self, Asked, ExecuteError, Reach};
-use crate::rebalance::request::{Work, now_ms};
+use crate::rebalance::request::Work;
 use crate::rebalance::site::Site;
 use crate::rebalance::store::{
     self, Claimant, Kept, Moves, Place, ProposalRecord, RequestRecord, StoreError,
 };
+use crate::time::now_ms;
 use crate::words::chain;
 use crate::write::Writer;
 

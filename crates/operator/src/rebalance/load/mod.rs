@@ -9,7 +9,6 @@ mod page;
 mod samples;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use api::names::Names;
 use control::rebalance::load::{
@@ -24,6 +23,7 @@ use placement::InvalidView;
 
 use crate::cluster::admins::Keys;
 use crate::cluster::nodes::NodeClient;
+use crate::time::now_ms;
 use crate::words::chain;
 pub use capacity::capacities;
 pub use samples::Samples;
@@ -220,9 +220,4 @@ async fn offsets(
             BTreeMap::new()
         }
     }
-}
-
-fn now_ms() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
 }

@@ -29,7 +29,7 @@ use crate::context::{Context, dynamic};
 use crate::words::{chain, tell_of_watch};
 
 pub(crate) use observe::goals;
-pub(crate) use pass::{Work, now_ms};
+pub(crate) use pass::Work;
 
 /// The annotation with what a user asks of a request.
 pub(crate) const WISH: &str = "strimzi.io/rebalance";

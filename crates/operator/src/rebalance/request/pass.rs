@@ -1,6 +1,6 @@
 //! One pass over one request: observe, decide, record, take the annotation away, act, and tell.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use api::names::CLUSTER_LABEL;
 use api::{Kafka, KafkaRebalance};
@@ -14,6 +14,7 @@ use crate::rebalance::RebalanceError;
 use crate::rebalance::engine::{Engine, Told};
 use crate::rebalance::site::Site;
 use crate::rebalance::store::{Kept, Moves, Place, RequestRecord, StoreError};
+use crate::time::now_ms;
 
 /// How soon a request is looked at again while the engine works for it.
 const BUSY: Duration = Duration::from_secs(1);
@@ -217,10 +218,4 @@ impl Work {
             }
         }
     }
-}
-
-/// The time, in milliseconds since 1970.
-pub(crate) fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }

@@ -13,15 +13,11 @@ use serde_json::{Value, json};
 
 use super::MANUAL;
 use crate::cluster::error::PassError;
-use crate::cluster::partitions::Seen;
+use crate::cluster::partitions;
 use crate::cluster::pass::Work;
 use crate::words::chain;
 
-pub(super) async fn act(
-    work: &mut Work,
-    action: &Action,
-    seen: Option<&Seen>,
-) -> Result<(), PassError> {
+pub(super) async fn act(work: &mut Work, action: &Action) -> Result<(), PassError> {
     match action {
         Action::Restart { node, uid, reasons } => restart(work, *node, uid, reasons).await,
         Action::UpdateNode { node, changes } => {
@@ -38,7 +34,7 @@ pub(super) async fn act(
             Ok(())
         }
         Action::ElectPreferred { brokers } => {
-            elect(work, brokers, seen).await;
+            elect(work, brokers).await;
             Ok(())
         }
         Action::ClearManual { pool } => {
@@ -111,10 +107,10 @@ async fn alter(work: &Work, admin: &Admin, of: ConfigResource, changes: &[Change
 }
 
 /// Gives brokers back what they should lead.
-async fn elect(work: &Work, brokers: &[NodeId], seen: Option<&Seen>) {
+async fn elect(work: &Work, brokers: &[NodeId]) {
     let access = work.known.kafka.access.as_ref();
     let Some(admin) = access.and_then(|access| access.brokers.clone()) else { return };
-    let Some(seen) = seen else { return };
+    let Some(seen) = partitions::read(work).await else { return };
     let theirs = seen.leaders.iter().filter(|(_, preferred, leader)| {
         preferred.is_some_and(|preferred| brokers.contains(&preferred)) && preferred != leader
     });

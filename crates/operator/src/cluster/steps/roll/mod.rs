@@ -14,13 +14,13 @@ use control::rolling::account::Account;
 use control::rolling::facts::Facts;
 use control::rolling::pass::{self, Decision, Standing};
 use control::rolling::why::Hold;
-use time::OffsetDateTime;
 
 pub(crate) use observe::roles_of;
 
 use crate::cluster::error::PassError;
 use crate::cluster::partitions;
 use crate::cluster::pass::{Step, Work};
+use crate::time::now_ms;
 
 /// The annotation with which people ask for a restart.
 pub(crate) const MANUAL: &str = "strimzi.io/manual-rolling-update";
@@ -30,24 +30,23 @@ pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
     let mut facts = Facts {
         nodes: observe::nodes(work).await?,
         quorum: observe::quorum(work),
-        quorum_settled: work.known.quorum_settled,
+        quorum_settled: work.known.outputs.quorum_settled,
         partitions: None,
         memory: work.record.roll.clone(),
     };
     let now_ms = now_ms();
     let needs = pass::needs(&facts, &settings, now_ms);
-    let mut seen = None;
     if needs.partitions {
-        seen = partitions::read(work).await;
-        observe::leaderships(&mut facts, seen.as_ref());
-        facts.partitions = seen.as_ref().map(|seen| seen.facts.clone());
+        let seen = partitions::read(work).await;
+        observe::leaderships(&mut facts, seen);
+        facts.partitions = seen.map(|seen| seen.facts.clone());
     }
     let decision = pass::decide(&facts, &settings, now_ms);
     let told = tell(work, &decision)?;
     work.record.roll.clone_from(&decision.memory);
     work.save().await?;
     for action in &decision.actions {
-        act::act(work, action, seen.as_ref()).await?;
+        act::act(work, action).await?;
     }
     observe::confirm(work, &facts).await?;
     work.known.look_again = decision.wait_ms.map(Duration::from_millis);
@@ -72,9 +71,4 @@ fn tell(work: &mut Work, decision: &Decision) -> Result<String, PassError> {
         }
     }
     Ok(account.map(|account| account.to_string()).unwrap_or_default())
-}
-
-fn now_ms() -> u64 {
-    let now = OffsetDateTime::now_utc().unix_timestamp_nanos() / 1_000_000;
-    u64::try_from(now).unwrap_or_default()
 }

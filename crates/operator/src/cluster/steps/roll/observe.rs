@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use control::cluster::snapshot::Partitions;
 use control::node::Roles;
 use control::rolling::config::{self, Described, Diff, Source};
 use control::rolling::facts::{Facts, NodeFacts, Pod, PodFacts, Recovery};
@@ -13,7 +14,6 @@ use model::NodeId;
 
 use super::{MANUAL, contact};
 use crate::cluster::error::PassError;
-use crate::cluster::partitions::Seen;
 use crate::cluster::pass::Work;
 use crate::cluster::resources::Node;
 use crate::cluster::resources::pods::{REVISION, SETTINGS};
@@ -146,7 +146,7 @@ fn reasons(work: &Work, node: &Node, pod: &core::Pod) -> BTreeSet<Reason> {
     if has(MANUAL).is_some_and(|value| value == "true") {
         reasons.insert(Reason::ManualRollingUpdate);
     }
-    if work.known.strangers.contains(&node.id) {
+    if work.known.outputs.strangers.contains(&node.id) {
         let keys = vec![control::quorum::bootstrap::SERVERS.to_owned()];
         reasons.insert(Reason::ConfigChangeRequiresRestart { keys });
     }
@@ -263,7 +263,7 @@ pub(super) fn quorum(work: &Work) -> Option<quorum::Facts> {
 }
 
 /// Whether brokers lead what they should lead.
-pub(super) fn leaderships(facts: &mut Facts, seen: Option<&Seen>) {
+pub(super) fn leaderships(facts: &mut Facts, seen: Option<&Partitions>) {
     let Some(seen) = seen else { return };
     let in_sync: BTreeMap<_, _> =
         seen.facts.iter().map(|partition| (&partition.partition, &partition.isr)).collect();

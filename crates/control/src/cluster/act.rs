@@ -1,0 +1,268 @@
+//! The acts that a decision asks for, each with the rule that allows it and the facts behind it.
+
+use std::fmt;
+
+use model::{DirectoryId, NodeId};
+use serde::{Deserialize, Serialize};
+
+use super::journal::Entered;
+use super::record::Record;
+use super::snapshot::{ObjectKind, Snapshot};
+use crate::quorum::answer::{self, Answer};
+use crate::quorum::migrate;
+use crate::quorum::plan::Listener;
+use crate::registration::MetadataVersion;
+use crate::registration::metadata_version::Refused;
+
+/// The greatest age of the facts behind an act that can hurt. A pass takes a second or two; one that waited longer
+/// reads them again.
+const FRESH_MS: u64 = 10_000;
+
+/// An act.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Act {
+    /// What to do.
+    pub what: What,
+    /// The rule that allows it.
+    pub rule: Rule,
+}
+
+/// What to do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum What {
+    /// Add a voter.
+    AddVoter {
+        /// The node.
+        id: NodeId,
+        /// The directory id of its metadata disk.
+        directory: DirectoryId,
+        /// Its listeners for controllers.
+        listeners: Vec<Listener>,
+    },
+    /// Remove a voter.
+    RemoveVoter {
+        /// The node.
+        id: NodeId,
+        /// The directory id with which it votes.
+        directory: DirectoryId,
+    },
+    /// Unregister a broker.
+    Unregister {
+        /// The broker.
+        id: NodeId,
+    },
+    /// Close a broker for new replicas.
+    Cordon {
+        /// The broker.
+        id: NodeId,
+    },
+    /// Open a broker for new replicas.
+    Uncordon {
+        /// The broker.
+        id: NodeId,
+    },
+    /// Delete a claim.
+    DeleteClaim {
+        /// Its name.
+        name: String,
+        /// Its uid: another claim with that name is left alone.
+        uid: String,
+    },
+    /// Delete an object that nothing needs any more.
+    Delete {
+        /// Its kind.
+        kind: ObjectKind,
+        /// Its name.
+        name: String,
+        /// Its uid: another object with that name is left alone.
+        uid: String,
+    },
+    /// Raise `kraft.version`, which makes a static quorum dynamic.
+    RaiseKraftVersion {
+        /// The level.
+        level: i16,
+    },
+    /// Remove the annotation that asked for a migration.
+    RemoveMigrationAnnotation,
+    /// Change the metadata version.
+    ChangeMetadataVersion {
+        /// The version.
+        to: MetadataVersion,
+        /// Its level.
+        level: i16,
+        /// Whether it is an upgrade. A downgrade is asked for as a safe one.
+        up: bool,
+    },
+}
+
+/// The rule that allows an act.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Rule {
+    /// A controller that runs and has caught up joins, and a majority of the voters has caught up with it.
+    VoterJoins,
+    /// A majority of the remaining voters has caught up.
+    VoterLeaves,
+    /// Two passes in a row found the registration stale: fenced, without a pod, without partitions.
+    RegistrationIsStale,
+    /// A broker that leaves takes no new replicas.
+    LeavingIsCordoned,
+    /// A broker that does not leave takes new replicas.
+    StayingIsOpen,
+    /// The node is unregistered, has no pod, and its claims are deleted with it.
+    NodeIsGone,
+    /// Every registered node supports the metadata version.
+    AllSupport,
+    /// Every controller runs, votes and has caught up, on versions that support a dynamic quorum.
+    ControllersAreReady,
+    /// Every node runs with the addresses of the controllers.
+    MigrationIsDone,
+    /// The node, pool or listener that it belongs to is gone.
+    NothingNeedsIt,
+}
+
+impl Rule {
+    /// The rule as a sentence.
+    #[must_use]
+    pub const fn sentence(self) -> &'static str {
+        match self {
+            Self::VoterJoins => {
+                "a controller that runs and has caught up joins, and a majority of the voters has caught up with it"
+            }
+            Self::VoterLeaves => "a majority of the remaining voters has caught up",
+            Self::RegistrationIsStale => {
+                "two passes in a row found the registration stale: fenced, without a pod, without partitions"
+            }
+            Self::LeavingIsCordoned => "a broker that leaves takes no new replicas",
+            Self::StayingIsOpen => "a broker that does not leave takes new replicas",
+            Self::NodeIsGone => {
+                "the node is unregistered, has no pod, and its claims are deleted with it"
+            }
+            Self::AllSupport => "every registered node supports the metadata version",
+            Self::ControllersAreReady => {
+                "every controller runs, votes and has caught up, on versions that support a dynamic quorum"
+            }
+            Self::MigrationIsDone => "every node runs with the addresses of the controllers",
+            Self::NothingNeedsIt => "the node, pool or listener that it belongs to is gone",
+        }
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.sentence())
+    }
+}
+
+impl Act {
+    /// An act.
+    #[must_use]
+    pub const fn new(what: What, rule: Rule) -> Self {
+        Self { what, rule }
+    }
+
+    /// Whether a fact behind the act is too old for it at this time. Acts that cannot hurt have no such limit: they
+    /// are safe to repeat, and the next pass corrects them.
+    #[must_use]
+    pub fn is_stale(&self, snapshot: &Snapshot, now_ms: u64) -> bool {
+        let kafka = &snapshot.kafka;
+        let ages = match &self.what {
+            What::AddVoter { .. } | What::RemoveVoter { .. } | What::RaiseKraftVersion { .. } => {
+                vec![kafka.quorum.age_ms(now_ms)]
+            }
+            What::Unregister { .. } => {
+                vec![kafka.brokers.age_ms(now_ms), kafka.partitions.age_ms(now_ms)]
+            }
+            What::DeleteClaim { .. } => vec![kafka.brokers.age_ms(now_ms)],
+            What::Cordon { .. }
+            | What::Uncordon { .. }
+            | What::Delete { .. }
+            | What::RemoveMigrationAnnotation
+            | What::ChangeMetadataVersion { .. } => Vec::new(),
+        };
+        let objects = now_ms.saturating_sub(snapshot.objects_ms);
+        let hurts = !ages.is_empty();
+        hurts && ages.into_iter().flatten().chain([objects]).any(|age| age > FRESH_MS)
+    }
+
+    /// How the journal calls the act; `None` if no decision needs its outcome.
+    #[must_use]
+    pub fn entered(&self) -> Option<(Entered, String)> {
+        match &self.what {
+            What::AddVoter { id, directory, listeners } => {
+                let at: Vec<_> =
+                    listeners.iter().map(|one| format!("{}:{}", one.host, one.port)).collect();
+                Some((Entered::AddVoter(*id), format!("{directory} at {}", at.join(", "))))
+            }
+            What::RemoveVoter { id, directory } => {
+                Some((Entered::RemoveVoter(*id), directory.to_string()))
+            }
+            What::Uncordon { id } => Some((Entered::Uncordon(*id), String::new())),
+            What::RaiseKraftVersion { level } => {
+                Some((Entered::RaiseKraftVersion, level.to_string()))
+            }
+            What::Unregister { .. }
+            | What::Cordon { .. }
+            | What::DeleteClaim { .. }
+            | What::Delete { .. }
+            | What::RemoveMigrationAnnotation
+            | What::ChangeMetadataVersion { .. } => None,
+        }
+    }
+}
+
+/// Enters the answer to an act into the record. Returns whether the pass ends with it.
+pub fn settle(
+    record: &mut Record,
+    act: &Act,
+    (answer, message): (Answer, Option<String>),
+    now_ms: u64,
+) -> bool {
+    if let What::ChangeMetadataVersion { to, .. } = act.what {
+        match answer {
+            Answer::Done => record.refused_metadata_version = None,
+            // It may have happened; the next snapshot shows it.
+            Answer::Unknown => {}
+            Answer::Duplicate
+            | Answer::NotFound
+            | Answer::NotLeader
+            | Answer::StaticQuorum
+            | Answer::Invalid
+            | Answer::WrongCluster
+            | Answer::Refused => {
+                let message = message.clone().unwrap_or_default();
+                record.refused_metadata_version = Some(Refused { version: to, message });
+            }
+        }
+    }
+    let Some((entered, _)) = act.entered() else { return false };
+    record.journal.end(entered, answer, message, now_ms);
+    answer::ends_pass(entered, answer)
+}
+
+impl fmt::Display for What {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AddVoter { id, directory, .. } => {
+                write!(f, "add controller {id} with directory {directory} to the voters")
+            }
+            Self::RemoveVoter { id, directory } => {
+                write!(f, "remove controller {id} with directory {directory} from the voters")
+            }
+            Self::Unregister { id } => write!(f, "unregister broker {id}"),
+            Self::Cordon { id } => write!(f, "close broker {id} for new replicas"),
+            Self::Uncordon { id } => write!(f, "open broker {id} for new replicas"),
+            Self::DeleteClaim { name, .. } => write!(f, "delete PersistentVolumeClaim {name}"),
+            Self::Delete { kind, name, .. } => write!(f, "delete {kind:?} {name}"),
+            Self::RaiseKraftVersion { level } => write!(f, "raise kraft.version to {level}"),
+            Self::RemoveMigrationAnnotation => {
+                write!(f, "remove the annotation {}", migrate::ANNOTATION)
+            }
+            Self::ChangeMetadataVersion { to, .. } => {
+                write!(f, "change the metadata version to {to}")
+            }
+        }
+    }
+}

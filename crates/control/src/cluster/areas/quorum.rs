@@ -1,0 +1,390 @@
+//! Voters: at most one change in a pass, after which the quorum is described again.
+//!
+//! 1. The plan is [`plan::decide`]. What an answer to an earlier change means is in the journal, and decided here.
+//! 2. After an answer that says that the quorum is static, nothing changes until Kafka has said again what it is.
+//! 3. No voter is removed while a running node knows none of the controllers that stay ([`bootstrap`]).
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use model::{DirectoryId, NodeId};
+
+use crate::cluster::act::{Act, Rule, What};
+use crate::cluster::draft::{Draft, Flow};
+use crate::cluster::journal::{Entered, Permit};
+use crate::cluster::record::Record;
+use crate::cluster::snapshot::{Needs, NodeView, Snapshot};
+use crate::conditions::{Note, Reason};
+use crate::node::Roles;
+use crate::quorum::QuorumView;
+use crate::quorum::answer::{Then, then};
+use crate::quorum::bootstrap::{self, Strangers};
+use crate::quorum::plan::{self, Controller, Decision, Listener, Removal, Step};
+use crate::scaling::leaving::Leaving;
+
+/// The name of the listener for controllers.
+const LISTENER: &str = "CONTROLPLANE-9090";
+/// Its port.
+const PORT: u16 = 9090;
+
+/// The facts that the area requires.
+#[must_use]
+pub fn needs(snapshot: &Snapshot, record: &Record) -> Needs {
+    let mut needs = Needs::default();
+    if !is_reachable(snapshot) {
+        return needs;
+    }
+    let quorum = snapshot.kafka.quorum.known();
+    for (id, node) in snapshot.controllers() {
+        // The leader sees the directory id of a voter that keeps up; the agents of others are asked.
+        let is_seen = quorum.is_some_and(|view| fetched_directory(view, id).is_some());
+        let is_read = snapshot.kafka.directories.contains_key(&id);
+        if !is_seen && !is_read && snapshot.pod(node).is_some() {
+            needs.directories.insert(id);
+        }
+    }
+    if !needs.is_empty() {
+        return needs;
+    }
+    let decision = plan::decide(&facts(snapshot, record));
+    if matches!(decision.step, Step::Remove { why: Removal::NotWished, .. }) {
+        let unread = |id: &NodeId| !snapshot.kafka.servers.contains_key(id);
+        needs.servers = running(snapshot).map(|(id, _)| id).filter(unread).collect();
+    }
+    needs
+}
+
+/// Decides the next change of voters.
+pub fn decide(snapshot: &Snapshot, draft: &mut Draft) -> Flow {
+    if !is_reachable(snapshot) {
+        return Flow::Go;
+    }
+    let facts = facts(snapshot, &draft.record);
+    draft.outputs.quorum_settled = plan::unsettled(&facts).map(|unsettled| unsettled.is_empty());
+    let Decision { step, warnings } = plan::decide(&facts);
+    draft.warnings.extend(warnings.iter().map(plan::Warning::note));
+    remember(&facts, &step, &mut draft.record);
+    let note = step.note();
+    draft.outputs.quorum = Some(facts);
+    let Some(note) = note else { return Flow::Go };
+    if matches!(step, Step::Remove { why: Removal::NotWished, .. }) {
+        let strangers = strangers(snapshot, draft.outputs.quorum.as_ref());
+        if let Some(note) = strangers.note() {
+            draft.outputs.strangers = strangers.restart;
+            return Flow::Wait(note);
+        }
+    }
+    match step {
+        Step::Settled => Flow::Go,
+        Step::Wait(_) => Flow::Wait(note),
+        Step::Add { id, directory, listeners } => {
+            let what = What::AddVoter { id, directory, listeners };
+            change(snapshot, draft, Act::new(what, Rule::VoterJoins), note)
+        }
+        Step::Remove { id, directory, .. } => {
+            let what = What::RemoveVoter { id, directory };
+            change(snapshot, draft, Act::new(what, Rule::VoterLeaves), note)
+        }
+        // The controllers stay as they are, and everything else goes on.
+        Step::Refuse(_) | Step::StaticRefused { .. } => {
+            draft.look_again = true;
+            draft.warnings.push(note);
+            Flow::Go
+        }
+        Step::QuorumLost(_) => Flow::Hold(note),
+    }
+}
+
+/// Whether any node of Kafka can be asked.
+const fn is_reachable(snapshot: &Snapshot) -> bool {
+    !snapshot.kafka.quorum.is_unread()
+}
+
+/// Asks for a change of voters, if the answers to earlier ones allow it.
+fn change(snapshot: &Snapshot, draft: &mut Draft, act: Act, note: Note) -> Flow {
+    // The voters that are known now are old once one has changed: nobody is restarted because of them.
+    draft.outputs.quorum_settled = Some(false);
+    let Some((entered, subject)) = act.entered() else { return Flow::Go };
+    match draft.record.journal.permit(entered, &subject, snapshot.now_ms) {
+        Permit::Later => return Flow::Wait(note),
+        Permit::Held(entry) => {
+            let message = entry.message.clone().unwrap_or_default();
+            let message = format!("{}: Kafka answered: {message}", act.what);
+            return Flow::Hold(Note::new(Reason::QuorumChangeFailed, message));
+        }
+        Permit::Now => {}
+    }
+    let is_static =
+        draft.record.journal.get(entered).is_some_and(|e| then(e.answer) == Then::AskMode);
+    let kraft_version = snapshot.kafka.features.known().and_then(|found| found.kraft_version);
+    if is_static && kraft_version.is_none() {
+        return Flow::Wait(Note::new(Reason::QuorumWaiting, plan::Waiting::Mode.to_string()));
+    }
+    if let Entered::RemoveVoter(id) = entered {
+        // Whatever becomes of the call, its identity is used up.
+        draft.record.quorum = draft.record.quorum.before_removal(id);
+    }
+    draft.record.journal.begin(entered, &subject, snapshot.now_ms);
+    draft.acts.push(act);
+    Flow::Wait(note)
+}
+
+/// Records the voters, and drops entries of the journal whose effect is seen or not wanted any more.
+fn remember(facts: &plan::Facts, step: &Step, record: &mut Record) {
+    let Some(view) = &facts.quorum else { return };
+    let voters = view.voters.iter().filter_map(|voter| Some((voter.id, voter.directory?)));
+    record.voters = voters.collect();
+    let is_over = |act: Entered| match act {
+        Entered::AddVoter(id) => view.voter(id).is_some() || !facts.wished.contains_key(&id),
+        Entered::RemoveVoter(id) => {
+            let is_planned = matches!(step, Step::Remove { id: planned, .. } if *planned == id);
+            view.voter(id).is_none() || (facts.wished.contains_key(&id) && !is_planned)
+        }
+        Entered::RaiseKraftVersion | Entered::Uncordon(_) => false,
+    };
+    let over: Vec<_> =
+        record.journal.iter().map(|entry| entry.act).filter(|a| is_over(*a)).collect();
+    over.into_iter().for_each(|act| record.journal.clear(act));
+}
+
+/// What the plan is based on.
+fn facts(snapshot: &Snapshot, record: &Record) -> plan::Facts {
+    let quorum = snapshot.kafka.quorum.known();
+    let is_wished = |id: NodeId, node: &NodeView| {
+        node.desired.is_some_and(Roles::is_controller)
+            && !record.leaving.get(&id).is_some_and(Leaving::is_stopped)
+    };
+    let wished = snapshot.controllers().filter(|(id, node)| is_wished(*id, node));
+    let wished = wished.map(|(id, node)| {
+        let listener = Listener { name: LISTENER.to_owned(), host: node.host.clone(), port: PORT };
+        let runs = Some(snapshot.runs_as_controller(node));
+        (id, Controller { runs, listeners: vec![listener] })
+    });
+    // Those that are not started are reported with the others.
+    let refused = snapshot.refused.iter().map(|id| (*id, Controller::default()));
+    let attempts = |id: &NodeId| record.journal.get(Entered::AddVoter(*id)).map(|e| e.attempts);
+    plan::Facts {
+        mode: record.quorum.mode,
+        wished: wished.chain(refused).collect(),
+        disks: directories(snapshot),
+        earlier: snapshot.kafka.earlier.clone(),
+        recorded_voters: record.voters.clone(),
+        failed_adds: snapshot.nodes.keys().filter_map(|id| Some((*id, attempts(id)?))).collect(),
+        quorum: quorum.cloned(),
+    }
+}
+
+/// The directory id that each controller has now. A voter that keeps up fetches with it; agents tell the others'.
+fn directories(snapshot: &Snapshot) -> BTreeMap<NodeId, DirectoryId> {
+    let quorum = snapshot.kafka.quorum.known();
+    let known = |id: NodeId| {
+        let fetched = quorum.and_then(|view| fetched_directory(view, id));
+        fetched.or_else(|| snapshot.kafka.directories.get(&id)?.known().copied())
+    };
+    snapshot.controllers().filter_map(|(id, _)| Some((id, known(id)?))).collect()
+}
+
+fn fetched_directory(view: &QuorumView, id: NodeId) -> Option<DirectoryId> {
+    view.voter(id).filter(|voter| view.has_caught_up(voter))?.directory
+}
+
+/// The nodes that run.
+fn running(snapshot: &Snapshot) -> impl Iterator<Item = (NodeId, &NodeView)> {
+    let nodes = snapshot.nodes.iter().filter(|(_, node)| node.current.is_some());
+    let runs = |node: &NodeView| snapshot.pod(node).is_some_and(|pod| pod.ready);
+    nodes.filter(move |(_, node)| runs(node)).map(|(id, node)| (*id, node))
+}
+
+/// The nodes that would not find the quorum without the voters that go.
+fn strangers(snapshot: &Snapshot, facts: Option<&plan::Facts>) -> Strangers {
+    let voters = facts.and_then(|facts| facts.quorum.as_ref()).map(|view| &view.voters);
+    let voters: BTreeSet<NodeId> = voters.into_iter().flatten().map(|voter| voter.id).collect();
+    let stays = |id: &NodeId| facts.is_some_and(|facts| facts.wished.contains_key(id));
+    let stay = snapshot.controllers().filter(|(id, _)| voters.contains(id) && stays(id));
+    let stay = stay.map(|(_, node)| format!("{}:{PORT}", node.host)).collect();
+    let servers = |id: NodeId| snapshot.kafka.servers.get(&id)?.known().cloned().flatten();
+    let running = running(snapshot).map(|(id, _)| (id, servers(id)));
+    bootstrap::strangers(&stay, &running.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::act::settle;
+    use crate::cluster::areas::samples::{NOW, add_node, brief, directory, id, settled};
+    use crate::cluster::fact::{Fact, Why};
+    use crate::quorum::Replica;
+    use crate::quorum::answer::Answer;
+
+    fn view(snapshot: &mut Snapshot) -> &mut QuorumView {
+        let Fact::Read { value, .. } = &mut snapshot.kafka.quorum else { panic!("not described") };
+        value
+    }
+
+    fn replica(node: i32) -> Replica {
+        Replica {
+            id: id(node),
+            directory: Some(directory(node)),
+            log_end: Some(100),
+            last_fetch_ms: Some(NOW),
+            last_caught_up_ms: Some(NOW),
+        }
+    }
+
+    /// A fourth controller runs and fetches, and does not vote yet.
+    fn joining() -> (Snapshot, Record) {
+        let (mut snapshot, mut record) = settled();
+        add_node(&mut snapshot, &mut record, 6, "controller");
+        view(&mut snapshot).observers.push(replica(6));
+        snapshot.kafka.directories.insert(id(6), Fact::read(directory(6), NOW));
+        (snapshot, record)
+    }
+
+    /// A fourth controller votes and is to go.
+    fn leaving() -> (Snapshot, Record) {
+        let (mut snapshot, mut record) = settled();
+        add_node(&mut snapshot, &mut record, 6, "controller");
+        view(&mut snapshot).voters.push(replica(6));
+        snapshot.nodes.get_mut(&id(6)).unwrap().desired = None;
+        let servers = Some("c-controller-0.c:9090".to_owned());
+        let nodes: Vec<_> = snapshot.nodes.keys().copied().collect();
+        let servers = nodes.into_iter().map(|node| (node, Fact::read(servers.clone(), NOW)));
+        snapshot.kafka.servers = servers.collect();
+        (snapshot, record)
+    }
+
+    type Sample = fn() -> (Snapshot, Record);
+    type Change = fn(&mut Snapshot, &mut Record);
+
+    #[test]
+    #[rustfmt::skip]
+    fn the_rows_hold() {
+        const ADD: &str = "add controller 6 with directory BwcHBwcHBwcHBwcHBwcHBw to the voters";
+        const REMOVE: &str = "remove controller 6 with directory BwcHBwcHBwcHBwcHBwcHBw from the voters";
+        // What is known, what differs, the acts, how the pass goes on.
+        let rows: [(&str, Sample, Change, &str, &str); 15] = [
+            ("settled",                         settled, |_, _| {}, "", "go"),
+            ("no node can be asked",            joining, |s, _| s.kafka.quorum = Fact::default(), "", "go"),
+            ("nobody answers",                  joining, |s, _| s.kafka.quorum = Fact::Unknown(Why::NoAnswer), "", "wait QuorumWaiting"),
+            ("a controller joins",              joining, |_, _| {}, ADD, "wait AddingController"),
+            ("its directory is unknown",        joining, |s, _| s.kafka.directories.clear(), "", "wait QuorumWaiting"),
+            ("its pod is not ready",            joining, |s, _| s.pods.get_mut("c-controller-6").unwrap().ready = false, "", "wait QuorumWaiting"),
+            ("it is being stopped",             joining, |_, r| { r.leaving.insert(id(6), stopped()); }, "", "go"),
+            ("it was tried a second ago",       joining, |_, r| answered(r, ADDED, Answer::Unknown, 1_000), "", "wait AddingController"),
+            ("it was tried three seconds ago",  joining, |_, r| answered(r, ADDED, Answer::Unknown, 3_000), ADD, "wait AddingController"),
+            ("Kafka called it invalid",         joining, |_, r| answered(r, ADDED, Answer::Invalid, 10_000), "", "hold QuorumChangeFailed"),
+            ("Kafka said that it is static",    joining, |s, r| { answered(r, ADDED, Answer::StaticQuorum, 10_000); s.kafka.features = Fact::Unknown(Why::NoAnswer); }, "", "wait QuorumWaiting"),
+            ("and has said since that it is not", joining, |_, r| answered(r, ADDED, Answer::StaticQuorum, 10_000), ADD, "wait AddingController"),
+            ("a controller leaves",             leaving, |_, _| {}, REMOVE, "wait RemovingController"),
+            ("a node knows only that one",      leaving, |s, _| { s.kafka.servers.insert(id(3), Fact::read(Some("c-controller-6.c:9090".to_owned()), NOW)); }, "", "wait QuorumWaiting"),
+            ("a node does not say whom it knows", leaving, |s, _| { s.kafka.servers.insert(id(3), Fact::Unknown(Why::NoAnswer)); }, "", "wait QuorumWaiting"),
+        ];
+        for (name, sample, change, acts, flow) in rows {
+            let (mut snapshot, mut record) = sample();
+            change(&mut snapshot, &mut record);
+            let (found, went, draft) = brief(decide, &snapshot, &record);
+            assert_eq!((found.as_str(), went.as_str()), (acts, flow), "{name}");
+            // Nobody is restarted because of voters that are about to change.
+            if !draft.acts.is_empty() {
+                assert_eq!(draft.outputs.quorum_settled, Some(false), "{name}");
+            }
+        }
+    }
+
+    const ADDED: Entered = Entered::AddVoter(match NodeId::new(6) {
+        Some(id) => id,
+        None => panic!(),
+    });
+
+    fn stopped() -> Leaving {
+        serde_json::from_str(r#"{"phase":"stopping","kind":"node","pool":"controller"}"#).unwrap()
+    }
+
+    fn answered(record: &mut Record, act: Entered, answer: Answer, ms_ago: u64) {
+        let subject = format!("{} at c-controller-6.c:9090", directory(6));
+        record.journal.begin(act, &subject, NOW - ms_ago);
+        record.journal.end(act, answer, Some("no".to_owned()), NOW - ms_ago);
+    }
+
+    #[test]
+    fn an_act_is_in_the_journal_before_it_is_sent_and_a_removal_uses_up_the_identity() {
+        let (snapshot, record) = leaving();
+        let (_, _, draft) = brief(decide, &snapshot, &record);
+        let entry = draft.record.journal.get(Entered::RemoveVoter(id(6))).unwrap();
+        assert_eq!((entry.answer, entry.attempts), (Answer::Unknown, 0));
+        assert!(draft.record.quorum.seen.contains(&id(6)));
+        assert_eq!(draft.record.voters.len(), 4);
+    }
+
+    #[test]
+    fn every_answer_to_a_change_leads_somewhere() {
+        use Answer::{
+            Done, Duplicate, Invalid, NotFound, NotLeader, Refused, StaticQuorum, Unknown,
+            WrongCluster,
+        };
+        let all = [
+            Done,
+            Duplicate,
+            Invalid,
+            NotFound,
+            NotLeader,
+            Refused,
+            StaticQuorum,
+            Unknown,
+            WrongCluster,
+        ];
+        for (sample, adds) in [(joining as Sample, true), (leaving as Sample, false)] {
+            for answer in all {
+                let (mut snapshot, record) = sample();
+                let (_, _, draft) = brief(decide, &snapshot, &record);
+                let mut record = draft.record;
+                let ends =
+                    settle(&mut record, &draft.acts[0], (answer, Some("no".to_owned())), NOW);
+                assert_eq!(ends, !adds && answer != Done, "{answer:?}");
+                // The next pass, five seconds later, with a quorum that has not changed.
+                snapshot.now_ms += 5_000;
+                let (acts, flow, _) = brief(decide, &snapshot, &record);
+                let held = matches!(answer, Invalid | WrongCluster);
+                assert_eq!(acts.is_empty(), held, "{answer:?}: {acts}, {flow}");
+                assert_eq!(flow.starts_with("hold"), held, "{answer:?}: {flow}");
+                // Once the description shows it, nothing is left of it.
+                match adds {
+                    true => view(&mut snapshot).voters.push(replica(6)),
+                    false => view(&mut snapshot).voters.retain(|one| one.id != id(6)),
+                }
+                let (acts, _, draft) = brief(decide, &snapshot, &record);
+                assert_eq!(acts, "");
+                assert!(draft.record.journal.is_empty(), "{answer:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn people_are_told_of_a_controller_that_cannot_be_added_also_after_a_restart() {
+        let (mut snapshot, mut record) = joining();
+        for attempt in 1..=5 {
+            let (_, _, draft) = brief(decide, &snapshot, &record);
+            record = draft.record;
+            settle(&mut record, &draft.acts[0], (Answer::Unknown, None), NOW);
+            // The operator is restarted: only the record is left.
+            record = serde_json::from_str(&serde_json::to_string(&record).unwrap()).unwrap();
+            snapshot.now_ms += 5_000;
+            let (_, _, draft) = brief(decide, &snapshot, &record);
+            let told = draft.warnings.iter().any(|note| note.reason == Reason::ControllerNotAdded);
+            assert_eq!(told, attempt >= 5, "{attempt}");
+        }
+    }
+
+    #[test]
+    fn facts_are_asked_for_only_where_the_decision_needs_them() {
+        let (snapshot, record) = settled();
+        assert!(needs(&snapshot, &record).is_empty());
+        let (mut snapshot, record) = joining();
+        assert!(needs(&snapshot, &record).is_empty());
+        snapshot.kafka.directories.clear();
+        assert_eq!(needs(&snapshot, &record).directories, [id(6)].into());
+        let (mut snapshot, record) = leaving();
+        snapshot.kafka.servers.clear();
+        let all: BTreeSet<NodeId> = snapshot.nodes.keys().copied().collect();
+        assert_eq!(needs(&snapshot, &record).servers, all);
+    }
+}

@@ -1,0 +1,237 @@
+//! Registrations of brokers that are gone, then the metadata version: a stale registration holds that back.
+
+use std::collections::BTreeSet;
+
+use model::NodeId;
+
+use crate::cluster::act::{Rule, What};
+use crate::cluster::draft::{Draft, Flow};
+use crate::cluster::record::Record;
+use crate::cluster::snapshot::{Needs, PodView, Snapshot};
+use crate::conditions::{Note, Reason};
+use crate::node::Roles;
+use crate::registration::metadata_version::{self, Decision};
+use crate::registration::{MetadataVersion, unregister};
+use crate::scaling::leaving;
+
+/// The facts that the area requires. Registered controllers are read only where one may be stale: where one was
+/// removed, and where the metadata version was refused or is to change.
+#[must_use]
+pub fn needs(snapshot: &Snapshot, record: &Record) -> Needs {
+    if snapshot.kafka.quorum.is_unread() {
+        return Needs::default();
+    }
+    let is_to_change = metadata_facts(snapshot, record)
+        .is_some_and(|facts| metadata_version::is_to_change(&facts));
+    let concerns_controllers = is_to_change
+        || !record.former_controllers.is_empty()
+        || record.refused_metadata_version.is_some();
+    let has_candidates = !unregister::candidates(&stale_facts(snapshot, record)).is_empty();
+    Needs {
+        controllers: concerns_controllers && snapshot.kafka.controllers.is_unread(),
+        partitions: has_candidates && snapshot.kafka.partitions.is_unread(),
+        ..Needs::default()
+    }
+}
+
+/// Decides which registrations are removed, and the metadata version.
+pub fn decide(snapshot: &Snapshot, draft: &mut Draft) -> Flow {
+    let level = snapshot.kafka.features.known().and_then(|found| found.metadata_version);
+    draft.outputs.metadata_version = level.and_then(MetadataVersion::of_level);
+    if snapshot.kafka.quorum.is_unread() {
+        return Flow::Go;
+    }
+    let stale = unregister::decide(&stale_facts(snapshot, &draft.record));
+    draft.record.stale_registrations.clone_from(&stale.suspects);
+    draft.warnings.extend(stale.warnings());
+    draft.look_again |= !stale.pending().is_empty();
+    for id in &stale.unregister {
+        draft.act(What::Unregister { id: *id }, Rule::RegistrationIsStale);
+    }
+    match (metadata(snapshot, draft, &stale), stale.progress()) {
+        (Flow::Go, Some(note)) => Flow::Wait(note),
+        (flow, _) => flow,
+    }
+}
+
+fn stale_facts(snapshot: &Snapshot, record: &Record) -> unregister::Facts {
+    let brokers = snapshot.kafka.brokers.known();
+    let pods = || snapshot.pods.values();
+    let is_broker = |pod: &&PodView| pod.roles.is_none_or(Roles::is_broker);
+    let controllers = snapshot.controllers().map(|(id, _)| id);
+    let voters = snapshot.kafka.quorum.known().into_iter().flat_map(|view| &view.voters);
+    // Those that leave stay registered until the guard of their removal decides otherwise.
+    let staying = leaving::stay_registered(&record.leaving);
+    let desired =
+        snapshot.nodes.iter().filter(|(_, node)| node.desired.is_some_and(Roles::is_broker));
+    unregister::Facts {
+        registered: brokers.map(|all| all.iter().map(|(id, one)| (*id, one.fenced)).collect()),
+        wished: desired.map(|(id, _)| *id).chain(staying).collect(),
+        known_controllers: controllers
+            .chain(pods().filter_map(|pod| pod.node))
+            .chain(voters.map(|voter| voter.id))
+            .collect(),
+        running: Some(pods().filter(is_broker).filter_map(|pod| pod.node).collect()),
+        assigned: snapshot.kafka.partitions.known().map(|partitions| partitions.assigned()),
+        skip_check: snapshot.desired.skip_partition_check,
+        suspects: record.stale_registrations.clone(),
+        controllers: snapshot.kafka.controllers.known().cloned(),
+    }
+}
+
+/// What is known of the metadata version, except for registrations that are about to be removed.
+fn metadata_facts(snapshot: &Snapshot, record: &Record) -> Option<metadata_version::Facts> {
+    let nodes = snapshot.nodes.iter().filter(|(_, node)| node.current.is_some());
+    let nodes = nodes.map(|(id, node)| {
+        // A pod that is not ready may never run its version.
+        let pod = snapshot.pod(node).filter(|pod| pod.ready);
+        (*id, pod.and_then(|pod| pod.kafka_version))
+    });
+    Some(metadata_version::Facts {
+        wished: snapshot.desired.metadata_version.clone(),
+        kafka: snapshot.desired.kafka_version?,
+        nodes: nodes.collect(),
+        level: snapshot.kafka.features.known().and_then(|found| found.metadata_version),
+        mode: record.quorum.mode,
+        unregistering: BTreeSet::<NodeId>::new(),
+        refused: record.refused_metadata_version.clone(),
+    })
+}
+
+fn metadata(snapshot: &Snapshot, draft: &mut Draft, stale: &unregister::Decision) -> Flow {
+    let Some(facts) = metadata_facts(snapshot, &draft.record) else { return Flow::Go };
+    let mut facts = metadata_version::Facts { unregistering: stale.pending(), ..facts };
+    let flow = match metadata_version::decide(&facts) {
+        Decision::Keep => {
+            facts.refused = None;
+            Flow::Go
+        }
+        Decision::Wait(waiting) => Flow::Wait(waiting.note()),
+        Decision::Refuse(reason) => {
+            draft.warnings.push(reason.note());
+            Flow::Go
+        }
+        Decision::Change { to, level, up } => {
+            draft.act(What::ChangeMetadataVersion { to, level, up }, Rule::AllSupport);
+            match &facts.refused {
+                // A warning says that Kafka refused it. It is asked again in every pass, and nothing waits for it.
+                Some(refused) if refused.version == to => Flow::Go,
+                Some(_) | None => {
+                    facts.refused = None;
+                    let message = format!("the metadata version changes to {to}");
+                    Flow::Wait(Note::new(Reason::MetadataVersionWaiting, message))
+                }
+            }
+        }
+    };
+    draft.warnings.extend(metadata_version::refusal(&facts, &stale.stale(), &stale.ghosts));
+    draft.record.refused_metadata_version = facts.refused;
+    flow
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::act::{Act, settle};
+    use crate::cluster::areas::samples::{NOW, brief, empty, id, settled};
+    use crate::cluster::fact::{Fact, Why};
+    use crate::cluster::snapshot::{BrokerView, FeaturesView};
+    use crate::quorum::answer::Answer;
+
+    /// Broker 9 is registered and fenced, and nothing else is known of it; a pass has seen it before.
+    fn stale() -> (Snapshot, Record) {
+        let (mut snapshot, mut record) = settled();
+        if let Fact::Read { value, .. } = &mut snapshot.kafka.brokers {
+            value.insert(id(9), BrokerView { fenced: true, rack: None });
+        }
+        record.stale_registrations.insert(id(9));
+        empty(&mut snapshot);
+        (snapshot, record)
+    }
+
+    /// The metadata version is one behind.
+    fn behind() -> (Snapshot, Record) {
+        let (mut snapshot, record) = settled();
+        let features = FeaturesView { kraft_version: Some(1), metadata_version: Some(29) };
+        snapshot.kafka.features = Fact::read(features, NOW);
+        snapshot.kafka.controllers = Fact::read((0..3).map(id).collect(), NOW);
+        (snapshot, record)
+    }
+
+    type Sample = fn() -> (Snapshot, Record);
+    type Change = fn(&mut Snapshot, &mut Record);
+
+    #[test]
+    #[rustfmt::skip]
+    fn the_rows_hold() {
+        const UNREGISTER: &str = "unregister broker 9";
+        const RAISE: &str = "change the metadata version to 4.3-IV0";
+        // What is known, what differs, the acts, how the pass goes on.
+        let rows: [(&str, Sample, Change, &str, &str); 12] = [
+            ("settled",                       settled, |_, _| {}, "", "go"),
+            ("no node can be asked",          stale,   |s, _| s.kafka.quorum = Fact::default(), "", "go"),
+            ("stale, seen twice",             stale,   |_, _| {}, UNREGISTER, "wait Unregistering"),
+            ("stale, seen once",              stale,   |_, r| r.stale_registrations.clear(), "", "wait Unregistering"),
+            ("it is not fenced",              stale,   |s, _| { if let Fact::Read { value, .. } = &mut s.kafka.brokers { value.insert(id(9), BrokerView { fenced: false, rack: None }); } }, "", "go"),
+            ("the partitions are unknown",    stale,   |s, _| s.kafka.partitions = Fact::Unknown(Why::NoAnswer), "", "go"),
+            ("that check is waived",          stale,   |s, _| { s.kafka.partitions = Fact::Unknown(Why::NoAnswer); s.desired.skip_partition_check = true; }, UNREGISTER, "wait Unregistering"),
+            ("the brokers are unknown",       stale,   |s, _| s.kafka.brokers = Fact::Unknown(Why::NoAnswer), "", "go"),
+            ("the version is behind",         behind,  |_, _| {}, RAISE, "wait MetadataVersionWaiting"),
+            ("a node runs another Kafka",     behind,  |s, _| s.pods.get_mut("c-broker-3").unwrap().ready = false, "", "wait MetadataVersionWaiting"),
+            ("the level is unknown",          behind,  |s, _| s.kafka.features = Fact::Unknown(Why::NoAnswer), "", "wait MetadataVersionWaiting"),
+            ("another one is asked for",      behind,  |s, _| s.desired.metadata_version = Some("9.9".to_owned()), "", "go"),
+        ];
+        for (name, sample, change, acts, flow) in rows {
+            let (mut snapshot, mut record) = sample();
+            change(&mut snapshot, &mut record);
+            let (found, went, _) = brief(decide, &snapshot, &record);
+            assert_eq!((found.as_str(), went.as_str()), (acts, flow), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_registration_that_looks_stale_is_recorded_first() {
+        let (snapshot, mut record) = stale();
+        record.stale_registrations.clear();
+        let (_, _, draft) = brief(decide, &snapshot, &record);
+        assert_eq!(draft.record.stale_registrations, [id(9)].into());
+        let (acts, _, _) = brief(decide, &snapshot, &draft.record);
+        assert_eq!(acts, "unregister broker 9");
+    }
+
+    #[test]
+    fn a_version_that_kafka_refused_is_reported_and_nothing_waits_for_it() {
+        let (snapshot, record) = behind();
+        let (_, _, draft) = brief(decide, &snapshot, &record);
+        let (mut record, act): (Record, Act) = (draft.record, draft.acts[0].clone());
+        let mut unknown = record.clone();
+        settle(&mut unknown, &act, (Answer::Unknown, None), NOW);
+        assert_eq!(unknown.refused_metadata_version, None);
+        settle(
+            &mut record,
+            &act,
+            (Answer::Refused, Some("broker 7 does not support it".to_owned())),
+            NOW,
+        );
+        let (acts, flow, draft) = brief(decide, &snapshot, &record);
+        assert_eq!(
+            (acts.as_str(), flow.as_str()),
+            ("change the metadata version to 4.3-IV0", "go")
+        );
+        let told = draft.warnings.iter().find(|note| note.reason == Reason::MetadataUpdateFailed);
+        assert!(told.unwrap().message.contains("broker 7 does not support it"), "{told:?}");
+        settle(&mut record, &act, (Answer::Done, None), NOW);
+        assert_eq!(record.refused_metadata_version, None);
+    }
+
+    #[test]
+    fn facts_are_asked_for_only_where_the_decision_needs_them() {
+        let (snapshot, mut record) = settled();
+        assert!(needs(&snapshot, &record).is_empty());
+        record.former_controllers.insert(id(7));
+        assert!(needs(&snapshot, &record).controllers);
+        let (mut snapshot, record) = stale();
+        snapshot.kafka.partitions = Fact::default();
+        assert!(needs(&snapshot, &record).partitions);
+    }
+}

@@ -1,0 +1,354 @@
+//! Nodes that leave: each only when nothing needs it any more, as [`crate::scaling`] decides.
+//!
+//! 1. A node is removed from the record only when none of its claims that go with it is left.
+//! 2. Kafka keeps the settings of a broker that was unregistered, and a broker that comes again under its id would be
+//!    closed. So a broker that is done leaving is opened, and that is in the journal until Kafka has confirmed it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use model::NodeId;
+
+use crate::cluster::act::{Rule, What};
+use crate::cluster::draft::{Draft, Flow};
+use crate::cluster::journal::Entered;
+use crate::cluster::record::Record;
+use crate::cluster::snapshot::{Needs, NodeView, Snapshot};
+use crate::conditions::{Note, Reason};
+use crate::node::Roles;
+use crate::quorum::format::QuorumMode;
+use crate::scaling::controllers;
+use crate::scaling::guard::{self, Cordon, Registration};
+use crate::scaling::leaving::{self, Leaving, Member};
+
+/// How often Kafka may refuse to open a broker before it is left as it is.
+const MAX_OPENINGS: u32 = 20;
+
+/// The facts that the area requires.
+#[must_use]
+pub fn needs(snapshot: &Snapshot, record: &Record) -> Needs {
+    let leaving = admitted(snapshot, record);
+    if leaving.is_empty() {
+        return Needs::default();
+    }
+    let is_asked = |id: &NodeId| {
+        let runs = snapshot.nodes.get(id).is_some_and(|node| snapshot.pod(node).is_some());
+        runs && cordon(snapshot, None).is_none() && !snapshot.kafka.cordons.contains_key(id)
+    };
+    Needs {
+        partitions: snapshot.kafka.partitions.is_unread(),
+        cordons: leaving.keys().filter(|id| is_asked(id)).copied().collect(),
+        ..Needs::default()
+    }
+}
+
+/// Decides which nodes leave, and how far each gets in this pass.
+pub fn decide(snapshot: &Snapshot, draft: &mut Draft) -> Flow {
+    let leaving = admitted(snapshot, &draft.record);
+    let controllers = released(snapshot, draft);
+    let released = controllers.released.clone();
+    if leaving.is_empty() && controllers.holds.is_empty() && released.is_empty() {
+        (draft.record.leaving, draft.record.released_controllers) = (leaving, released);
+        open(snapshot, draft, &leaving::Pass::default());
+        return Flow::Go;
+    }
+    let facts = facts(snapshot, &leaving, &controllers);
+    let pass = leaving::pass(&leaving, &facts);
+    draft.record.leaving.clone_from(&pass.leaving);
+    draft.record.released_controllers.clone_from(&released);
+    draft.warnings.extend(pass.warnings());
+    for (id, duty) in &pass.duties {
+        match (duty.cordoned, facts.get(id).and_then(|facts| facts.cordon)) {
+            (true, Some(Cordon::Open)) => {
+                draft.act(What::Cordon { id: *id }, Rule::LeavingIsCordoned);
+            }
+            (false, Some(Cordon::Closed)) => {
+                draft.record.journal.begin(Entered::Uncordon(*id), "", snapshot.now_ms);
+            }
+            (true | false, _) => {}
+        }
+        // Whether a broker that does not run is closed cannot be read.
+        let is_new = leaving.get(id).is_none_or(|before| !before.duty().delete_claims);
+        if duty.delete_claims && is_new && cordon(snapshot, Some(true)) == Some(Cordon::Closed) {
+            draft.record.journal.begin(Entered::Uncordon(*id), "", snapshot.now_ms);
+        }
+        if duty.delete_claims
+            && let Some(node) = snapshot.nodes.get(id)
+        {
+            delete_claims(snapshot, draft, node);
+        }
+    }
+    open(snapshot, draft, &pass);
+    forget(snapshot, draft, &pass.done);
+    // That a user has moved partitions away is no event.
+    draft.look_again = true;
+    let mut awaited = Vec::new();
+    // Controllers of a static quorum stay, and a warning says so; nothing is awaited.
+    if draft.record.quorum.mode != QuorumMode::Static {
+        let held = controllers.holds.iter().map(|(id, hold)| format!("controller {id}: {hold}"));
+        awaited.extend(held);
+    }
+    // A node that waits as a broker is reported as such.
+    let others = released.iter().filter(|id| !pass.holds.contains_key(id));
+    awaited.extend(others.map(|id| format!("controller {id}: it is on its way out")));
+    let progress = pass.progress();
+    draft.outputs.leaving = Some(pass);
+    match progress {
+        Some(note) => Flow::Wait(note),
+        None if !awaited.is_empty() => {
+            Flow::Wait(Note::new(Reason::ScalingDown, awaited.join("; ")))
+        }
+        // A person has to act, and a warning says what; everything else goes on.
+        None => Flow::Go,
+    }
+}
+
+fn is_broker(roles: Option<Roles>) -> bool {
+    roles.is_some_and(Roles::is_broker)
+}
+
+/// The brokers that leave, those that have just been asked for included.
+fn admitted(snapshot: &Snapshot, record: &Record) -> BTreeMap<NodeId, Leaving> {
+    let members = snapshot.nodes.iter().filter_map(|(id, node)| {
+        Some((*id, Member { pool: node.pool.clone(), roles: node.recorded? }))
+    });
+    let desired = snapshot.nodes.iter().filter_map(|(id, node)| Some((*id, node.desired?)));
+    leaving::admit(&record.leaving, &members.collect(), &desired.collect())
+}
+
+/// The controllers that the quorum releases.
+fn released(snapshot: &Snapshot, draft: &Draft) -> controllers::Decision {
+    let leaves = |node: &NodeView| {
+        node.recorded.is_some_and(Roles::is_controller)
+            && !node.desired.is_some_and(Roles::is_controller)
+    };
+    let leaving = snapshot.nodes.iter().filter(|(_, node)| leaves(node)).map(|(id, _)| *id);
+    let before = &draft.record.released_controllers;
+    controllers::release(before, &leaving.collect(), draft.outputs.quorum.as_ref())
+}
+
+/// Whether a broker takes new replicas.
+fn cordon(snapshot: &Snapshot, closed: Option<bool>) -> Option<Cordon> {
+    let level = snapshot.kafka.features.known().and_then(|found| found.metadata_version);
+    Cordon::of(snapshot.desired.kafka_version, level, closed)
+}
+
+/// What is known of each broker that leaves.
+fn facts(
+    snapshot: &Snapshot,
+    leaving: &BTreeMap<NodeId, Leaving>,
+    controllers: &controllers::Decision,
+) -> BTreeMap<NodeId, guard::Facts> {
+    let assigned = snapshot.kafka.partitions.known().map(|partitions| partitions.assigned());
+    let brokers = snapshot.kafka.brokers.known();
+    let of = |id: NodeId| {
+        let node = snapshot.nodes.get(&id);
+        let registration = brokers.map(|all| match all.get(&id) {
+            None => Registration::Gone,
+            Some(one) if one.fenced => Registration::Fenced,
+            Some(_) => Registration::Live,
+        });
+        let closed = snapshot.kafka.cordons.get(&id).and_then(|closed| closed.known().copied());
+        let mut others = snapshot.nodes.iter().filter(|(other, _)| **other != id);
+        guard::Facts {
+            wished: is_broker(node.and_then(|node| node.desired)),
+            partitions: assigned.as_ref().map(|all| all.get(&id).copied().unwrap_or_default()),
+            skip_check: snapshot.desired.skip_partition_check,
+            held: snapshot.moving.as_ref().map(|moving| moving.contains(&id)),
+            cordon: cordon(snapshot, closed),
+            quorum: controllers.lets_go(id),
+            runs: Some(node.is_some_and(|node| snapshot.may_run_as_broker(node))),
+            registration,
+            claims_left: Some(node.is_some_and(|node| snapshot.claims_of(node).next().is_some())),
+            others_stay: others.any(|(_, node)| is_broker(node.desired)),
+        }
+    };
+    leaving.keys().map(|id| (*id, of(*id))).collect()
+}
+
+/// Opens brokers that are to be open, until Kafka has confirmed it.
+fn open(snapshot: &Snapshot, draft: &mut Draft, pass: &leaving::Pass) {
+    let asked = draft.record.journal.iter().filter_map(|entry| match entry.act {
+        Entered::Uncordon(id) => Some((id, entry.attempts)),
+        Entered::AddVoter(_) | Entered::RemoveVoter(_) | Entered::RaiseKraftVersion => None,
+    });
+    for (id, attempts) in asked.collect::<Vec<_>>() {
+        let act = Entered::Uncordon(id);
+        let is_closed = pass.duties.get(&id).is_some_and(|duty| duty.cordoned);
+        if is_closed || attempts > MAX_OPENINGS {
+            draft.record.journal.clear(act);
+        } else if !snapshot.kafka.brokers.is_unread() {
+            // An entry that is new has not been sent yet.
+            draft.record.journal.begin(act, "", snapshot.now_ms);
+            draft.act(What::Uncordon { id }, Rule::StayingIsOpen);
+        }
+    }
+}
+
+fn delete_claims(snapshot: &Snapshot, draft: &mut Draft, node: &NodeView) {
+    for (name, claim) in snapshot.claims_of(node).filter(|(_, claim)| !claim.deleting) {
+        let (name, uid) = (name.clone(), claim.uid.clone());
+        draft.act(What::DeleteClaim { name, uid }, Rule::NodeIsGone);
+    }
+}
+
+/// Removes nodes from the record of which there is no trace: brokers that are done, and controllers that were
+/// released and whose pods and claims are gone.
+fn forget(snapshot: &Snapshot, draft: &mut Draft, done: &BTreeSet<NodeId>) {
+    let mut gone = done.clone();
+    for (id, node) in &snapshot.nodes {
+        let only_controller = draft.record.released_controllers.contains(id)
+            && node.recorded.is_some_and(|roles| !roles.is_broker())
+            && node.desired.is_none()
+            && snapshot.pod(node).is_none();
+        if only_controller {
+            delete_claims(snapshot, draft, node);
+            if snapshot.claims_of(node).next().is_none() {
+                gone.insert(*id);
+            }
+        }
+    }
+    if gone.is_empty() {
+        return;
+    }
+    let was_controller = |id: &NodeId| {
+        let node = snapshot.nodes.get(id);
+        node.and_then(|node| node.recorded).is_some_and(Roles::is_controller)
+    };
+    let record = &mut draft.record;
+    record.former_controllers.extend(gone.iter().filter(|id| was_controller(id)));
+    for nodes in record.pools.values_mut() {
+        nodes.retain(|id, _| !gone.contains(id));
+    }
+    let pools = &snapshot.desired.pools;
+    record.pools.retain(|pool, nodes| !nodes.is_empty() || pools.contains(pool));
+    record.leaving.retain(|id, _| !gone.contains(id));
+    record.released_controllers.retain(|id| !gone.contains(id));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::act::settle;
+    use crate::cluster::areas::samples::{NOW, brief, cordoned, empty, id, settled};
+    use crate::cluster::fact::{Fact, Why};
+    use crate::quorum::answer::Answer;
+    use crate::scaling::guard::Phase;
+
+    /// Broker 5 is to go, and is in this phase.
+    fn leaving(phase: &str) -> (Snapshot, Record) {
+        let (mut snapshot, mut record) = settled();
+        let node = snapshot.nodes.get_mut(&id(5)).unwrap();
+        node.desired = None;
+        let one = format!(r#"{{"phase":"{phase}","kind":"node","pool":"broker"}}"#);
+        record.leaving.insert(id(5), serde_json::from_str(&one).unwrap());
+        empty(&mut snapshot);
+        cordoned(&mut snapshot, 5, false);
+        (snapshot, record)
+    }
+
+    fn gone(snapshot: &mut Snapshot) {
+        snapshot.pods.remove("c-broker-5");
+        if let Fact::Read { value, .. } = &mut snapshot.kafka.brokers {
+            value.remove(&id(5));
+        }
+    }
+
+    type Change = fn(&mut Snapshot);
+
+    #[test]
+    #[rustfmt::skip]
+    fn the_rows_hold() {
+        const CLOSE: &str = "close broker 5 for new replicas";
+        const OPEN: &str = "open broker 5 for new replicas";
+        const DELETE_AND_OPEN: &str = "delete PersistentVolumeClaim data-c-broker-5; open broker 5 for new replicas";
+        // The phase, what differs, the acts, the next phase, how the pass goes on.
+        let rows: [(&str, &str, Change, &str, Option<Phase>, &str); 10] = [
+            ("it holds nothing",           "requested", |_| {}, CLOSE, Some(Phase::Cordoning), "wait ScalingDown"),
+            ("its partitions are unknown", "requested", |s| s.kafka.partitions = Fact::Unknown(Why::NoAnswer), "", Some(Phase::Requested), "go"),
+            ("it is closed",               "cordoning", |s| cordoned(s, 5, true), "", Some(Phase::Cordoned), "wait ScalingDown"),
+            ("it is empty still",          "cordoned",  |s| cordoned(s, 5, true), "", Some(Phase::Stopping), "wait ScalingDown"),
+            ("moves concern it",           "cordoned",  |s| { cordoned(s, 5, true); s.moving = Some([id(5)].into()); }, "", Some(Phase::Cordoned), "wait ScalingDown"),
+            ("whether is unknown",         "cordoned",  |s| { cordoned(s, 5, true); s.moving = None; }, "", Some(Phase::Cordoned), "wait ScalingDown"),
+            ("it is wanted again",         "cordoned",  |s| { cordoned(s, 5, true); s.nodes.get_mut(&id(5)).unwrap().desired = Some(Roles::Broker); }, OPEN, Some(Phase::Returning), "wait ScalingDown"),
+            ("it is unregistered",         "unregistering", gone, DELETE_AND_OPEN, Some(Phase::Cleaning), "wait ScalingDown"),
+            ("its claim is being deleted", "cleaning",  |s| { gone(s); s.claims.get_mut("data-c-broker-5").unwrap().deleting = true; }, "", Some(Phase::Cleaning), "wait ScalingDown"),
+            ("its claim is gone",          "cleaning",  |s| { gone(s); s.claims.remove("data-c-broker-5"); }, "", None, "wait ScalingDown"),
+        ];
+        for (name, phase, change, acts, next, flow) in rows {
+            let (mut snapshot, record) = leaving(phase);
+            change(&mut snapshot);
+            let (found, went, draft) = brief(decide, &snapshot, &record);
+            let now = draft.record.leaving.get(&id(5)).map(|one| one.phase);
+            assert_eq!((found.as_str(), now, went.as_str()), (acts, next, flow), "{name}");
+            let recorded = draft.record.pools["broker"].contains_key(&id(5));
+            assert_eq!(recorded, next.is_some(), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_cluster_that_nobody_leaves_needs_nothing_and_does_nothing() {
+        let (snapshot, record) = settled();
+        assert!(needs(&snapshot, &record).is_empty());
+        let (acts, flow, draft) = brief(decide, &snapshot, &record);
+        assert_eq!((acts.as_str(), flow.as_str()), ("", "go"));
+        assert_eq!(draft.record, record);
+    }
+
+    #[test]
+    fn who_leaves_is_asked_for_its_partitions_and_its_cordon() {
+        let (mut snapshot, record) = leaving("requested");
+        assert!(needs(&snapshot, &record).is_empty());
+        snapshot.kafka.cordons.clear();
+        snapshot.kafka.partitions = Fact::default();
+        let needs = needs(&snapshot, &record);
+        assert!(needs.partitions);
+        assert_eq!(needs.cordons, [id(5)].into());
+    }
+
+    #[test]
+    fn a_broker_that_has_left_is_opened_until_kafka_confirms_it() {
+        let (mut snapshot, record) = leaving("unregistering");
+        gone(&mut snapshot);
+        let (_, _, draft) = brief(decide, &snapshot, &record);
+        let open = draft.acts.iter().find(|act| act.what == What::Uncordon { id: id(5) }).unwrap();
+        let mut record = draft.record;
+        settle(&mut record, open, (Answer::Unknown, None), NOW);
+        // Its claims are gone and so is the node, but the answer is still missing.
+        snapshot.claims.remove("data-c-broker-5");
+        record.pools.get_mut("broker").unwrap().remove(&id(5));
+        record.leaving.clear();
+        snapshot.nodes.remove(&id(5));
+        let (acts, flow, draft) = brief(decide, &snapshot, &record);
+        assert_eq!((acts.as_str(), flow.as_str()), ("open broker 5 for new replicas", "go"));
+        let mut record = draft.record;
+        settle(&mut record, &draft.acts[0], (Answer::Done, None), NOW);
+        let (acts, _, _) = brief(decide, &snapshot, &record);
+        assert_eq!(acts, "");
+        // Where Kafka keeps refusing, it is left at last.
+        record.journal.begin(Entered::Uncordon(id(5)), "", NOW);
+        for _ in 0..=MAX_OPENINGS {
+            record.journal.end(Entered::Uncordon(id(5)), Answer::Refused, None, NOW);
+        }
+        let (acts, _, draft) = brief(decide, &snapshot, &record);
+        assert_eq!(acts, "");
+        assert!(draft.record.journal.is_empty());
+    }
+
+    /// A controller that the quorum has released and that has no pod.
+    #[test]
+    fn a_controller_is_forgotten_when_its_claims_are_gone() {
+        let (mut snapshot, mut record) = settled();
+        snapshot.nodes.get_mut(&id(2)).unwrap().desired = None;
+        snapshot.pods.remove("c-controller-2");
+        record.released_controllers.insert(id(2));
+        let (acts, _, draft) = brief(decide, &snapshot, &record);
+        assert_eq!(acts, "delete PersistentVolumeClaim data-c-controller-2");
+        assert!(draft.record.pools["controller"].contains_key(&id(2)));
+        snapshot.claims.remove("data-c-controller-2");
+        let (acts, _, draft) = brief(decide, &snapshot, &draft.record);
+        assert_eq!(acts, "");
+        assert!(!draft.record.pools["controller"].contains_key(&id(2)));
+        assert_eq!(draft.record.former_controllers, [id(2)].into());
+        assert!(draft.record.released_controllers.is_empty());
+    }
+}

@@ -1,0 +1,73 @@
+//! What the areas of a pass decide, area by area.
+
+use std::collections::BTreeSet;
+
+use model::NodeId;
+
+use super::act::{Act, Rule, What};
+use super::record::Record;
+use crate::conditions::{Note, Reason};
+use crate::quorum::plan;
+use crate::registration::MetadataVersion;
+use crate::scaling::leaving;
+
+/// How a pass goes on after an area.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Flow {
+    /// The area is done.
+    Go,
+    /// The area waits for something; the areas after it do not depend on it.
+    Wait(Note),
+    /// The area waits for something, and the areas after it depend on it.
+    Stop(Note),
+    /// A person has to act, and the areas after this one depend on it.
+    Hold(Note),
+}
+
+/// The decision of a pass so far.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Draft {
+    /// The record; it is saved before any act.
+    pub record: Record,
+    /// The acts, in order.
+    pub acts: Vec<Act>,
+    /// What people should know.
+    pub warnings: Vec<Note>,
+    /// Whether something is awaited in Kafka, of which no event tells.
+    pub look_again: bool,
+    /// What areas tell later ones. Each field has one writer.
+    pub outputs: Outputs,
+}
+
+/// What areas tell later ones, and the report.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Outputs {
+    /// Quorum: what its decision is based on.
+    pub quorum: Option<plan::Facts>,
+    /// Quorum: whether every controller votes with the disk that it has, and no voter changes.
+    pub quorum_settled: Option<bool>,
+    /// Quorum: nodes that have to be restarted before voters go.
+    pub strangers: BTreeSet<NodeId>,
+    /// Scale-in: what was decided about nodes that leave.
+    pub leaving: Option<leaving::Pass>,
+    /// Registration: the metadata version of the cluster.
+    pub metadata_version: Option<MetadataVersion>,
+}
+
+impl Draft {
+    /// A draft with this record and nothing decided.
+    #[must_use]
+    pub fn new(record: Record) -> Self {
+        Self { record, ..Self::default() }
+    }
+
+    /// Asks for an act.
+    pub fn act(&mut self, what: What, rule: Rule) {
+        self.acts.push(Act::new(what, rule));
+    }
+
+    /// Adds a warning.
+    pub fn warn(&mut self, reason: Reason, message: impl Into<String>) {
+        self.warnings.push(Note::new(reason, message));
+    }
+}

@@ -1,0 +1,306 @@
+//! The snapshot of a cluster: what a pass knows, as data that can be written to a file and read again.
+//!
+//! 1. Every fact is read once in a pass. Expensive ones are read only if an area [`Needs`] them.
+//! 2. Kubernetes objects are reduced to what decisions use. Nothing in a snapshot is secret.
+//! 3. A part of a view is no view: a fact that could be read only in part is unknown.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use model::{DirectoryId, NodeId, TopicPartition};
+use serde::{Deserialize, Serialize};
+
+use super::fact::Fact;
+use crate::node::Roles;
+use crate::quorum::{Mark, QuorumView};
+use crate::registration::KafkaVersion;
+use crate::rolling::availability::PartitionFacts;
+
+/// Everything that a pass knows, besides the record.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Snapshot {
+    /// The time, in milliseconds since 1970.
+    pub now_ms: u64,
+    /// When the Kubernetes objects were read, likewise.
+    pub objects_ms: u64,
+    /// Every recorded node.
+    pub nodes: BTreeMap<NodeId, NodeView>,
+    /// Nodes that should be controllers and are not created, because the quorum is static.
+    pub refused: BTreeSet<NodeId>,
+    /// The pods of the cluster, by name.
+    pub pods: BTreeMap<String, PodView>,
+    /// The claims of the cluster, by name.
+    pub claims: BTreeMap<String, ClaimView>,
+    /// Other objects that belong to one node, pool or listener.
+    pub objects: Vec<ObjectView>,
+    /// What the user asks for.
+    pub desired: Desired,
+    /// What Kafka says.
+    pub kafka: KafkaView,
+    /// Brokers that running or approved moves concern; `None` if that is not known.
+    pub moving: Option<BTreeSet<NodeId>>,
+}
+
+/// What the user asks for, as far as decisions about a running cluster use it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Desired {
+    /// The version of Kafka.
+    pub kafka_version: Option<KafkaVersion>,
+    /// The metadata version, as the user wrote it.
+    pub metadata_version: Option<String>,
+    /// Whether the user waives the check for partitions (`strimzi.io/skip-broker-scaledown-check`).
+    pub skip_partition_check: bool,
+    /// The pools.
+    pub pools: BTreeSet<String>,
+    /// The names of the Services; `None` if they are not known.
+    pub services: Option<BTreeSet<String>>,
+    /// Whether the user asks for a migration to a dynamic quorum.
+    pub migration: bool,
+    /// Whether the annotation for it exists, with whatever value.
+    pub migration_annotated: bool,
+    /// Whether the configuration of the nodes was built for a dynamic quorum.
+    pub configured_dynamic: bool,
+}
+
+/// A node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeView {
+    /// Its pool.
+    pub pool: String,
+    /// The name of its pod.
+    pub pod: String,
+    /// Its host name.
+    pub host: String,
+    /// The roles in the record.
+    pub recorded: Option<Roles>,
+    /// The roles that the user asks for; `None` if the node is to leave.
+    pub desired: Option<Roles>,
+    /// The roles that its pod is to have in this pass; `None` if it is to have no pod.
+    pub current: Option<Roles>,
+}
+
+/// A pod.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PodView {
+    /// The node that it runs.
+    pub node: Option<NodeId>,
+    /// Its pool.
+    pub pool: Option<String>,
+    /// Its uid.
+    pub uid: String,
+    /// Whether the kubelet reports it ready and nobody deletes it.
+    pub ready: bool,
+    /// The roles that it was started with, from its labels.
+    pub roles: Option<Roles>,
+    /// The version of Kafka that it runs, from its annotations.
+    pub kafka_version: Option<KafkaVersion>,
+    /// Whether it was started with `controller.quorum.bootstrap.servers`.
+    pub dynamic_quorum: bool,
+}
+
+/// An object that belongs to one node, pool or listener.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ObjectView {
+    /// Its kind.
+    pub kind: ObjectKind,
+    /// Its name.
+    pub name: String,
+    /// Its uid.
+    pub uid: String,
+    /// Whether it was created for the Kafka nodes of this cluster.
+    pub ours: bool,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// The pod that it belongs to.
+    pub pod: Option<String>,
+    /// The pool that it belongs to.
+    pub pool: Option<String>,
+}
+
+/// The kind of an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ObjectKind {
+    /// A ConfigMap.
+    ConfigMap,
+    /// A Secret.
+    Secret,
+    /// A Service.
+    Service,
+    /// A StrimziPodSet.
+    PodSet,
+}
+
+/// A claim.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ClaimView {
+    /// Its uid.
+    pub uid: String,
+    /// Whether it was created for the Kafka nodes of this cluster.
+    pub ours: bool,
+    /// Whether it is deleted together with its node.
+    pub delete_with_node: bool,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+}
+
+/// What Kafka says.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct KafkaView {
+    /// The quorum, as its leader describes it.
+    pub quorum: Fact<QuorumView>,
+    /// The addresses of the voters, as Kafka knows them.
+    pub endpoints: BTreeMap<NodeId, (String, u16)>,
+    /// A place in the leader's log from an earlier pass. Without it a decision waits for one pass more.
+    pub earlier: Option<Mark>,
+    /// The registered brokers.
+    pub brokers: Fact<BTreeMap<NodeId, BrokerView>>,
+    /// The finalized features.
+    pub features: Fact<FeaturesView>,
+    /// The registered controllers.
+    pub controllers: Fact<BTreeSet<NodeId>>,
+    /// All partitions.
+    pub partitions: Fact<Partitions>,
+    /// The directory id of the metadata disk of controllers that do not fetch, from their agents.
+    pub directories: BTreeMap<NodeId, Fact<DirectoryId>>,
+    /// `controller.quorum.bootstrap.servers` of running nodes.
+    pub servers: BTreeMap<NodeId, Fact<Option<String>>>,
+    /// Whether brokers are closed for new replicas.
+    pub cordons: BTreeMap<NodeId, Fact<bool>>,
+}
+
+/// A registered broker.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BrokerView {
+    /// Whether Kafka has fenced it.
+    pub fenced: bool,
+    /// Its rack.
+    pub rack: Option<String>,
+}
+
+/// The finalized features. `None` where the node that answered does not know the agreement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FeaturesView {
+    /// The level of `kraft.version`.
+    pub kraft_version: Option<i16>,
+    /// The level of `metadata.version`.
+    pub metadata_version: Option<i16>,
+}
+
+/// All partitions.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Partitions {
+    /// Replicas and in-sync replicas of each.
+    pub facts: Vec<PartitionFacts>,
+    /// Each partition with its preferred leader and its leader.
+    pub leaders: Vec<(TopicPartition, Option<NodeId>, Option<NodeId>)>,
+}
+
+impl Partitions {
+    /// To how many partitions each broker is assigned; one that is missing has none.
+    #[must_use]
+    pub fn assigned(&self) -> BTreeMap<NodeId, usize> {
+        let mut counts = BTreeMap::new();
+        for partition in &self.facts {
+            for node in &partition.replicas {
+                *counts.entry(*node).or_default() += 1;
+            }
+        }
+        counts
+    }
+}
+
+/// Facts that a decision requires and that have not been read.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Needs {
+    /// All partitions.
+    pub partitions: bool,
+    /// The registered controllers.
+    pub controllers: bool,
+    /// The directory ids of these controllers, from their agents.
+    pub directories: BTreeSet<NodeId>,
+    /// `controller.quorum.bootstrap.servers` of these nodes.
+    pub servers: BTreeSet<NodeId>,
+    /// Whether these brokers are closed for new replicas.
+    pub cordons: BTreeSet<NodeId>,
+}
+
+impl Needs {
+    /// Whether nothing is missing.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl Snapshot {
+    /// The pod of a node.
+    #[must_use]
+    pub fn pod(&self, node: &NodeView) -> Option<&PodView> {
+        self.pods.get(&node.pod)
+    }
+
+    /// Whether the pod of a node is ready and was started as a controller.
+    #[must_use]
+    pub fn runs_as_controller(&self, node: &NodeView) -> bool {
+        let is_controller = |pod: &PodView| pod.roles.is_some_and(Roles::is_controller);
+        self.pod(node).is_some_and(|pod| pod.ready && is_controller(pod))
+    }
+
+    /// Whether there may be a pod of this node that runs as a broker: one that was started as a controller only is
+    /// none, whatever it was before.
+    #[must_use]
+    pub fn may_run_as_broker(&self, node: &NodeView) -> bool {
+        self.pod(node).is_some_and(|pod| pod.roles.is_none_or(Roles::is_broker))
+    }
+
+    /// The nodes whose pods are to be controllers in this pass.
+    pub fn controllers(&self) -> impl Iterator<Item = (NodeId, &NodeView)> {
+        let is_controller = |node: &NodeView| node.current.is_some_and(Roles::is_controller);
+        self.nodes.iter().filter(move |(_, node)| is_controller(node)).map(|(id, node)| (*id, node))
+    }
+
+    /// The claims that are deleted together with a node.
+    pub fn claims_of(&self, node: &NodeView) -> impl Iterator<Item = (&String, &ClaimView)> {
+        let suffix = format!("-{}", node.pod);
+        let theirs =
+            move |name: &str, claim: &ClaimView| claim.delete_with_node && name.ends_with(&suffix);
+        self.claims.iter().filter(move |(name, claim)| theirs(name, claim))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_snapshot_survives_a_file() {
+        let node = NodeId::new(3).unwrap();
+        let mut snapshot =
+            Snapshot { now_ms: 5, moving: Some([node].into()), ..Snapshot::default() };
+        let view = NodeView {
+            pool: "broker".to_owned(),
+            pod: "c-broker-3".to_owned(),
+            host: "c-broker-3.c-kafka-brokers.n.svc".to_owned(),
+            recorded: Some(Roles::Broker),
+            desired: None,
+            current: Some(Roles::Broker),
+        };
+        snapshot.nodes.insert(node, view);
+        snapshot.kafka.cordons.insert(node, Fact::read(true, 4));
+        let text = serde_json::to_string(&snapshot).unwrap();
+        assert_eq!(serde_json::from_str::<Snapshot>(&text).unwrap(), snapshot);
+        // A file of an operator that knew less is read with those facts unknown.
+        let older: Snapshot = serde_json::from_str(r#"{ "nowMs": 5 }"#).unwrap();
+        assert!(older.kafka.partitions.is_unread());
+    }
+}

@@ -1,0 +1,269 @@
+//! The snapshot of a cluster: what was read of Kubernetes and Kafka, reduced to what decisions use.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::names::{KIND_LABEL, NAME_LABEL, POD_NAME_LABEL, POOL_LABEL, node_of_pod};
+use control::cluster::fact::{Fact, Why};
+use control::cluster::snapshot::{
+    BrokerView, ClaimView, Desired, FeaturesView, KafkaView, Needs, NodeView, ObjectKind,
+    ObjectView, PodView, Snapshot,
+};
+use control::node::Roles;
+use control::quorum::{bootstrap, migrate};
+use kafka_admin::{ConfigResource, Quorum};
+use kube::{Resource, ResourceExt as _};
+use model::NodeId;
+
+use super::partitions;
+use super::pass::Work;
+use super::resources::claims::DELETE_CLAIM;
+use super::resources::services;
+use super::steps::configuration::{DYNAMIC, KAFKA_VERSION, QUORUM};
+use super::steps::kafka::view;
+use super::steps::roll::roles_of;
+use super::steps::workload::is_ready;
+use crate::metrics::KafkaEffect;
+use crate::time::now_ms;
+use crate::words::chain;
+
+/// The annotation with which a user waives the check for partitions.
+const SKIP_CHECK: &str = "strimzi.io/skip-broker-scaledown-check";
+/// The setting that closes a broker for new replicas.
+pub(crate) const CORDON: &str = "cordoned.log.dirs";
+
+/// What is known without asking anybody.
+pub(crate) fn snapshot(work: &Work) -> Snapshot {
+    Snapshot {
+        now_ms: now_ms(),
+        objects_ms: work.found.at_ms,
+        nodes: nodes(work),
+        refused: work.blueprint.refused.clone(),
+        pods: pods(work),
+        claims: claims(work),
+        objects: objects(work),
+        desired: Desired {
+            kafka_version: work.known.configuration.kafka_version.parse().ok(),
+            metadata_version: work.blueprint.spec.metadata_version.clone(),
+            skip_partition_check: is_annotated(&work.blueprint.kafka, SKIP_CHECK),
+            pools: work.blueprint.spec.pools.iter().map(|pool| pool.name.clone()).collect(),
+            services: services(work),
+            migration: is_annotated(&work.blueprint.kafka, migrate::ANNOTATION),
+            migration_annotated: work
+                .blueprint
+                .kafka
+                .annotations()
+                .contains_key(migrate::ANNOTATION),
+            configured_dynamic: work.known.configuration.is_dynamic,
+        },
+        kafka: kafka(work),
+        moving: work.known.held.clone(),
+    }
+}
+
+/// Reads what a decision needs besides.
+pub(crate) async fn read(work: &Work, snapshot: &mut Snapshot, needs: &Needs) {
+    if needs.partitions {
+        snapshot.kafka.partitions = partitions::fact(work).await.clone();
+    }
+    if needs.controllers {
+        snapshot.kafka.controllers = controllers(work).await;
+    }
+    for id in &needs.directories {
+        let directory = directory(work, snapshot.nodes.get(id)).await;
+        snapshot.kafka.directories.insert(*id, directory);
+    }
+    for id in &needs.servers {
+        let servers = setting(work, snapshot, *id, bootstrap::SERVERS).await;
+        snapshot.kafka.servers.insert(*id, servers);
+    }
+    for id in &needs.cordons {
+        let closed = match setting(work, snapshot, *id, CORDON).await {
+            Fact::Read { value, at_ms } => Fact::read(!value.unwrap_or_default().is_empty(), at_ms),
+            Fact::Unknown(why) => Fact::Unknown(why),
+        };
+        snapshot.kafka.cordons.insert(*id, closed);
+    }
+}
+
+fn is_annotated(kafka: &api::Kafka, annotation: &str) -> bool {
+    kafka.annotations().get(annotation).is_some_and(|value| value == "true")
+}
+
+fn nodes(work: &Work) -> BTreeMap<NodeId, NodeView> {
+    let current: BTreeMap<NodeId, Roles> =
+        work.blueprint.nodes.iter().map(|node| (node.id, node.roles)).collect();
+    let view = |node: &control::cluster::record::Node| {
+        let pod = work.blueprint.pod(node);
+        NodeView {
+            pool: node.pool.clone(),
+            host: work.blueprint.names.host(&pod),
+            pod,
+            recorded: Some(node.roles),
+            desired: work.blueprint.wished.get(&node.id).copied(),
+            current: current.get(&node.id).copied(),
+        }
+    };
+    work.record.nodes().iter().map(|node| (node.id, view(node))).collect()
+}
+
+fn pods(work: &Work) -> BTreeMap<String, PodView> {
+    let view = |(name, pod): (&String, &k8s_openapi::api::core::v1::Pod)| {
+        let view = PodView {
+            node: node_of_pod(name),
+            pool: pod.labels().get(POOL_LABEL).cloned(),
+            uid: pod.uid().unwrap_or_default(),
+            ready: is_ready(pod),
+            roles: roles_of(pod),
+            kafka_version: pod.annotations().get(KAFKA_VERSION).and_then(|text| text.parse().ok()),
+            dynamic_quorum: pod.annotations().get(QUORUM).is_some_and(|mode| mode == DYNAMIC),
+        };
+        (name.clone(), view)
+    };
+    work.found.pods.iter().map(view).collect()
+}
+
+fn claims(work: &Work) -> BTreeMap<String, ClaimView> {
+    let claims = work.found.claims.iter().filter_map(|(name, claim)| {
+        let view = ClaimView {
+            uid: claim.uid()?,
+            ours: is_ours(work, claim),
+            delete_with_node: claim.annotations().get(DELETE_CLAIM).is_some_and(|v| v == "true"),
+            deleting: claim.metadata.deletion_timestamp.is_some(),
+        };
+        Some((name.clone(), view))
+    });
+    claims.collect()
+}
+
+/// The names of the Services that the cluster should have; `None` if they cannot be built.
+fn services(work: &Work) -> Option<BTreeSet<String>> {
+    let all = services::all(&work.blueprint).ok()?;
+    Some(all.iter().map(|service| service.name_any()).collect())
+}
+
+/// Whether an object was created for the Kafka nodes of this cluster.
+fn is_ours<K: Resource>(work: &Work, object: &K) -> bool {
+    let labels = object.meta().labels.as_ref();
+    let has = |name: &str, value: &str| {
+        labels.and_then(|labels| labels.get(name)).is_some_and(|found| found == value)
+    };
+    has(KIND_LABEL, "Kafka") && has(NAME_LABEL, &work.blueprint.names.component())
+}
+
+/// The objects that belong to one node, pool or listener.
+fn objects(work: &Work) -> Vec<ObjectView> {
+    fn view<K: Resource>(work: &Work, kind: ObjectKind, object: &K) -> Option<ObjectView> {
+        let meta = object.meta();
+        let label = |name: &str| meta.labels.as_ref()?.get(name).cloned();
+        Some(ObjectView {
+            kind,
+            name: meta.name.clone()?,
+            uid: meta.uid.clone()?,
+            ours: is_ours(work, object),
+            deleting: meta.deletion_timestamp.is_some(),
+            pod: label(POD_NAME_LABEL),
+            pool: label(POOL_LABEL),
+        })
+    }
+    let found = &work.found;
+    let maps = found.config_maps.values().map(|one| view(work, ObjectKind::ConfigMap, one));
+    let secrets = found.secrets.values().map(|one| view(work, ObjectKind::Secret, one));
+    let services = found.services.values().map(|one| view(work, ObjectKind::Service, one));
+    let sets = found.pod_sets.values().map(|one| view(work, ObjectKind::PodSet, one));
+    maps.chain(secrets).chain(services).chain(sets).flatten().collect()
+}
+
+/// What Kafka answered when it was asked in this pass.
+fn kafka(work: &Work) -> KafkaView {
+    let facts = &work.known.kafka;
+    let Some(at_ms) = facts.access.as_ref().and(facts.asked_ms) else {
+        return KafkaView::default();
+    };
+    fn fact<T>(value: Option<T>, at_ms: u64) -> Fact<T> {
+        value.map_or(Fact::Unknown(Why::NoAnswer), |value| Fact::read(value, at_ms))
+    }
+    let brokers = facts.brokers.as_ref().map(|cluster| {
+        let view = |node: &kafka_admin::ClusterNode| BrokerView {
+            fenced: node.fenced,
+            rack: node.rack.clone(),
+        };
+        cluster.nodes.iter().map(|node| (node.id, view(node))).collect()
+    });
+    let features = facts.features.as_ref().map(|_| FeaturesView {
+        kraft_version: facts.kraft_version(),
+        metadata_version: facts.metadata_level(),
+    });
+    KafkaView {
+        quorum: fact(facts.quorum.as_ref().map(|quorum| view(work, quorum)), at_ms),
+        endpoints: endpoints(facts.quorum.as_ref()),
+        earlier: work.ctx.marks.get(&work.blueprint.names),
+        brokers: match facts.access.as_ref().is_some_and(|access| access.brokers.is_some()) {
+            true => fact(brokers, at_ms),
+            false => Fact::Unknown(Why::NobodyToAsk),
+        },
+        features: fact(features, at_ms),
+        partitions: work.known.partitions.get().cloned().unwrap_or_default(),
+        ..KafkaView::default()
+    }
+}
+
+/// The addresses of the voters, as Kafka knows them.
+fn endpoints(quorum: Option<&Quorum>) -> BTreeMap<NodeId, (String, u16)> {
+    let voters = quorum.into_iter().flat_map(|quorum| &quorum.voters);
+    let endpoint = |voter: &kafka_admin::QuorumReplica| {
+        let first = voter.endpoints.first()?;
+        Some((voter.id, (first.host.clone(), first.port)))
+    };
+    voters.filter_map(endpoint).collect()
+}
+
+/// The controllers that are registered.
+async fn controllers(work: &Work) -> Fact<BTreeSet<NodeId>> {
+    let Some(access) = &work.known.kafka.access else { return Fact::Unknown(Why::NobodyToAsk) };
+    let at_ms = now_ms();
+    work.ctx.writer.metrics().kafka_call("describe cluster", KafkaEffect::Read);
+    match access.controllers.describe_cluster().await {
+        Ok(found) => Fact::read(found.nodes.iter().map(|node| node.id).collect(), at_ms),
+        Err(error) => {
+            tracing::info!("the registered controllers are unknown: {}", chain(&error));
+            Fact::Unknown(Why::NoAnswer)
+        }
+    }
+}
+
+/// The directory id of the metadata disk of a node, from its agent.
+async fn directory(work: &Work, node: Option<&NodeView>) -> Fact<model::DirectoryId> {
+    let (Some(client), Some(node)) = (&work.known.kafka.nodes, node) else {
+        return Fact::Unknown(Why::NobodyToAsk);
+    };
+    let at_ms = now_ms();
+    match client.directory(&node.host).await {
+        Ok(directory) => Fact::read(directory, at_ms),
+        Err(error) => {
+            tracing::debug!("the directory id of {} is unknown: {}", node.pod, chain(&error));
+            Fact::Unknown(Why::NoAnswer)
+        }
+    }
+}
+
+/// One setting of a node that runs.
+async fn setting(work: &Work, snapshot: &Snapshot, id: NodeId, name: &str) -> Fact<Option<String>> {
+    let node = snapshot.nodes.get(&id);
+    let started_as = node.and_then(|node| snapshot.pod(node)).and_then(|pod| pod.roles);
+    let roles = started_as.or_else(|| node.and_then(|node| node.current));
+    let access = work.known.kafka.access.as_ref();
+    let admin = access.and_then(|access| match roles? {
+        Roles::Broker | Roles::Combined => access.brokers.as_ref(),
+        Roles::Controller => Some(&access.controllers),
+    });
+    let Some(admin) = admin else { return Fact::Unknown(Why::NobodyToAsk) };
+    let at_ms = now_ms();
+    work.ctx.writer.metrics().kafka_call("describe configs", KafkaEffect::Read);
+    match admin.describe_configs(&ConfigResource::Node(id), Some(&[name])).await {
+        Ok(mut found) => Fact::read(found.remove(name).and_then(|entry| entry.value), at_ms),
+        Err(error) => {
+            tracing::info!("{name} of node {id} is unknown: {}", chain(&error));
+            Fact::Unknown(Why::NoAnswer)
+        }
+    }
+}
