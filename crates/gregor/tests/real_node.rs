@@ -255,6 +255,7 @@ async fn metrics_with_the_users_rules_leave_the_node_alone() {
     }
 }
 
+#[cfg(feature = "soak")]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_class_archive_is_made_once_and_never_trusted_blindly() {
     let ground = Ground::new(None).await;

@@ -53,6 +53,12 @@ pub(crate) struct Shape<'a> {
     pub(crate) voters: &'a [i32],
 }
 
+/// The text of one of the examples.
+fn read(example: &str) -> String {
+    let examples = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    fs::read_to_string(examples.join(example)).unwrap()
+}
+
 fn node(id: i32) -> NodeId {
     NodeId::new(id).unwrap()
 }
@@ -64,9 +70,18 @@ fn numbers(value: &Value) -> Vec<i64> {
 impl<'a> Elastic<'a> {
     /// A cluster of one of the examples, as soon as it is ready and records flow.
     pub(crate) fn start(ground: &'a Ground, namespace: &str, example: &str) -> Self {
+        Self::start_with(ground, namespace, &read(example))
+    }
+
+    /// A cluster with one controller and three brokers: the fewest processes for tests of brokers.
+    pub(crate) fn with_one_controller(ground: &'a Ground, namespace: &str) -> Self {
+        // The pool of controllers is the first in the file.
+        let manifest = read("kafka-persistent.yaml").replacen("replicas: 3", "replicas: 1", 1);
+        Self::start_with(ground, namespace, &manifest)
+    }
+
+    fn start_with(ground: &'a Ground, namespace: &str, manifest: &str) -> Self {
         let place = ground.namespace(namespace);
-        let examples = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
-        let manifest = fs::read_to_string(examples.join(example)).unwrap();
         place.apply(&manifest.replace("    config:\n", PATIENT));
         place.ready(CLUSTER);
         Self::on(place)

@@ -34,7 +34,8 @@ pub(crate) fn wait_for_mut(mut holds: impl FnMut() -> Result<(), String>) {
     let begun = Instant::now();
     while let Err(why) = holds() {
         assert!(begun.elapsed() < READY, "not in time: {why}");
-        std::thread::sleep(Duration::from_millis(250));
+        // A look costs a process or two; more of them would slow down what is awaited.
+        std::thread::sleep(Duration::from_millis(500));
     }
 }
 

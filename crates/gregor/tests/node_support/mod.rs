@@ -1,5 +1,7 @@
 //! Real nodes that are started through `gregor node`, each on an address of its own.
 
+#![allow(dead_code, reason = "a part of it is for tests that `make soak` runs")]
+
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
