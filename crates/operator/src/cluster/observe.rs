@@ -202,7 +202,6 @@ fn kafka(work: &Work) -> KafkaView {
             false => Fact::Unknown(Why::NobodyToAsk),
         },
         features: fact(features, at_ms),
-        partitions: work.known.partitions.get().cloned().unwrap_or_default(),
         ..KafkaView::default()
     }
 }
