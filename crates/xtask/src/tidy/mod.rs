@@ -4,6 +4,7 @@
 //! reads a file or stops at the first thing it sees. The rules about crates come from [`table`].
 
 mod clippy;
+mod dead;
 mod direction;
 mod docs;
 mod repository;
@@ -49,6 +50,7 @@ impl fmt::Display for Finding {
 type Check = fn(&Repository) -> Vec<Finding>;
 
 const CHECKS: &[Check] = &[
+    dead::check,
     direction::check,
     clippy::check,
     source::check,

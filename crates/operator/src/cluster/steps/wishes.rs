@@ -11,7 +11,7 @@ use control::cluster::ids;
 use control::cluster::record::Record;
 use control::cluster::spec::{ClusterSpec, PoolSpec};
 use control::cluster::storage;
-use control::cluster::validate::{Current, Finding, Severity, validate};
+use control::cluster::validate::{Current, Finding, Severity, is_refused, validate};
 use control::conditions::{Note, Reason};
 use control::node::Roles;
 use control::quorum::format::QuorumMode;
@@ -183,16 +183,15 @@ fn accepted(
     let current = Current { metadata: metadata.and_then(|text| text.parse().ok()) };
     let current = record.cluster_id.is_some().then_some(&current);
     let findings = validate(&spec, &known_versions(ctx), current);
-    let (refused, told): (Vec<_>, Vec<_>) =
-        findings.into_iter().partition(|finding| finding.severity() == Severity::Refused);
-    warnings.extend(told.iter().map(Finding::note));
-    match refused.as_slice() {
-        [] => Ok(with_kept_storage(spec, record, warnings)),
-        [first, ..] => {
-            let lines: Vec<_> = refused.iter().map(|finding| finding.message.clone()).collect();
-            Err(Note::new(Reason::Spec(first.reason), lines.join("; ")))
-        }
+    let is_told = |finding: &&Finding| finding.severity() != Severity::Refused;
+    warnings.extend(findings.iter().filter(is_told).map(Finding::note));
+    if !is_refused(&findings) {
+        return Ok(with_kept_storage(spec, record, warnings));
     }
+    let refused: Vec<_> = findings.iter().filter(|finding| !is_told(finding)).collect();
+    let reason = refused.first().map_or(Reason::InvalidResource, |one| Reason::Spec(one.reason));
+    let lines: Vec<_> = refused.iter().map(|finding| finding.message.as_str()).collect();
+    Err(Note::new(reason, lines.join("; ")))
 }
 
 /// The wishes with the storage that nodes can have: what cannot be changed stays as it was, and is told.
