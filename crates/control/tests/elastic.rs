@@ -13,8 +13,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use control::cluster::act::{Act, What, settle};
 use control::cluster::areas::{self, Decider};
-use control::cluster::draft::{Flow, Outputs};
+use control::cluster::draft::{Draft, Flow, Outputs};
 use control::cluster::fact::{Fact, Why};
+use control::cluster::journal::Entered;
 use control::cluster::record::Record;
 use control::cluster::snapshot::{
     BrokerView, ClaimView, FeaturesView, Needs, NodeView, Partitions, PodView, Snapshot,
@@ -390,24 +391,29 @@ impl Life {
         let mut outputs = Outputs::default();
         for area in AREAS {
             let before = (self.record.clone(), outputs);
-            let snapshot = self.observe(area, faults.silent);
+            let mut snapshot = self.observe(area, faults.silent);
             let (draft, flow) = area.draft(&snapshot, &before);
             // Record, then act.
             self.record = draft.record;
             outputs = draft.outputs;
             self.act(faults)?;
-            for act in &draft.acts {
+            let mut again: Option<Draft> = None;
+            for (sent, act) in draft.acts.iter().enumerate() {
                 if faults.disturbed && self.chance.percent(10) {
                     self.world.now_ms += 60_000;
                     (0..5).for_each(|_| self.replicas_move(false));
                     self.count("pauses");
                 }
                 if act.is_stale(&snapshot, self.world.now_ms) {
-                    let again = self.observe(area, faults.silent);
-                    if !area.draft(&again, &before).0.acts.contains(act) {
-                        self.count("acts dropped");
-                        continue;
+                    snapshot = self.observe(area, faults.silent);
+                    again = Some(area.draft(&snapshot, &before).0);
+                }
+                if let Some(again) = again.take_if(|again| !again.acts.contains(act)) {
+                    self.count("acts dropped");
+                    if sent == 0 {
+                        self.record = again.record;
                     }
+                    return Ok(());
                 }
                 let answer = self.carry_out(act, faults.disturbed);
                 self.act(faults)?;
@@ -456,7 +462,14 @@ impl Life {
         };
         if lost {
             self.count("acts lost");
-            return Answer::Unknown;
+            let answers = [Answer::Unknown, Answer::NotLeader, Answer::Refused, Answer::NotSent];
+            return answers[usize::try_from(self.chance.below(4)).unwrap()];
+        }
+        if let What::Cordon { id } | What::Uncordon { id } = act.what
+            && !self.world.pods.get(&id).is_some_and(|roles| roles.is_broker())
+        {
+            // Kafka changes settings of a running broker only.
+            return Answer::Refused;
         }
         self.apply(act);
         if silent {
@@ -525,9 +538,13 @@ impl Life {
             && voters == of(Roles::is_controller)
             && registered == of(Roles::is_broker)
             && disks == world.desired.keys().copied().collect()
-            && !world.cordoned.iter().any(|node| world.pods.contains_key(node))
+            // What is left for an id that is gone is cleared when the id comes again.
+            && !world.cordoned.iter().any(|node| world.registered.contains_key(node))
             && self.record.leaving.is_empty()
-            && self.record.journal.is_empty()
+            && self.record.journal.iter().all(|entry| match entry.act {
+                Entered::Uncordon(id) => !world.registered.contains_key(&id),
+                Entered::AddVoter(_) | Entered::RemoveVoter(_) | Entered::RaiseKraftVersion => false,
+            })
     }
 
     fn live(&mut self) {

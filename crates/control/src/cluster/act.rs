@@ -224,7 +224,7 @@ pub fn settle(
         match answer {
             Answer::Done => record.refused_metadata_version = None,
             // It may have happened; the next snapshot shows it.
-            Answer::Unknown => {}
+            Answer::Unknown | Answer::NotSent => {}
             Answer::Duplicate
             | Answer::NotFound
             | Answer::NotLeader

@@ -17,9 +17,6 @@ use crate::quorum::answer::{Answer, Then, is_success, then};
 pub const RETRY_MS: u64 = 2_000;
 /// The delay before an act that Kafka called invalid is sent again without a change of its subject.
 pub const HOLD_MS: u64 = 300_000;
-/// The number of entries that are kept; the oldest are dropped.
-const ENTRIES: usize = 32;
-
 /// An act that is entered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -53,7 +50,7 @@ pub struct Entry {
     pub attempts: u32,
 }
 
-/// The outcomes, one entry per act.
+/// The outcomes, one entry for each act and node.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Journal {
@@ -101,12 +98,13 @@ impl Journal {
         let entry =
             Entry { act, subject, answer: Answer::Unknown, message: None, at_ms: now_ms, attempts };
         self.entries.push(entry);
-        let surplus = self.entries.len().saturating_sub(ENTRIES);
-        self.entries.drain(..surplus);
     }
 
     /// Enters the answer to an act.
     pub fn end(&mut self, act: Entered, answer: Answer, message: Option<String>, now_ms: u64) {
+        if answer == Answer::NotSent {
+            return;
+        }
         if is_success(act, answer) {
             self.take(act);
         } else if let Some(entry) = self.entries.iter_mut().find(|entry| entry.act == act) {
@@ -206,13 +204,11 @@ mod tests {
     }
 
     #[test]
-    fn a_journal_does_not_grow_without_end() {
+    fn what_was_not_sent_is_no_attempt() {
         let mut journal = Journal::default();
-        for id in 0..100 {
-            journal.begin(add(id), "disk", 1);
-        }
-        assert_eq!(journal.iter().count(), ENTRIES);
-        assert_eq!(journal.get(add(0)), None);
-        assert!(journal.get(add(99)).is_some());
+        journal.begin(add(3), "disk", 1);
+        let before = journal.clone();
+        journal.end(add(3), Answer::NotSent, Some("this process does not lead".to_owned()), 2);
+        assert_eq!(journal, before);
     }
 }

@@ -32,6 +32,8 @@ pub enum Answer {
     WrongCluster,
     /// It was certainly not carried out, for another reason.
     Refused,
+    /// It was not sent: this process does not lead, or there is no node to send it to.
+    NotSent,
 }
 
 /// What comes next.
@@ -54,7 +56,8 @@ pub const fn then(answer: Answer) -> Then {
         | Answer::Duplicate
         | Answer::NotFound
         | Answer::NotLeader
-        | Answer::Refused => Then::DescribeAgain,
+        | Answer::Refused
+        | Answer::NotSent => Then::DescribeAgain,
         Answer::StaticQuorum => Then::AskMode,
         Answer::Invalid | Answer::WrongCluster => Then::Hold,
     }
@@ -68,7 +71,9 @@ pub const fn ends_pass(act: Entered, answer: Answer) -> bool {
         | (Entered::RemoveVoter(_), Answer::Done) => false,
         // The quorum is, or may be, another one now. Where Kafka refused, something else in this pass, such as a
         // restart, may be what it takes.
-        (Entered::RaiseKraftVersion, answer) => matches!(answer, Answer::Done | Answer::Unknown),
+        (Entered::RaiseKraftVersion, answer) => {
+            matches!(answer, Answer::Done | Answer::Unknown | Answer::NotSent)
+        }
         (
             Entered::RemoveVoter(_),
             Answer::Unknown
@@ -78,7 +83,8 @@ pub const fn ends_pass(act: Entered, answer: Answer) -> bool {
             | Answer::StaticQuorum
             | Answer::Invalid
             | Answer::WrongCluster
-            | Answer::Refused,
+            | Answer::Refused
+            | Answer::NotSent,
         ) => true,
     }
 }
@@ -97,7 +103,8 @@ pub const fn is_success(act: Entered, answer: Answer) -> bool {
             | Answer::StaticQuorum
             | Answer::Invalid
             | Answer::WrongCluster
-            | Answer::Refused,
+            | Answer::Refused
+            | Answer::NotSent,
         ) => false,
     }
 }

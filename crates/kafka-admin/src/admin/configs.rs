@@ -317,17 +317,6 @@ impl Admin {
             .map_err(|refusal| AlterConfigsError::Refused { resource: named(), refusal })
     }
 
-    /// Deletes a setting of a node through the controller, also of a node that is down or gone: Kafka keeps the settings
-    /// of brokers that were unregistered.
-    pub async fn delete_node_config(
-        &self,
-        id: NodeId,
-        name: &str,
-    ) -> Result<(), AlterConfigsError> {
-        let change = ConfigChange::Delete(name.to_owned());
-        self.alter_unchecked(&ConfigResource::Node(id), &[change]).await
-    }
-
     /// Changes settings of several topics in one request.
     pub async fn alter_topic_configs(
         &self,

@@ -2,7 +2,7 @@
 
 use control::cluster::act::{Act, What, settle};
 use control::cluster::areas::Decider;
-use control::cluster::draft::{Flow, Outputs};
+use control::cluster::draft::Flow;
 use control::cluster::record::Record;
 use control::cluster::snapshot::{ObjectKind, Snapshot};
 use control::quorum::answer::Answer;
@@ -29,7 +29,7 @@ const ROUNDS: usize = 3;
 /// Observes, decides, records and acts for one area.
 pub(crate) async fn run(work: &mut Work, area: Decider) -> Result<Step, PassError> {
     let before = (work.record.clone(), work.known.outputs.clone());
-    let snapshot = observe(work, area).await;
+    let mut snapshot = observe(work, area).await;
     let (draft, flow) = area.draft(&snapshot, &before);
     work.record = draft.record;
     work.save().await?;
@@ -38,11 +38,18 @@ pub(crate) async fn run(work: &mut Work, area: Decider) -> Result<Step, PassErro
     if draft.look_again {
         work.known.look_again_soon();
     }
-    for act in &draft.acts {
-        if act.is_stale(&snapshot, now_ms()) && !still_holds(work, act, area, &before).await? {
-            tracing::info!("not done, because the facts have changed: {}", act.what);
-            continue;
+    let mut again = None;
+    for (sent, act) in draft.acts.iter().enumerate() {
+        if act.is_stale(&snapshot, now_ms()) {
+            snapshot = read_again(work, area).await?;
+            again = Some(area.draft(&snapshot, &before));
         }
+        // Every later act has to hold by the new facts too.
+        if let Some((again, flow)) = again.take_if(|(again, _)| !again.acts.contains(act)) {
+            tracing::info!("not done, because the facts have changed: {}", act.what);
+            return outdated(work, (sent, again.record), flow).await;
+        }
+        tracing::debug!("{}: {}", act.what, act.rule);
         let answered = send(work, act).await?;
         let ends = settle(&mut work.record, act, answered, now_ms());
         work.save().await?;
@@ -71,21 +78,33 @@ async fn observe(work: &Work, area: Decider) -> Snapshot {
     snapshot
 }
 
-/// Reads everything again and decides again: whether the act is still asked for.
-async fn still_holds(
+/// Ends the pass because its facts were old. If nothing was done because of them, what was recorded because of them is
+/// replaced by what the new facts say.
+async fn outdated(
     work: &mut Work,
-    act: &Act,
-    area: Decider,
-    before: &(Record, Outputs),
-) -> Result<bool, PassError> {
+    (sent, record): (usize, Record),
+    flow: Flow,
+) -> Result<Step, PassError> {
+    if sent == 0 {
+        work.record = record;
+        work.save().await?;
+    }
+    work.known.look_again_soon();
+    Ok(match flow {
+        Flow::Go => Step::Done,
+        Flow::Wait(note) | Flow::Stop(note) => Step::Stop(note),
+        Flow::Hold(note) => Step::Hold(note),
+    })
+}
+
+/// Reads everything again.
+async fn read_again(work: &mut Work, area: Decider) -> Result<Snapshot, PassError> {
     let found = Found::read(&work.ctx.client, &work.blueprint.names).await?;
     (work.found.pods, work.found.claims) = (found.pods, found.claims);
     work.found.at_ms = found.at_ms;
     work.known.partitions = tokio::sync::OnceCell::new();
     ask(work).await?;
-    let snapshot = observe(work, area).await;
-    let (draft, _) = area.draft(&snapshot, before);
-    Ok(draft.acts.contains(act))
+    Ok(observe(work, area).await)
 }
 
 /// Sends one act. What Kafka answered, with its words.
@@ -147,15 +166,13 @@ async fn to_kafka(work: &Work, act: &Act) -> (Answer, Option<String>) {
             let done = writer.kafka("unregister", &what, call, |e| e.outcome()).await;
             answer(done, |error| refused(error.outcome()))
         }
-        What::Uncordon { id } => {
+        What::Cordon { id } | What::Uncordon { id } => {
             let Some(admin) = &access.brokers else { return nobody() };
-            let call = admin.delete_node_config(*id, observe::CORDON);
-            let done = writer.kafka("cordon", &what, call, |e| e.outcome()).await;
-            answer(done, |error| refused(error.outcome()))
-        }
-        What::Cordon { id } => {
-            let Some(admin) = &access.brokers else { return nobody() };
-            let changes = [ConfigChange::Set(observe::CORDON.to_owned(), "*".to_owned())];
+            let name = observe::CORDON.to_owned();
+            let changes = match matches!(act.what, What::Cordon { .. }) {
+                true => [ConfigChange::Set(name, "*".to_owned())],
+                false => [ConfigChange::Delete(name)],
+            };
             let of = ConfigResource::Node(*id);
             let call = admin.alter_configs(&of, &changes, false);
             let done = writer.kafka("cordon", &what, call, |e| e.outcome()).await;
@@ -180,7 +197,7 @@ async fn to_kafka(work: &Work, act: &Act) -> (Answer, Option<String>) {
 }
 
 fn nobody() -> (Answer, Option<String>) {
-    (Answer::Refused, Some("there is no node of Kafka to ask".to_owned()))
+    (Answer::NotSent, Some("there is no node of Kafka to ask".to_owned()))
 }
 
 /// What the result of a call means, in the terms of decisions.
@@ -191,8 +208,7 @@ fn answer<T, E: std::error::Error + 'static>(
     match done {
         Ok(_) => (Answer::Done, None),
         Err(KafkaWriteError::Kafka { source, .. }) => (of_error(&source), Some(chain(&source))),
-        // Nothing was sent.
-        Err(error @ KafkaWriteError::NotLeader { .. }) => (Answer::Refused, Some(chain(&error))),
+        Err(error @ KafkaWriteError::NotLeader { .. }) => (Answer::NotSent, Some(chain(&error))),
         Err(error @ KafkaWriteError::Expired { .. }) => (Answer::Unknown, Some(chain(&error))),
     }
 }

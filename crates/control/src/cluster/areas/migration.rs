@@ -39,6 +39,9 @@ pub fn decide(snapshot: &Snapshot, draft: &mut Draft) -> Flow {
     let next = migrate::read(before, &facts).and_then(|event| migrate::next(before, event));
     let now = next.unwrap_or(before);
     draft.record.quorum_migration = now;
+    if now != Phase::Raising {
+        draft.record.journal.clear(Entered::RaiseKraftVersion);
+    }
     let flow = match migrate::duty(now) {
         Duty::Nothing | Duty::Roll => waiting(draft, now, &facts),
         Duty::RaiseKraftVersion => raise(snapshot, draft),
@@ -129,12 +132,13 @@ fn raise(snapshot: &Snapshot, draft: &mut Draft) -> Flow {
     let (act, subject) = (Entered::RaiseKraftVersion, DYNAMIC_LEVEL.to_string());
     let journal = &mut draft.record.journal;
     let said = journal.get(act).and_then(|entry| entry.message.clone());
-    let is_permitted = journal.permit(act, &subject, snapshot.now_ms) == Permit::Now;
-    if is_permitted {
-        journal.begin(act, &subject, snapshot.now_ms);
-        let what = What::RaiseKraftVersion { level: DYNAMIC_LEVEL };
-        draft.act(what, Rule::ControllersAreReady);
+    if journal.permit(act, &subject, snapshot.now_ms) != Permit::Now {
+        // The quorum may be another one by now.
+        return Flow::Stop(note(&Hold::Raise(said)));
     }
+    journal.begin(act, &subject, snapshot.now_ms);
+    let what = What::RaiseKraftVersion { level: DYNAMIC_LEVEL };
+    draft.act(what, Rule::ControllersAreReady);
     Flow::Wait(note(&Hold::Raise(said)))
 }
 
@@ -192,7 +196,7 @@ mod tests {
             ("the features are unknown",    |s, _| s.kafka.features = Fact::Unknown(Why::NoAnswer), "", Phase::Idle, "wait QuorumMigration"),
             ("all controllers are ready",   |_, r| r.quorum_migration = Phase::Gathering, RAISE, Phase::Raising, "wait QuorumMigration"),
             ("one is not ready",            |s, r| { r.quorum_migration = Phase::Gathering; s.pods.get_mut("c-controller-1").unwrap().ready = false; }, "", Phase::Gathering, "wait QuorumMigration"),
-            ("refused a second ago",        |_, r| { r.quorum_migration = Phase::Raising; r.journal.begin(Entered::RaiseKraftVersion, "1", NOW - 1_000); }, "", Phase::Raising, "wait QuorumMigration"),
+            ("refused a second ago",        |_, r| { r.quorum_migration = Phase::Raising; r.journal.begin(Entered::RaiseKraftVersion, "1", NOW - 1_000); }, "", Phase::Raising, "stop QuorumMigration"),
             ("withdrawn",                   |s, r| { r.quorum_migration = Phase::Raising; s.desired.migration = false; }, "", Phase::Idle, "go"),
             ("raised",                      |s, r| { dynamic(s, r); r.quorum_migration = Phase::Raising; }, "", Phase::Reading, "stop QuorumMigration"),
             ("recorded, to be configured",  |s, r| { rolling(s, r, false); s.desired.configured_dynamic = false; }, "", Phase::Rolling, "stop QuorumMigration"),
@@ -206,6 +210,7 @@ mod tests {
             let (found, went, draft) = brief(decide, &snapshot, &record);
             let now = draft.record.quorum_migration;
             assert_eq!((found.as_str(), now, went.as_str()), (acts, phase, flow), "{name}");
+            assert_eq!(draft.record.journal.is_empty(), phase != Phase::Raising, "{name}");
             // Only the Kafka that cannot do it is a reason to refuse.
             let refused = draft.warnings.iter().any(|n| n.reason == Reason::QuorumMigrationRefused);
             assert_eq!(refused, name == "the metadata is too old", "{name}");

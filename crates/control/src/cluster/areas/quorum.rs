@@ -104,13 +104,23 @@ fn change(snapshot: &Snapshot, draft: &mut Draft, act: Act, note: Note) -> Flow 
     // The voters that are known now are old once one has changed: nobody is restarted because of them.
     draft.outputs.quorum_settled = Some(false);
     let Some((entered, subject)) = act.entered() else { return Flow::Go };
+    let removes = matches!(entered, Entered::RemoveVoter(_));
+    let failed =
+        draft.record.journal.get(entered).and_then(|entry| entry.message.as_ref()).map(|said| {
+            let message = format!("{}: Kafka answered: {said}", act.what);
+            Note::new(Reason::QuorumChangeFailed, message)
+        });
     match draft.record.journal.permit(entered, &subject, snapshot.now_ms) {
+        // Nobody is stopped who may still vote.
+        Permit::Later if removes => return Flow::Stop(note),
         Permit::Later => return Flow::Wait(note),
-        Permit::Held(entry) => {
-            let message = entry.message.clone().unwrap_or_default();
-            let message = format!("{}: Kafka answered: {message}", act.what);
-            return Flow::Hold(Note::new(Reason::QuorumChangeFailed, message));
+        Permit::Held(_) if removes => return Flow::Hold(failed.unwrap_or(note)),
+        // An addition that failed fails nothing else: a restart of the node may be what it takes.
+        Permit::Held(_) => {
+            draft.warnings.extend(failed);
+            return Flow::Wait(note);
         }
+        Permit::Now if removes => draft.warnings.extend(failed),
         Permit::Now => {}
     }
     let is_static =
@@ -271,7 +281,7 @@ mod tests {
             ("it is being stopped",             joining, |_, r| { r.leaving.insert(id(6), stopped()); }, "", "go"),
             ("it was tried a second ago",       joining, |_, r| answered(r, ADDED, Answer::Unknown, 1_000), "", "wait AddingController"),
             ("it was tried three seconds ago",  joining, |_, r| answered(r, ADDED, Answer::Unknown, 3_000), ADD, "wait AddingController"),
-            ("Kafka called it invalid",         joining, |_, r| answered(r, ADDED, Answer::Invalid, 10_000), "", "hold QuorumChangeFailed"),
+            ("Kafka called it invalid",         joining, |_, r| answered(r, ADDED, Answer::Invalid, 10_000), "", "wait AddingController"),
             ("Kafka said that it is static",    joining, |s, r| { answered(r, ADDED, Answer::StaticQuorum, 10_000); s.kafka.features = Fact::Unknown(Why::NoAnswer); }, "", "wait QuorumWaiting"),
             ("and has said since that it is not", joining, |_, r| answered(r, ADDED, Answer::StaticQuorum, 10_000), ADD, "wait AddingController"),
             ("a controller leaves",             leaving, |_, _| {}, REMOVE, "wait RemovingController"),
@@ -318,7 +328,7 @@ mod tests {
     #[test]
     fn every_answer_to_a_change_leads_somewhere() {
         use Answer::{
-            Done, Duplicate, Invalid, NotFound, NotLeader, Refused, StaticQuorum, Unknown,
+            Done, Duplicate, Invalid, NotFound, NotLeader, NotSent, Refused, StaticQuorum, Unknown,
             WrongCluster,
         };
         let all = [
@@ -327,6 +337,7 @@ mod tests {
             Invalid,
             NotFound,
             NotLeader,
+            NotSent,
             Refused,
             StaticQuorum,
             Unknown,
@@ -342,10 +353,14 @@ mod tests {
                 assert_eq!(ends, !adds && answer != Done, "{answer:?}");
                 // The next pass, five seconds later, with a quorum that has not changed.
                 snapshot.now_ms += 5_000;
-                let (acts, flow, _) = brief(decide, &snapshot, &record);
+                let (acts, flow, draft) = brief(decide, &snapshot, &record);
                 let held = matches!(answer, Invalid | WrongCluster);
                 assert_eq!(acts.is_empty(), held, "{answer:?}: {acts}, {flow}");
-                assert_eq!(flow.starts_with("hold"), held, "{answer:?}: {flow}");
+                // A removal that is invalid stops the pass, an addition stops nothing.
+                assert_eq!(flow.starts_with("hold"), held && !adds, "{answer:?}: {flow}");
+                let told = draft.warnings.iter().any(|n| n.reason == Reason::QuorumChangeFailed);
+                let said = !matches!(answer, Done | NotSent) && !(adds && answer == Duplicate);
+                assert_eq!(told, said && (adds == held), "{answer:?}");
                 // Once the description shows it, nothing is left of it.
                 match adds {
                     true => view(&mut snapshot).voters.push(replica(6)),

@@ -1,8 +1,9 @@
 //! Nodes that leave: each only when nothing needs it any more, as [`crate::scaling`] decides.
 //!
 //! 1. A node is removed from the record only when none of its claims that go with it is left.
-//! 2. Kafka keeps the settings of a broker that was unregistered, and a broker that comes again under its id would be
-//!    closed. So a broker that is done leaving is opened, and that is in the journal until Kafka has confirmed it.
+//! 2. Kafka keeps the settings of a broker that was unregistered, and changes those of registered brokers only. A
+//!    broker that comes again under its id would be closed. So that it has to be opened stays in the journal until the
+//!    id is registered again and Kafka has confirmed it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,18 +11,15 @@ use model::NodeId;
 
 use crate::cluster::act::{Rule, What};
 use crate::cluster::draft::{Draft, Flow};
-use crate::cluster::journal::Entered;
+use crate::cluster::journal::{Entered, Permit};
 use crate::cluster::record::Record;
 use crate::cluster::snapshot::{Needs, NodeView, Snapshot};
 use crate::conditions::{Note, Reason};
 use crate::node::Roles;
 use crate::quorum::format::QuorumMode;
 use crate::scaling::controllers;
-use crate::scaling::guard::{self, Cordon, Registration};
+use crate::scaling::guard::{self, Cordon, Phase, Registration};
 use crate::scaling::leaving::{self, Leaving, Member};
-
-/// How often Kafka may refuse to open a broker before it is left as it is.
-const MAX_OPENINGS: u32 = 20;
 
 /// The facts that the area requires.
 #[must_use]
@@ -67,8 +65,11 @@ pub fn decide(snapshot: &Snapshot, draft: &mut Draft) -> Flow {
             (true | false, _) => {}
         }
         // Whether a broker that does not run is closed cannot be read.
-        let is_new = leaving.get(id).is_none_or(|before| !before.duty().delete_claims);
-        if duty.delete_claims && is_new && cordon(snapshot, Some(true)) == Some(Cordon::Closed) {
+        let has_left = |all: &BTreeMap<NodeId, Leaving>| {
+            all.get(id).is_some_and(|one| matches!(one.phase, Phase::Cleaning | Phase::Done))
+        };
+        let can_be_closed = cordon(snapshot, Some(true)) != Some(Cordon::Unsupported);
+        if has_left(&pass.leaving) && !has_left(&leaving) && can_be_closed {
             draft.record.journal.begin(Entered::Uncordon(*id), "", snapshot.now_ms);
         }
         if duty.delete_claims
@@ -167,17 +168,20 @@ fn facts(
 
 /// Opens brokers that are to be open, until Kafka has confirmed it.
 fn open(snapshot: &Snapshot, draft: &mut Draft, pass: &leaving::Pass) {
-    let asked = draft.record.journal.iter().filter_map(|entry| match entry.act {
-        Entered::Uncordon(id) => Some((id, entry.attempts)),
+    let journal = draft.record.journal.clone();
+    let asked = journal.iter().filter_map(|entry| match entry.act {
+        // An entry without an answer may not have been sent yet.
+        Entered::Uncordon(id) => Some((id, entry.attempts == 0)),
         Entered::AddVoter(_) | Entered::RemoveVoter(_) | Entered::RaiseKraftVersion => None,
     });
-    for (id, attempts) in asked.collect::<Vec<_>>() {
+    for (id, is_new) in asked {
         let act = Entered::Uncordon(id);
         let is_closed = pass.duties.get(&id).is_some_and(|duty| duty.cordoned);
-        if is_closed || attempts > MAX_OPENINGS {
+        let broker = snapshot.kafka.brokers.known().and_then(|all| all.get(&id));
+        let is_live = broker.is_some_and(|broker| !broker.fenced);
+        if is_closed {
             draft.record.journal.clear(act);
-        } else if !snapshot.kafka.brokers.is_unread() {
-            // An entry that is new has not been sent yet.
+        } else if is_live && (is_new || journal.permit(act, "", snapshot.now_ms) == Permit::Now) {
             draft.record.journal.begin(act, "", snapshot.now_ms);
             draft.act(What::Uncordon { id }, Rule::StayingIsOpen);
         }
@@ -196,7 +200,9 @@ fn delete_claims(snapshot: &Snapshot, draft: &mut Draft, node: &NodeView) {
 fn forget(snapshot: &Snapshot, draft: &mut Draft, done: &BTreeSet<NodeId>) {
     let mut gone = done.clone();
     for (id, node) in &snapshot.nodes {
+        // One that still leaves as a broker may get replicas until it is unregistered.
         let only_controller = draft.record.released_controllers.contains(id)
+            && !draft.record.leaving.contains_key(id)
             && node.recorded.is_some_and(|roles| !roles.is_broker())
             && node.desired.is_none()
             && snapshot.pod(node).is_none();
@@ -229,10 +235,10 @@ fn forget(snapshot: &Snapshot, draft: &mut Draft, done: &BTreeSet<NodeId>) {
 mod tests {
     use super::*;
     use crate::cluster::act::settle;
-    use crate::cluster::areas::samples::{NOW, brief, cordoned, empty, id, settled};
+    use crate::cluster::areas::samples::{add_node, brief, cordoned, empty, id, settled};
     use crate::cluster::fact::{Fact, Why};
+    use crate::cluster::snapshot::BrokerView;
     use crate::quorum::answer::Answer;
-    use crate::scaling::guard::Phase;
 
     /// Broker 5 is to go, and is in this phase.
     fn leaving(phase: &str) -> (Snapshot, Record) {
@@ -260,7 +266,7 @@ mod tests {
     fn the_rows_hold() {
         const CLOSE: &str = "close broker 5 for new replicas";
         const OPEN: &str = "open broker 5 for new replicas";
-        const DELETE_AND_OPEN: &str = "delete PersistentVolumeClaim data-c-broker-5; open broker 5 for new replicas";
+        const DELETE: &str = "delete PersistentVolumeClaim data-c-broker-5";
         // The phase, what differs, the acts, the next phase, how the pass goes on.
         let rows: [(&str, &str, Change, &str, Option<Phase>, &str); 10] = [
             ("it holds nothing",           "requested", |_| {}, CLOSE, Some(Phase::Cordoning), "wait ScalingDown"),
@@ -270,7 +276,7 @@ mod tests {
             ("moves concern it",           "cordoned",  |s| { cordoned(s, 5, true); s.moving = Some([id(5)].into()); }, "", Some(Phase::Cordoned), "wait ScalingDown"),
             ("whether is unknown",         "cordoned",  |s| { cordoned(s, 5, true); s.moving = None; }, "", Some(Phase::Cordoned), "wait ScalingDown"),
             ("it is wanted again",         "cordoned",  |s| { cordoned(s, 5, true); s.nodes.get_mut(&id(5)).unwrap().desired = Some(Roles::Broker); }, OPEN, Some(Phase::Returning), "wait ScalingDown"),
-            ("it is unregistered",         "unregistering", gone, DELETE_AND_OPEN, Some(Phase::Cleaning), "wait ScalingDown"),
+            ("it is unregistered",         "unregistering", gone, DELETE, Some(Phase::Cleaning), "wait ScalingDown"),
             ("its claim is being deleted", "cleaning",  |s| { gone(s); s.claims.get_mut("data-c-broker-5").unwrap().deleting = true; }, "", Some(Phase::Cleaning), "wait ScalingDown"),
             ("its claim is gone",          "cleaning",  |s| { gone(s); s.claims.remove("data-c-broker-5"); }, "", None, "wait ScalingDown"),
         ];
@@ -306,32 +312,56 @@ mod tests {
     }
 
     #[test]
-    fn a_broker_that_has_left_is_opened_until_kafka_confirms_it() {
-        let (mut snapshot, record) = leaving("unregistering");
-        gone(&mut snapshot);
-        let (_, _, draft) = brief(decide, &snapshot, &record);
-        let open = draft.acts.iter().find(|act| act.what == What::Uncordon { id: id(5) }).unwrap();
-        let mut record = draft.record;
-        settle(&mut record, open, (Answer::Unknown, None), NOW);
-        // Its claims are gone and so is the node, but the answer is still missing.
-        snapshot.claims.remove("data-c-broker-5");
-        record.pools.get_mut("broker").unwrap().remove(&id(5));
-        record.leaving.clear();
-        snapshot.nodes.remove(&id(5));
-        let (acts, flow, draft) = brief(decide, &snapshot, &record);
-        assert_eq!((acts.as_str(), flow.as_str()), ("open broker 5 for new replicas", "go"));
-        let mut record = draft.record;
-        settle(&mut record, &draft.acts[0], (Answer::Done, None), NOW);
-        let (acts, _, _) = brief(decide, &snapshot, &record);
-        assert_eq!(acts, "");
-        // Where Kafka keeps refusing, it is left at last.
-        record.journal.begin(Entered::Uncordon(id(5)), "", NOW);
-        for _ in 0..=MAX_OPENINGS {
-            record.journal.end(Entered::Uncordon(id(5)), Answer::Refused, None, NOW);
+    fn a_controller_that_still_leaves_as_a_broker_keeps_its_claims() {
+        let (mut snapshot, mut record) = settled();
+        let node = snapshot.nodes.get_mut(&id(2)).unwrap();
+        node.desired = None;
+        snapshot.pods.remove("c-controller-2");
+        record.released_controllers.insert(id(2));
+        let one = r#"{"phase":"unregistering","kind":"role","pool":"controller"}"#;
+        record.leaving.insert(id(2), serde_json::from_str(one).unwrap());
+        if let Fact::Read { value, .. } = &mut snapshot.kafka.brokers {
+            value.insert(id(2), BrokerView { fenced: true, rack: None });
         }
+        empty(&mut snapshot);
         let (acts, _, draft) = brief(decide, &snapshot, &record);
         assert_eq!(acts, "");
-        assert!(draft.record.journal.is_empty());
+        assert!(draft.record.pools["controller"].contains_key(&id(2)));
+    }
+
+    #[test]
+    fn a_broker_that_comes_again_is_opened_until_kafka_confirms_it() {
+        let (mut snapshot, record) = leaving("unregistering");
+        gone(&mut snapshot);
+        let (acts, _, draft) = brief(decide, &snapshot, &record);
+        assert_eq!(acts, "delete PersistentVolumeClaim data-c-broker-5");
+        // It is gone. Kafka changes no settings of a broker that it does not know.
+        let mut record = draft.record;
+        snapshot.claims.remove("data-c-broker-5");
+        let (acts, _, draft) = brief(decide, &snapshot, &record);
+        assert_eq!(acts, "");
+        record = draft.record;
+        snapshot.nodes.remove(&id(5));
+        snapshot.now_ms += 3_600_000;
+        assert_eq!(brief(decide, &snapshot, &record).0, "");
+        // It comes again.
+        add_node(&mut snapshot, &mut record, 5, "broker");
+        let broker = BrokerView { fenced: false, rack: None };
+        if let Fact::Read { value, .. } = &mut snapshot.kafka.brokers {
+            value.insert(id(5), broker);
+        }
+        let (acts, flow, draft) = brief(decide, &snapshot, &record);
+        assert_eq!((acts.as_str(), flow.as_str()), ("open broker 5 for new replicas", "go"));
+        record = draft.record;
+        settle(&mut record, &draft.acts[0], (Answer::Refused, None), snapshot.now_ms);
+        assert_eq!(brief(decide, &snapshot, &record).0, "", "not at once");
+        snapshot.now_ms += 5_000;
+        let (acts, _, draft) = brief(decide, &snapshot, &record);
+        assert_eq!(acts, "open broker 5 for new replicas");
+        record = draft.record;
+        settle(&mut record, &draft.acts[0], (Answer::Done, None), snapshot.now_ms);
+        assert_eq!(brief(decide, &snapshot, &record).0, "");
+        assert!(record.journal.is_empty());
     }
 
     /// A controller that the quorum has released and that has no pod.

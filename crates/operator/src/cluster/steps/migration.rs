@@ -10,7 +10,13 @@ use crate::cluster::error::PassError;
 use crate::cluster::pass::{Step, Work};
 
 pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
+    let before = work.record.quorum_migration;
     let step = act::run(work, areas::MIGRATION).await?;
+    let now = work.record.quorum_migration;
+    if now != before {
+        let names = &work.blueprint.names;
+        tracing::info!("{}/{}: migration: {before:?} -> {now:?}", names.namespace, names.cluster);
+    }
     tell_ignored(work).await;
     Ok(step)
 }
