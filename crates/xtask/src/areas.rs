@@ -1,6 +1,6 @@
 //! The areas of the test suite, and how many minutes each may take in `make test`.
 //!
-//! A budget counts the time of all tests of an area, one after the other; three tests with clusters run at a
+//! A budget counts the time of all tests of an area, one after the other; two tests with clusters run at a
 //! time. Timings are noisy, so an area over its budget is reported and does not fail the run. The table is
 //! also in CONTRIBUTING.md.
 
@@ -63,7 +63,7 @@ pub(crate) fn report(cases: &[Case]) -> String {
     const SLOWEST: usize = 10;
     let minutes = |took: Duration| took.as_secs_f64() / 60.0;
     let mut text =
-        String::from("minutes of tests per area (three tests with clusters run at a time):\n");
+        String::from("minutes of tests per area (two tests with clusters run at a time):\n");
     for area in AREAS {
         let own =
             cases.iter().filter(|case| of(&case.binary).is_some_and(|of| of.name == area.name));
