@@ -189,13 +189,8 @@ impl Life {
                 *partitions = partitions.saturating_sub(1);
             }
         }
-        let open: Vec<NodeId> = self
-            .world
-            .registered
-            .keys()
-            .copied()
-            .filter(|node| !self.world.cordoned.contains(node))
-            .collect();
+        let open = self.world.registered.keys().copied();
+        let open: Vec<NodeId> = open.filter(|node| !self.world.cordoned.contains(node)).collect();
         for node in open {
             if !quiet && self.chance.percent(5) {
                 *self.world.partitions.entry(node).or_default() += 1;
