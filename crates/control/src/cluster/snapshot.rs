@@ -175,6 +175,20 @@ pub struct KafkaView {
     pub cordons: BTreeMap<NodeId, Fact<bool>>,
 }
 
+impl KafkaView {
+    /// The finalized level of `kraft.version`.
+    #[must_use]
+    pub fn kraft_version(&self) -> Option<i16> {
+        self.features.known()?.kraft_version
+    }
+
+    /// The finalized level of `metadata.version`.
+    #[must_use]
+    pub fn metadata_level(&self) -> Option<i16> {
+        self.features.known()?.metadata_version
+    }
+}
+
 /// A registered broker.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -2,17 +2,10 @@
 
 use crate::cluster::draft::{Draft, Flow};
 use crate::cluster::fact::{Fact, Why};
-use crate::cluster::record::Record;
-use crate::cluster::snapshot::{Needs, Snapshot};
+use crate::cluster::snapshot::Snapshot;
 use crate::conditions::{Note, Reason};
 use crate::quorum::format::QuorumMode;
 use crate::quorum::{migrate, mode};
-
-/// The facts that the area requires: those that every pass reads.
-#[must_use]
-pub fn needs(_: &Snapshot, _: &Record) -> Needs {
-    Needs::default()
-}
 
 /// Records what must not be forgotten of the quorum, and its mode.
 pub fn decide(snapshot: &Snapshot, draft: &mut Draft) -> Flow {
@@ -26,7 +19,7 @@ pub fn decide(snapshot: &Snapshot, draft: &mut Draft) -> Flow {
         recorded,
         has_initial: !record.quorum.initial.is_empty(),
         existed: record.cluster_id.is_some(),
-        kraft_version: snapshot.kafka.features.known().and_then(|found| found.kraft_version),
+        kraft_version: snapshot.kafka.kraft_version(),
     };
     match mode::decide(&facts) {
         // The id of a cluster is recorded before any of its nodes is created.
@@ -79,6 +72,7 @@ const fn silent(snapshot: &Snapshot) -> Option<&'static str> {
 mod tests {
     use super::*;
     use crate::cluster::areas::samples::{NOW, brief, settled};
+    use crate::cluster::record::Record;
     use crate::cluster::snapshot::FeaturesView;
 
     fn level(snapshot: &mut Snapshot, kraft_version: Option<i16>) {

@@ -7,14 +7,7 @@ use std::collections::BTreeSet;
 
 use crate::cluster::act::{Rule, What};
 use crate::cluster::draft::{Draft, Flow};
-use crate::cluster::record::Record;
-use crate::cluster::snapshot::{Needs, ObjectKind, ObjectView, Snapshot};
-
-/// The facts that the area requires: those that every pass reads.
-#[must_use]
-pub fn needs(_: &Snapshot, _: &Record) -> Needs {
-    Needs::default()
-}
+use crate::cluster::snapshot::{ObjectKind, ObjectView, Snapshot};
 
 /// Decides which objects are deleted.
 pub fn decide(snapshot: &Snapshot, draft: &mut Draft) -> Flow {

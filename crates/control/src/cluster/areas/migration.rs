@@ -9,22 +9,14 @@ use model::NodeId;
 use crate::cluster::act::{Rule, What};
 use crate::cluster::draft::{Draft, Flow};
 use crate::cluster::journal::{Entered, Permit};
+use crate::cluster::properties::CONTROLLER_PORT;
 use crate::cluster::record::Record;
-use crate::cluster::snapshot::{Needs, Snapshot};
+use crate::cluster::snapshot::Snapshot;
 use crate::conditions::{Note, Reason};
 use crate::quorum::format::QuorumMode;
 use crate::quorum::migrate::{self, ANNOTATION, Duty, Facts, Hold, Phase};
 use crate::quorum::mode::DYNAMIC_LEVEL;
 use crate::registration::KafkaVersion;
-
-/// The port of the listener for controllers.
-const PORT: u16 = 9090;
-
-/// The facts that the area requires: those that every pass reads.
-#[must_use]
-pub fn needs(_: &Snapshot, _: &Record) -> Needs {
-    Needs::default()
-}
 
 /// Decides the next phase of the migration, and does what it asks for.
 pub fn decide(snapshot: &Snapshot, draft: &mut Draft) -> Flow {
@@ -82,7 +74,7 @@ fn facts(snapshot: &Snapshot, record: &Record) -> Facts {
     let mut versions: Vec<Option<KafkaVersion>> = Vec::new();
     // The controllers that there are. More, or fewer, can be had when the migration is done.
     for (id, node) in snapshot.controllers() {
-        endpoints.insert(id, (node.host.clone(), PORT));
+        endpoints.insert(id, (node.host.clone(), CONTROLLER_PORT));
         wished.insert(id);
         if snapshot.runs_as_controller(node) {
             running.insert(id);
@@ -90,15 +82,14 @@ fn facts(snapshot: &Snapshot, record: &Record) -> Facts {
         versions.push(snapshot.pod(node).and_then(|pod| pod.kafka_version));
     }
     let versions: Option<Vec<KafkaVersion>> = versions.into_iter().collect();
-    let features = snapshot.kafka.features.known();
     let mut nodes = snapshot.nodes.values().filter(|node| node.current.is_some());
     let is_moved = |pod: &crate::cluster::snapshot::PodView| pod.ready && pod.dynamic_quorum;
     let entry = record.journal.get(Entered::RaiseKraftVersion);
     Facts {
         asked: snapshot.desired.migration,
         record: record.quorum.clone(),
-        kraft_version: features.and_then(|found| found.kraft_version),
-        metadata_level: features.and_then(|found| found.metadata_version),
+        kraft_version: snapshot.kafka.kraft_version(),
+        metadata_level: snapshot.kafka.metadata_level(),
         oldest_kafka: versions.and_then(|all| all.into_iter().min()),
         wished,
         running,

@@ -37,10 +37,15 @@ impl Decider {
     }
 }
 
+/// For areas that are decided on what every pass reads.
+fn nothing(_: &Snapshot, _: &Record) -> Needs {
+    Needs::default()
+}
+
 /// [`kafka`].
-pub const KAFKA: Decider = Decider { needs: kafka::needs, decide: kafka::decide };
+pub const KAFKA: Decider = Decider { needs: nothing, decide: kafka::decide };
 /// [`migration`].
-pub const MIGRATION: Decider = Decider { needs: migration::needs, decide: migration::decide };
+pub const MIGRATION: Decider = Decider { needs: nothing, decide: migration::decide };
 /// [`quorum`].
 pub const QUORUM: Decider = Decider { needs: quorum::needs, decide: quorum::decide };
 /// [`scale_in`].
@@ -49,4 +54,4 @@ pub const SCALE_IN: Decider = Decider { needs: scale_in::needs, decide: scale_in
 pub const REGISTRATION: Decider =
     Decider { needs: registration::needs, decide: registration::decide };
 /// [`leftovers`].
-pub const LEFTOVERS: Decider = Decider { needs: leftovers::needs, decide: leftovers::decide };
+pub const LEFTOVERS: Decider = Decider { needs: nothing, decide: leftovers::decide };

@@ -11,6 +11,7 @@ use model::{DirectoryId, NodeId};
 use crate::cluster::act::{Act, Rule, What};
 use crate::cluster::draft::{Draft, Flow};
 use crate::cluster::journal::{Entered, Permit};
+use crate::cluster::properties::{CONTROLLER_PORT, CONTROLLER_TITLE};
 use crate::cluster::record::Record;
 use crate::cluster::snapshot::{Needs, NodeView, Snapshot};
 use crate::conditions::{Note, Reason};
@@ -20,11 +21,6 @@ use crate::quorum::answer::{Then, then};
 use crate::quorum::bootstrap::{self, Strangers};
 use crate::quorum::plan::{self, Controller, Decision, Listener, Removal, Step};
 use crate::scaling::leaving::Leaving;
-
-/// The name of the listener for controllers.
-const LISTENER: &str = "CONTROLPLANE-9090";
-/// Its port.
-const PORT: u16 = 9090;
 
 /// The facts that the area requires.
 #[must_use]
@@ -125,7 +121,7 @@ fn change(snapshot: &Snapshot, draft: &mut Draft, act: Act, note: Note) -> Flow 
     }
     let is_static =
         draft.record.journal.get(entered).is_some_and(|e| then(e.answer) == Then::AskMode);
-    let kraft_version = snapshot.kafka.features.known().and_then(|found| found.kraft_version);
+    let kraft_version = snapshot.kafka.kraft_version();
     if is_static && kraft_version.is_none() {
         return Flow::Wait(Note::new(Reason::QuorumWaiting, plan::Waiting::Mode.to_string()));
     }
@@ -165,7 +161,11 @@ fn facts(snapshot: &Snapshot, record: &Record) -> plan::Facts {
     };
     let wished = snapshot.controllers().filter(|(id, node)| is_wished(*id, node));
     let wished = wished.map(|(id, node)| {
-        let listener = Listener { name: LISTENER.to_owned(), host: node.host.clone(), port: PORT };
+        let listener = Listener {
+            name: CONTROLLER_TITLE.to_owned(),
+            host: node.host.clone(),
+            port: CONTROLLER_PORT,
+        };
         let runs = Some(snapshot.runs_as_controller(node));
         (id, Controller { runs, listeners: vec![listener] })
     });
@@ -210,7 +210,7 @@ fn strangers(snapshot: &Snapshot, facts: Option<&plan::Facts>) -> Strangers {
     let voters: BTreeSet<NodeId> = voters.into_iter().flatten().map(|voter| voter.id).collect();
     let stays = |id: &NodeId| facts.is_some_and(|facts| facts.wished.contains_key(id));
     let stay = snapshot.controllers().filter(|(id, _)| voters.contains(id) && stays(id));
-    let stay = stay.map(|(_, node)| format!("{}:{PORT}", node.host)).collect();
+    let stay = stay.map(|(_, node)| format!("{}:{CONTROLLER_PORT}", node.host)).collect();
     let servers = |id: NodeId| snapshot.kafka.servers.get(&id)?.known().cloned().flatten();
     let running = running(snapshot).map(|(id, _)| (id, servers(id)));
     bootstrap::strangers(&stay, &running.collect())

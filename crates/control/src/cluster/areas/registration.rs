@@ -36,7 +36,7 @@ pub fn needs(snapshot: &Snapshot, record: &Record) -> Needs {
 
 /// Decides which registrations are removed, and the metadata version.
 pub fn decide(snapshot: &Snapshot, draft: &mut Draft) -> Flow {
-    let level = snapshot.kafka.features.known().and_then(|found| found.metadata_version);
+    let level = snapshot.kafka.metadata_level();
     draft.outputs.metadata_version = level.and_then(MetadataVersion::of_level);
     if snapshot.kafka.quorum.is_unread() {
         return Flow::Go;
@@ -91,7 +91,7 @@ fn metadata_facts(snapshot: &Snapshot, record: &Record) -> Option<metadata_versi
         wished: snapshot.desired.metadata_version.clone(),
         kafka: snapshot.desired.kafka_version?,
         nodes: nodes.collect(),
-        level: snapshot.kafka.features.known().and_then(|found| found.metadata_version),
+        level: snapshot.kafka.metadata_level(),
         mode: record.quorum.mode,
         unregistering: BTreeSet::<NodeId>::new(),
         refused: record.refused_metadata_version.clone(),

@@ -129,7 +129,7 @@ fn released(snapshot: &Snapshot, draft: &Draft) -> controllers::Decision {
 
 /// Whether a broker takes new replicas.
 fn cordon(snapshot: &Snapshot, closed: Option<bool>) -> Option<Cordon> {
-    let level = snapshot.kafka.features.known().and_then(|found| found.metadata_version);
+    let level = snapshot.kafka.metadata_level();
     Cordon::of(snapshot.desired.kafka_version, level, closed)
 }
 

@@ -11,7 +11,7 @@ use crate::cluster::properties::{ADDRESS_FILE, MACHINE_DIR};
 use crate::cluster::spec::{Authentication, ClusterSpec, Listener, ListenerKind};
 
 /// The listener of controllers in Kafka's lists.
-pub(super) const CONTROLLER_TITLE: &str = "CONTROLPLANE-9090";
+pub(crate) const CONTROLLER_TITLE: &str = "CONTROLPLANE-9090";
 const CONTROLLER_KEY: &str = "controlplane-9090";
 const REPLICATION_TITLE: &str = "REPLICATION-9091";
 const REPLICATION_KEY: &str = "replication-9091";

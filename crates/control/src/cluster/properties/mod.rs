@@ -22,6 +22,8 @@ mod render;
 mod template;
 mod user;
 
+pub(crate) use listeners::CONTROLLER_TITLE;
+
 use std::collections::BTreeMap;
 
 use model::NodeId;
