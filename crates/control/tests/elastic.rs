@@ -421,7 +421,7 @@ impl Life {
             match flow {
                 Flow::Go | Flow::Wait(_) => {}
                 Flow::Stop(_) => return Ok(()),
-                Flow::Hold(note) => panic!("seed {}: {note:?}", self.seed),
+                Flow::Hold(note) | Flow::Fault(note) => panic!("seed {}: {note:?}", self.seed),
             }
         }
         Ok(())

@@ -11,6 +11,9 @@ use crate::quorum::plan;
 use crate::registration::MetadataVersion;
 use crate::scaling::leaving;
 
+/// How soon Kafka is asked again for a change of which no event tells.
+pub const LOOK_AGAIN_MS: u64 = 5_000;
+
 /// How a pass goes on after an area.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Flow {
@@ -22,6 +25,8 @@ pub enum Flow {
     Stop(Note),
     /// A person has to act, and the areas after this one depend on it.
     Hold(Note),
+    /// A person has to act; the areas after this one do not depend on it.
+    Fault(Note),
 }
 
 /// The decision of a pass so far.
@@ -33,8 +38,8 @@ pub struct Draft {
     pub acts: Vec<Act>,
     /// What people should know.
     pub warnings: Vec<Note>,
-    /// Whether something is awaited in Kafka, of which no event tells.
-    pub look_again: bool,
+    /// After how long the next pass should begin, at the latest, because no event announces what is awaited.
+    pub look_again_ms: Option<u64>,
     /// What areas tell later ones. Each field has one writer.
     pub outputs: Outputs,
 }
@@ -64,6 +69,12 @@ impl Draft {
     /// Asks for an act.
     pub fn act(&mut self, what: What, rule: Rule) {
         self.acts.push(Act::new(what, rule));
+    }
+
+    /// Asks for another pass after at most this time. The earliest that an area asks for holds.
+    pub fn look_again(&mut self, after_ms: u64) {
+        self.look_again_ms =
+            Some(self.look_again_ms.map_or(after_ms, |before| before.min(after_ms)));
     }
 
     /// Adds a warning.

@@ -1,8 +1,10 @@
 //! Carries out what an area decided: record, then act, and enter what became of it.
 
+use std::time::Duration;
+
 use control::cluster::act::{Act, What, settle};
 use control::cluster::areas::Decider;
-use control::cluster::draft::Flow;
+use control::cluster::draft::{Flow, LOOK_AGAIN_MS};
 use control::cluster::record::Record;
 use control::cluster::snapshot::{ObjectKind, Snapshot};
 use control::quorum::answer::Answer;
@@ -35,8 +37,8 @@ pub(crate) async fn run(work: &mut Work, area: Decider) -> Result<Step, PassErro
     work.save().await?;
     work.warnings.extend(draft.warnings);
     work.known.outputs = draft.outputs;
-    if draft.look_again {
-        work.known.look_again_soon();
+    if let Some(after_ms) = draft.look_again_ms {
+        work.known.look_again(Duration::from_millis(after_ms));
     }
     let mut again = None;
     for (sent, act) in draft.acts.iter().enumerate() {
@@ -62,6 +64,7 @@ pub(crate) async fn run(work: &mut Work, area: Decider) -> Result<Step, PassErro
         Flow::Wait(note) => Step::Waiting(note),
         Flow::Stop(note) => Step::Stop(note),
         Flow::Hold(note) => Step::Hold(note),
+        Flow::Fault(note) => Step::Fault(note),
     })
 }
 
@@ -89,11 +92,11 @@ async fn outdated(
         work.record = record;
         work.save().await?;
     }
-    work.known.look_again_soon();
+    work.known.look_again(Duration::from_millis(LOOK_AGAIN_MS));
     Ok(match flow {
         Flow::Go => Step::Done,
         Flow::Wait(note) | Flow::Stop(note) => Step::Stop(note),
-        Flow::Hold(note) => Step::Hold(note),
+        Flow::Hold(note) | Flow::Fault(note) => Step::Hold(note),
     })
 }
 

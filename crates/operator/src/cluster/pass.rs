@@ -36,9 +36,6 @@ const SOON: Duration = Duration::from_secs(2);
 /// How soon one whose Kafka does not answer is. Pods that come up begin a pass by themselves.
 const LATER: Duration = Duration::from_secs(10);
 
-/// How soon Kafka is asked again for what somebody may have done there.
-const LOOK_AGAIN: Duration = Duration::from_secs(5);
-
 /// What a step came to.
 #[derive(Debug)]
 pub(crate) enum Step {
@@ -116,9 +113,9 @@ pub(crate) struct Known {
 }
 
 impl Known {
-    /// What is awaited happens in Kafka, and no event tells of it.
-    pub(crate) fn look_again_soon(&mut self) {
-        self.look_again = Some(self.look_again.map_or(LOOK_AGAIN, |time| time.min(LOOK_AGAIN)));
+    /// Asks for another pass after at most this time. The earliest that a step asks for holds.
+    pub(crate) fn look_again(&mut self, after: Duration) {
+        self.look_again = Some(self.look_again.map_or(after, |before| before.min(after)));
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use model::NodeId;
 
 use crate::cluster::act::{Rule, What};
-use crate::cluster::draft::{Draft, Flow};
+use crate::cluster::draft::{Draft, Flow, LOOK_AGAIN_MS};
 use crate::cluster::record::Record;
 use crate::cluster::snapshot::{Needs, PodView, Snapshot};
 use crate::conditions::{Note, Reason};
@@ -44,7 +44,9 @@ pub fn decide(snapshot: &Snapshot, draft: &mut Draft) -> Flow {
     let stale = unregister::decide(&stale_facts(snapshot, &draft.record));
     draft.record.stale_registrations.clone_from(&stale.suspects);
     draft.warnings.extend(stale.warnings());
-    draft.look_again |= !stale.pending().is_empty();
+    if !stale.pending().is_empty() {
+        draft.look_again(LOOK_AGAIN_MS);
+    }
     for id in &stale.unregister {
         draft.act(What::Unregister { id: *id }, Rule::RegistrationIsStale);
     }

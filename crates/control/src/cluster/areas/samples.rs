@@ -120,6 +120,7 @@ pub(super) fn brief(
         Flow::Wait(note) => format!("wait {}", word(note)),
         Flow::Stop(note) => format!("stop {}", word(note)),
         Flow::Hold(note) => format!("hold {}", word(note)),
+        Flow::Fault(note) => format!("fault {}", word(note)),
     };
     (acts.join("; "), flow, draft)
 }

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use model::NodeId;
 
 use crate::cluster::act::{Rule, What};
-use crate::cluster::draft::{Draft, Flow};
+use crate::cluster::draft::{Draft, Flow, LOOK_AGAIN_MS};
 use crate::cluster::journal::{Entered, Permit};
 use crate::cluster::record::Record;
 use crate::cluster::snapshot::{Needs, NodeView, Snapshot};
@@ -81,7 +81,7 @@ pub fn decide(snapshot: &Snapshot, draft: &mut Draft) -> Flow {
     open(snapshot, draft, &pass);
     forget(snapshot, draft, &pass.done);
     // That a user has moved partitions away is no event.
-    draft.look_again = true;
+    draft.look_again(LOOK_AGAIN_MS);
     let mut awaited = Vec::new();
     // Controllers of a static quorum stay, and a warning says so; nothing is awaited.
     if draft.record.quorum.mode != QuorumMode::Static {

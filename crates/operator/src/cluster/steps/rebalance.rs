@@ -59,8 +59,7 @@ pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
         );
         if waits {
             // It is tried again after a while, or when the template is there, and no event says when that is.
-            let soon = work.known.look_again.map_or(RETRY, |soon| soon.min(RETRY));
-            work.known.look_again = Some(soon);
+            work.known.look_again(RETRY);
         }
     }
     for act in &decision.acts {

@@ -49,7 +49,9 @@ pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
         act::act(work, action).await?;
     }
     observe::confirm(work, &facts).await?;
-    work.known.look_again = decision.wait_ms.map(Duration::from_millis);
+    if let Some(wait_ms) = decision.wait_ms {
+        work.known.look_again(Duration::from_millis(wait_ms));
+    }
     let standing = decision.standing;
     work.known.roll = Some(Box::new((facts, decision)));
     Ok(match standing {
