@@ -18,7 +18,7 @@ use control::cluster::fact::{Fact, Why};
 use control::cluster::journal::Entered;
 use control::cluster::record::Record;
 use control::cluster::snapshot::{
-    BrokerView, ClaimView, FeaturesView, Needs, NodeView, Partitions, PodView, Snapshot,
+    BrokerView, ClaimView, FeaturesView, Needs, NodeView, Partitions, PodView, Revision, Snapshot,
 };
 use control::node::Roles;
 use control::quorum::answer::Answer;
@@ -26,6 +26,7 @@ use control::quorum::format::QuorumMode;
 use control::quorum::{QuorumView, Replica};
 use control::registration::KafkaVersion;
 use control::rolling::availability::PartitionFacts;
+use control::rolling::facts::{Contact, Recovery};
 use control::scaling::guard::Phase;
 use control::scaling::up;
 use model::{DirectoryId, NodeId, TopicName, TopicPartition};
@@ -35,10 +36,11 @@ const PASSES: usize = 120;
 const QUIET_PASSES: usize = 120;
 
 /// The areas of a pass that are decided from a snapshot, in their order.
-const AREAS: [Decider; 6] = [
+const AREAS: [Decider; 7] = [
     areas::KAFKA,
     areas::MIGRATION,
     areas::QUORUM,
+    areas::ROLL,
     areas::SCALE_IN,
     areas::REGISTRATION,
     areas::LEFTOVERS,
@@ -64,6 +66,8 @@ impl Chance {
 struct World {
     /// Pods that run, and as what.
     pods: BTreeMap<NodeId, Roles>,
+    /// How many pods each node has had.
+    pods_made: BTreeMap<NodeId, u32>,
     /// Disks, which outlive pods.
     disks: BTreeMap<NodeId, DirectoryId>,
     voters: BTreeMap<NodeId, DirectoryId>,
@@ -104,6 +108,11 @@ struct Dead;
 
 fn id(n: u64) -> NodeId {
     NodeId::new(i32::try_from(n).unwrap()).unwrap()
+}
+
+/// What a pod is started with: here, its roles.
+fn revision(roles: Roles) -> Revision {
+    Revision { pod: Some(format!("{roles:?}")), ..Revision::default() }
 }
 
 fn pod(node: NodeId) -> String {
@@ -168,6 +177,12 @@ impl Life {
             self.world.disks.insert(node, DirectoryId::from_bytes(bytes).unwrap());
         }
         self.world.pods.insert(node, role);
+        *self.world.pods_made.entry(node).or_default() += 1;
+    }
+
+    /// The uid of the pod that a node has, or had last.
+    fn uid(&self, node: NodeId) -> String {
+        format!("{node}-{}", self.world.pods_made.get(&node).copied().unwrap_or_default())
     }
 
     /// What Kafka notices by itself.
@@ -198,7 +213,8 @@ impl Life {
         }
     }
 
-    fn quorum(&self) -> QuorumView {
+    /// The quorum; `None` if no voter runs.
+    fn quorum(&self) -> Option<QuorumView> {
         let now = self.world.now_ms;
         let replica = |node: NodeId, disk: DirectoryId| {
             let runs = self.world.pods.contains_key(&node);
@@ -217,14 +233,14 @@ impl Life {
         let follows = |node: &&NodeId| !self.world.voters.contains_key(node);
         let observers = self.world.pods.keys().filter(follows);
         let leads = |voter: &&Replica| self.world.pods.contains_key(&voter.id);
-        QuorumView {
-            leader: voters.iter().find(leads).unwrap().id,
+        Some(QuorumView {
+            leader: voters.iter().find(leads)?.id,
             epoch: 1,
             high_watermark: Some(100),
             observers: observers.map(|node| replica(*node, self.world.disks[node])).collect(),
             voters,
             fetch_timeout_ms: 2000,
-        }
+        })
     }
 
     /// What a pass observes.
@@ -233,13 +249,16 @@ impl Life {
         let now = world.now_ms;
         let node = |node: &control::cluster::record::Node| {
             let desired = world.desired.get(&node.id).copied();
+            let current = self.record.roles_now(node, desired);
             let view = NodeView {
                 pool: node.pool.clone(),
                 pod: pod(node.id),
                 host: pod(node.id),
                 recorded: Some(node.roles),
                 desired,
-                current: self.record.roles_now(node, desired),
+                current,
+                revision: current.map(revision),
+                settings: None,
             };
             (node.id, view)
         };
@@ -252,19 +271,32 @@ impl Life {
         let pods = world.pods.iter().map(|(node, roles)| {
             let view = PodView {
                 node: Some(*node),
-                uid: String::new(),
+                uid: self.uid(*node),
                 ready: true,
                 roles: Some(*roles),
                 kafka_version: Some(KafkaVersion::new(4, 3, 1)),
                 pool: Some("p".to_owned()),
                 dynamic_quorum: true,
+                deleting: false,
+                created_ms: 0,
+                waiting: None,
+                unschedulable: false,
+                revision: revision(*roles),
+                restart: false,
             };
             (pod(*node), view)
         });
         snapshot.pods = pods.collect();
         let claim = |node: &NodeId| {
             let (uid, name) = (node.to_string(), format!("data-{}", pod(*node)));
-            (name, ClaimView { uid, ours: true, delete_with_node: true, deleting: false })
+            let view = ClaimView {
+                uid,
+                ours: true,
+                delete_with_node: true,
+                deleting: false,
+                resize_pending: false,
+            };
+            (name, view)
         };
         snapshot.claims = world.disks.keys().map(claim).collect();
         snapshot.desired.kafka_version = Some(KafkaVersion::new(4, 3, 1));
@@ -281,7 +313,8 @@ impl Life {
             kafka.features = Fact::Unknown(Why::NoAnswer);
             return snapshot;
         }
-        kafka.quorum = Fact::read(self.quorum(), now);
+        let quorum = self.quorum();
+        kafka.quorum = quorum.map_or(Fact::Unknown(Why::NoAnswer), |view| Fact::read(view, now));
         let broker =
             |(node, fenced): (&NodeId, &bool)| (*node, BrokerView { fenced: *fenced, rack: None });
         kafka.brokers = Fact::read(world.registered.iter().map(broker).collect(), now);
@@ -318,6 +351,12 @@ impl Life {
             let all = Some(all.collect::<Vec<_>>().join(","));
             kafka.servers.insert(*node, fact(all, now, silent));
         }
+        for node in &needs.contacts {
+            kafka.contacts.insert(*node, fact(Contact::Answers, now, silent));
+        }
+        for node in &needs.recoveries {
+            kafka.recoveries.insert(*node, fact(Recovery::No, now, silent));
+        }
         for node in &needs.cordons {
             kafka.cordons.insert(*node, fact(world.cordoned.contains(node), now, silent));
         }
@@ -342,20 +381,20 @@ impl Life {
         all
     }
 
-    fn observe(&self, area: Decider, silent: bool) -> Snapshot {
+    fn observe(&self, areas: &[Decider], before: &Draft, silent: bool) -> Snapshot {
         let mut snapshot = self.snapshot(silent);
-        for _ in 0..3 {
-            let needs = (area.needs)(&snapshot, &self.record);
-            if needs.is_empty() {
-                return snapshot;
+        for area in areas {
+            let mut rounds = 0;
+            loop {
+                let needs = (area.needs)(&snapshot, before);
+                if needs.is_empty() {
+                    break;
+                }
+                rounds += 1;
+                assert!(rounds <= 3, "seed {}: three rounds are not enough", self.seed);
+                self.read(&mut snapshot, &needs, silent);
             }
-            self.read(&mut snapshot, &needs, silent);
         }
-        assert!(
-            (area.needs)(&snapshot, &self.record).is_empty(),
-            "seed {}: three rounds are not enough",
-            self.seed
-        );
         snapshot
     }
 
@@ -385,8 +424,8 @@ impl Life {
         self.act(faults)?;
         let mut outputs = Outputs::default();
         for area in AREAS {
-            let before = (self.record.clone(), outputs);
-            let mut snapshot = self.observe(area, faults.silent);
+            let before = Draft { outputs, ..Draft::new(self.record.clone()) };
+            let mut snapshot = self.observe(&[area], &before, faults.silent);
             let (draft, flow) = area.draft(&snapshot, &before);
             // Record, then act.
             self.record = draft.record;
@@ -400,8 +439,9 @@ impl Life {
                     self.count("pauses");
                 }
                 if act.is_stale(&snapshot, self.world.now_ms) {
-                    snapshot = self.observe(area, faults.silent);
-                    again = Some(area.draft(&snapshot, &before).0);
+                    let areas: Vec<_> = area.rests_on.iter().copied().chain([area]).collect();
+                    snapshot = self.observe(&areas, &before, faults.silent);
+                    again = Some(area.draft_again(&snapshot, &before).0);
                 }
                 if let Some(again) = again.take_if(|again| !again.acts.contains(act)) {
                     self.count("acts dropped");
@@ -427,26 +467,52 @@ impl Life {
         Ok(())
     }
 
-    /// Pods are as the record says, and those that changed their roles are restarted.
+    /// Pods that should run are started, and those that should not are stopped. One that runs is restarted by the
+    /// roller only.
     fn pods_follow(&mut self) {
         for node in self.record.nodes() {
-            let now = self.record.roles_now(&node, self.world.desired.get(&node.id).copied());
-            let was = self.world.pods.get(&node.id).copied();
-            if was.is_some_and(Roles::is_controller) && !now.is_some_and(Roles::is_controller) {
-                let votes = self.world.voters.contains_key(&node.id);
-                assert!(!votes, "seed {}: {} votes and is stopped", self.seed, node.id);
-                self.count("controllers stopped");
-            }
-            match now {
+            match self.record.roles_now(&node, self.world.desired.get(&node.id).copied()) {
                 Some(now) => {
-                    self.start(node.id, now);
+                    if !self.world.pods.contains_key(&node.id) {
+                        self.start(node.id, now);
+                    }
                     self.record.pools.get_mut(&node.pool).unwrap().insert(node.id, now);
                 }
                 None => {
-                    self.world.pods.remove(&node.id);
+                    let was = self.world.pods.remove(&node.id);
+                    self.is_stopped(node.id, was);
                 }
             }
         }
+    }
+
+    /// A controller that votes is not stopped for good.
+    fn is_stopped(&mut self, node: NodeId, was: Option<Roles>) {
+        if was.is_some_and(Roles::is_controller) {
+            let votes = self.world.voters.contains_key(&node);
+            assert!(!votes, "seed {}: {node} votes and is stopped", self.seed);
+            self.count("controllers stopped");
+        }
+    }
+
+    /// Deletes a pod, which comes again in the next pass. The other voters that run are a majority; of one or two voters
+    /// that cannot be.
+    fn restart(&mut self, node: NodeId, uid: &str) {
+        if self.uid(node) != uid {
+            return;
+        }
+        let was = self.world.pods.remove(&node);
+        let recorded = self.record.nodes().into_iter().find(|one| one.id == node).unwrap();
+        let now = self.record.roles_now(&recorded, self.world.desired.get(&node).copied());
+        if !now.is_some_and(Roles::is_controller) {
+            self.is_stopped(node, was);
+        }
+        self.count("restarts");
+        let voters = &self.world.voters;
+        let alive = voters.keys().filter(|id| self.world.pods.contains_key(id)).count();
+        let majority = alive * 2 > voters.len() || voters.len() <= 2;
+        let votes = voters.contains_key(&node);
+        assert!(majority || !votes, "seed {}: {node} restarts: {voters:?}", self.seed);
     }
 
     /// Carries out an act, perhaps not, and answers, perhaps not.
@@ -511,10 +577,15 @@ impl Life {
                 self.world.disks.remove(&node);
                 self.count("disks deleted");
             }
+            What::RestartPod { id, uid, .. } => return self.restart(*id, uid),
             What::ChangeMetadataVersion { .. }
             | What::Delete { .. }
             | What::RaiseKraftVersion { .. }
-            | What::RemoveMigrationAnnotation => panic!("seed {seed}: nobody asked for it"),
+            | What::RemoveMigrationAnnotation
+            | What::AlterNode { .. }
+            | What::AlterCluster { .. }
+            | What::ElectPreferred { .. }
+            | What::ClearRestartRequest { .. } => panic!("seed {seed}: nobody asked for it"),
         }
         let alive = self.world.voters.keys().filter(|id| self.world.pods.contains_key(id)).count();
         let all = self.world.voters.len();
@@ -587,6 +658,7 @@ fn whatever_is_edited_the_cluster_becomes_it_and_loses_nothing() {
         "disks deleted",
         "edits",
         "pauses",
+        "restarts",
         "unregistered",
         "voters added",
         "voters removed",

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use model::{DirectoryId, NodeId};
+use model::{DirectoryId, NodeId, TopicPartition};
 use serde::{Deserialize, Serialize};
 
 use super::journal::Entered;
@@ -13,6 +13,8 @@ use crate::quorum::migrate;
 use crate::quorum::plan::Listener;
 use crate::registration::MetadataVersion;
 use crate::registration::metadata_version::Refused;
+use crate::rolling::config::Change;
+use crate::rolling::reasons;
 
 /// The greatest age of the facts behind an act that can hurt. A pass takes a second or two; one that waited longer
 /// reads them again.
@@ -95,6 +97,39 @@ pub enum What {
         /// Whether it is an upgrade. A downgrade is asked for as a safe one.
         up: bool,
     },
+    /// Delete the pod of a node, with its grace period. Its pod set creates it again.
+    RestartPod {
+        /// The node.
+        id: NodeId,
+        /// Its pod.
+        pod: String,
+        /// The uid of the pod: another pod with that name is left alone.
+        uid: String,
+        /// Why.
+        reasons: Vec<reasons::Reason>,
+    },
+    /// Change settings of a running node.
+    AlterNode {
+        /// The node.
+        id: NodeId,
+        /// The changes.
+        changes: Vec<Change>,
+    },
+    /// Change settings of all brokers while they run.
+    AlterCluster {
+        /// The changes.
+        changes: Vec<Change>,
+    },
+    /// Elect the preferred leaders of these partitions.
+    ElectPreferred {
+        /// The partitions.
+        partitions: Vec<TopicPartition>,
+    },
+    /// Remove the annotation that asked to restart all nodes of a pool.
+    ClearRestartRequest {
+        /// The pool.
+        pool: String,
+    },
 }
 
 /// The rule that allows an act.
@@ -121,6 +156,14 @@ pub enum Rule {
     MigrationIsDone,
     /// The node, pool or listener that it belongs to is gone.
     NothingNeedsIt,
+    /// Every partition keeps its minimum of in-sync replicas, and the quorum its majority, without the nodes that restart.
+    RestartIsSafe,
+    /// A node runs with other settings than the desired ones, and can change them without a restart.
+    SettingsDiffer,
+    /// A broker that was restarted and is in sync leads what it is preferred for.
+    RestartedLeadAgain,
+    /// Every node that was to be restarted has been.
+    AllRestarted,
 }
 
 impl Rule {
@@ -146,6 +189,17 @@ impl Rule {
             }
             Self::MigrationIsDone => "every node runs with the addresses of the controllers",
             Self::NothingNeedsIt => "the node, pool or listener that it belongs to is gone",
+            Self::RestartIsSafe => {
+                "every partition keeps its minimum of in-sync replicas, and the quorum its majority, without the nodes \
+                 that restart"
+            }
+            Self::SettingsDiffer => {
+                "a node runs with other settings than the desired ones, and can change them without a restart"
+            }
+            Self::RestartedLeadAgain => {
+                "a broker that was restarted and is in sync leads what it is preferred for"
+            }
+            Self::AllRestarted => "every node that was to be restarted has been",
         }
     }
 }
@@ -175,12 +229,18 @@ impl Act {
             What::Unregister { .. } => {
                 vec![kafka.brokers.age_ms(now_ms), kafka.partitions.age_ms(now_ms)]
             }
-            What::DeleteClaim { .. } => vec![kafka.brokers.age_ms(now_ms)],
-            What::Cordon { .. }
-            | What::Uncordon { .. }
+            What::DeleteClaim { .. } | What::Cordon { .. } => vec![kafka.brokers.age_ms(now_ms)],
+            What::RestartPod { .. } => {
+                vec![kafka.quorum.age_ms(now_ms), kafka.partitions.age_ms(now_ms)]
+            }
+            What::Uncordon { .. }
             | What::Delete { .. }
             | What::RemoveMigrationAnnotation
-            | What::ChangeMetadataVersion { .. } => Vec::new(),
+            | What::ChangeMetadataVersion { .. }
+            | What::AlterNode { .. }
+            | What::AlterCluster { .. }
+            | What::ElectPreferred { .. }
+            | What::ClearRestartRequest { .. } => Vec::new(),
         };
         let objects = now_ms.saturating_sub(snapshot.objects_ms);
         let hurts = !ages.is_empty();
@@ -208,7 +268,12 @@ impl Act {
             | What::DeleteClaim { .. }
             | What::Delete { .. }
             | What::RemoveMigrationAnnotation
-            | What::ChangeMetadataVersion { .. } => None,
+            | What::ChangeMetadataVersion { .. }
+            | What::RestartPod { .. }
+            | What::AlterNode { .. }
+            | What::AlterCluster { .. }
+            | What::ElectPreferred { .. }
+            | What::ClearRestartRequest { .. } => None,
         }
     }
 }
@@ -263,6 +328,24 @@ impl fmt::Display for What {
             Self::ChangeMetadataVersion { to, .. } => {
                 write!(f, "change the metadata version to {to}")
             }
+            Self::RestartPod { pod, reasons, .. } => {
+                write!(f, "restart pod {pod}: {}", reasons::list(reasons))
+            }
+            Self::AlterNode { id, changes } => write!(f, "change {} of node {id}", keys(changes)),
+            Self::AlterCluster { changes } => {
+                write!(f, "change {} of all brokers", keys(changes))
+            }
+            Self::ElectPreferred { partitions } => {
+                write!(f, "elect the preferred leaders of {} partitions", partitions.len())
+            }
+            Self::ClearRestartRequest { pool } => {
+                write!(f, "remove the request to restart pool {pool}")
+            }
         }
     }
+}
+
+/// The names of the settings that change.
+fn keys(changes: &[Change]) -> String {
+    changes.iter().map(Change::key).collect::<Vec<_>>().join(", ")
 }

@@ -1,6 +1,7 @@
 //! What the areas of a pass decide, area by area.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use model::NodeId;
 
@@ -9,6 +10,7 @@ use super::record::Record;
 use crate::conditions::{Note, Reason};
 use crate::quorum::plan;
 use crate::registration::MetadataVersion;
+use crate::rolling;
 use crate::scaling::leaving;
 
 /// How soon Kafka is asked again for a change of which no event tells.
@@ -53,6 +55,8 @@ pub struct Outputs {
     pub quorum_settled: Option<bool>,
     /// Quorum: nodes that have to be restarted before voters go.
     pub strangers: BTreeSet<NodeId>,
+    /// Roll: what its decision is based on, and the decision.
+    pub roll: Option<Arc<(rolling::facts::Facts, rolling::pass::Decision)>>,
     /// Scale-in: what was decided about nodes that leave.
     pub leaving: Option<leaving::Pass>,
     /// Registration: the metadata version of the cluster.

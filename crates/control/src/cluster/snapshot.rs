@@ -14,6 +14,8 @@ use crate::node::Roles;
 use crate::quorum::{Mark, QuorumView};
 use crate::registration::KafkaVersion;
 use crate::rolling::availability::PartitionFacts;
+use crate::rolling::config::Described;
+use crate::rolling::facts::{Contact, Recovery};
 
 /// Everything that a pass knows, besides the record.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -61,6 +63,15 @@ pub struct Desired {
     pub migration_annotated: bool,
     /// Whether the configuration of the nodes was built for a dynamic quorum.
     pub configured_dynamic: bool,
+    /// How many brokers may be restarted at once (`gregor.io/max-parallel`), as the user wrote it.
+    pub max_parallel: Option<String>,
+    /// The same for single pools.
+    pub pool_max_parallel: BTreeMap<String, String>,
+    /// Whether brokers whose partitions go offline in any case may be restarted together
+    /// (`gregor.io/allow-offline-batches`).
+    pub join_offline: bool,
+    /// The pools all of whose nodes the user asks to restart (`strimzi.io/manual-rolling-update` on the pod set).
+    pub restart_pools: BTreeSet<String>,
 }
 
 /// A node.
@@ -79,6 +90,28 @@ pub struct NodeView {
     pub desired: Option<Roles>,
     /// The roles that its pod is to have in this pass; `None` if it is to have no pod.
     pub current: Option<Roles>,
+    /// The revision that its pod set asks for; `None` if it has none.
+    pub revision: Option<Revision>,
+    /// The fingerprint of the settings that it should run with; `None` if they could not be built.
+    pub settings: Option<String>,
+}
+
+/// What a pod is started with and keeps until it is restarted, from its annotations.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Revision {
+    /// The hash of its specification.
+    pub pod: Option<String>,
+    /// The fingerprint of its settings.
+    pub settings: Option<String>,
+    /// The generation of the certificate of the cluster CA.
+    pub cluster_ca: Option<String>,
+    /// The generation of the key of the cluster CA.
+    pub cluster_ca_key: Option<String>,
+    /// The generation of the certificate of the clients CA.
+    pub clients_ca: Option<String>,
+    /// The fingerprint of its certificate.
+    pub certificate: Option<String>,
 }
 
 /// A pod.
@@ -99,6 +132,18 @@ pub struct PodView {
     pub kafka_version: Option<KafkaVersion>,
     /// Whether it was started with `controller.quorum.bootstrap.servers`.
     pub dynamic_quorum: bool,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// When it was created, in milliseconds since 1970.
+    pub created_ms: u64,
+    /// What a container waits for, in the word of Kubernetes, such as `CrashLoopBackOff`.
+    pub waiting: Option<String>,
+    /// Whether the scheduler finds no machine for it.
+    pub unschedulable: bool,
+    /// What it was started with.
+    pub revision: Revision,
+    /// Whether the user asks to restart it (`strimzi.io/manual-rolling-update`).
+    pub restart: bool,
 }
 
 /// An object that belongs to one node, pool or listener.
@@ -147,6 +192,8 @@ pub struct ClaimView {
     pub delete_with_node: bool,
     /// Whether it is being deleted.
     pub deleting: bool,
+    /// Whether its volume has grown, and a restart of the pod grows the file system.
+    pub resize_pending: bool,
 }
 
 /// What Kafka says.
@@ -173,6 +220,23 @@ pub struct KafkaView {
     pub servers: BTreeMap<NodeId, Fact<Option<String>>>,
     /// Whether brokers are closed for new replicas.
     pub cordons: BTreeMap<NodeId, Fact<bool>>,
+    /// Whether Kafka answers on nodes that the others do not report as well.
+    pub contacts: BTreeMap<NodeId, Fact<Contact>>,
+    /// Whether brokers that are not ready recover their logs, from their agents.
+    pub recoveries: BTreeMap<NodeId, Fact<Recovery>>,
+    /// The settings of running nodes.
+    pub settings: BTreeMap<NodeId, Fact<SettingsView>>,
+}
+
+/// The settings of a running node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SettingsView {
+    /// Those that it should run with. Values that Kafka does not show are left out
+    /// ([`crate::rolling::config::shown`]).
+    pub desired: BTreeMap<String, String>,
+    /// Those that it runs with.
+    pub running: BTreeMap<String, Described>,
 }
 
 impl KafkaView {
@@ -246,6 +310,12 @@ pub struct Needs {
     pub servers: BTreeSet<NodeId>,
     /// Whether these brokers are closed for new replicas.
     pub cordons: BTreeSet<NodeId>,
+    /// Whether Kafka answers on these nodes.
+    pub contacts: BTreeSet<NodeId>,
+    /// Whether these brokers recover their logs.
+    pub recoveries: BTreeSet<NodeId>,
+    /// The settings of these nodes.
+    pub settings: BTreeSet<NodeId>,
 }
 
 impl Needs {
@@ -308,6 +378,8 @@ mod tests {
             recorded: Some(Roles::Broker),
             desired: None,
             current: Some(Roles::Broker),
+            revision: Some(Revision { pod: Some("a".to_owned()), ..Revision::default() }),
+            settings: None,
         };
         snapshot.nodes.insert(node, view);
         snapshot.kafka.cordons.insert(node, Fact::read(true, 4));

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::NodeId;
+use serde::{Deserialize, Serialize};
 
 use super::availability::PartitionFacts;
 use super::config::Diff;
@@ -121,7 +122,8 @@ impl Pod {
 }
 
 /// Whether a node recovers its logs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum Recovery {
     /// The node could not be asked.
     #[default]
@@ -138,7 +140,8 @@ pub enum Recovery {
 }
 
 /// Whether Kafka answers on a node.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum Contact {
     /// It was not asked.
     #[default]

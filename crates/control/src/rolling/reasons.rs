@@ -15,10 +15,6 @@ pub enum Reason {
     /// The pod was made with other settings than it should have. It counts only for one that does not come
     /// up: one that runs is asked what it runs with. Strimzi has no name for this one.
     PodHasOldSettings,
-    /// The pod was made with other resources, and they cannot be changed in place.
-    PodHasOldResourceRevision,
-    /// Changing the resources in place has failed.
-    PodResourcesChanged,
     /// Settings that Kafka reads only when it starts, or that it did not take while it ran.
     ConfigChangeRequiresRestart {
         /// Their names.
@@ -26,10 +22,6 @@ pub enum Reason {
     },
     /// The pod trusts an older generation of a CA.
     CaCertHasOldGeneration,
-    /// A CA is no longer to be trusted.
-    CaCertRemoved,
-    /// A CA has a new certificate.
-    CaCertRenewed,
     /// The cluster CA has a new key.
     ClusterCaCertKeyReplaced,
     /// The server certificate on the disk is not the one that the node runs with.
@@ -54,12 +46,8 @@ impl Reason {
             Self::ManualRollingUpdate => "ManualRollingUpdate",
             Self::PodHasOldRevision => "PodHasOldRevision",
             Self::PodHasOldSettings => "PodHasOldSettings",
-            Self::PodHasOldResourceRevision => "PodHasOldResourceRevision",
-            Self::PodResourcesChanged => "PodResourcesChanged",
             Self::ConfigChangeRequiresRestart { .. } => "ConfigChangeRequiresRestart",
             Self::CaCertHasOldGeneration => "CaCertHasOldGeneration",
-            Self::CaCertRemoved => "CaCertRemoved",
-            Self::CaCertRenewed => "CaCertRenewed",
             Self::ClusterCaCertKeyReplaced => "ClusterCaCertKeyReplaced",
             Self::KafkaCertificatesChanged => "KafkaCertificatesChanged",
             Self::FileSystemResizeNeeded => "FileSystemResizeNeeded",
@@ -74,10 +62,7 @@ impl Reason {
     /// a pod that cannot start.
     #[must_use]
     pub const fn is_old_revision(&self) -> bool {
-        matches!(
-            self,
-            Self::PodHasOldRevision | Self::PodHasOldSettings | Self::PodHasOldResourceRevision
-        )
+        matches!(self, Self::PodHasOldRevision | Self::PodHasOldSettings)
     }
 }
 
@@ -87,14 +72,10 @@ impl fmt::Display for Reason {
             Self::ManualRollingUpdate => "a restart was asked for",
             Self::PodHasOldRevision => "its pod has an old revision",
             Self::PodHasOldSettings => "its settings have changed since its pod was made",
-            Self::PodHasOldResourceRevision => "its pod has other resources than it should",
-            Self::PodResourcesChanged => "its resources could not be changed in place",
             Self::ConfigChangeRequiresRestart { keys } => {
                 return write!(f, "settings need a restart: {}", keys.join(", "));
             }
             Self::CaCertHasOldGeneration => "it trusts an older generation of a CA",
-            Self::CaCertRemoved => "a CA is no longer to be trusted",
-            Self::CaCertRenewed => "a CA was renewed",
             Self::ClusterCaCertKeyReplaced => "the cluster CA has a new key",
             Self::KafkaCertificatesChanged => "its certificate has changed",
             Self::FileSystemResizeNeeded => "a volume has grown",
@@ -122,7 +103,7 @@ mod tests {
         let config = Reason::ConfigChangeRequiresRestart { keys: vec!["a".into()] };
         let stored = serde_json::to_string(&config).unwrap();
         assert_eq!(stored, r#"{"ConfigChangeRequiresRestart":{"keys":["a"]}}"#);
-        for reason in [Reason::PodStuck, Reason::CaCertRenewed, Reason::PodUnready] {
+        for reason in [Reason::PodStuck, Reason::CaCertHasOldGeneration, Reason::PodUnready] {
             assert_eq!(serde_json::to_string(&reason).unwrap(), format!("{:?}", reason.name()));
         }
     }

@@ -112,8 +112,8 @@ mod tests {
 
     #[test]
     fn only_an_old_revision_makes_a_restart_worth_it() {
-        assert!(!is_worth_restart(&[Reason::ManualRollingUpdate, Reason::CaCertRenewed]));
+        assert!(!is_worth_restart(&[Reason::ManualRollingUpdate, Reason::CaCertHasOldGeneration]));
         assert!(is_worth_restart(&[Reason::ManualRollingUpdate, Reason::PodHasOldRevision]));
-        assert!(is_worth_restart(&[Reason::PodHasOldResourceRevision]));
+        assert!(is_worth_restart(&[Reason::PodHasOldSettings]));
     }
 }

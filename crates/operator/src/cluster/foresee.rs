@@ -154,7 +154,7 @@ pub struct View {
     /// The quorum as Kafka describes it.
     pub quorum: Option<Quorum>,
     /// What the roller is told, and what it decides.
-    pub roll: Option<Box<(RollFacts, RollDecision)>>,
+    pub roll: Option<Arc<(RollFacts, RollDecision)>>,
     /// What is decided about those that leave.
     pub scale_in: Option<leaving::Pass>,
     /// All partitions; `None` if they could not be read.
@@ -419,7 +419,7 @@ impl View {
         self.partitions = partitions::read(&work).await.map(|seen| seen.facts.clone());
         self.quorum = work.known.kafka.quorum.clone();
         self.quorum_facts = work.known.outputs.quorum.take();
-        self.roll = work.known.roll.take();
+        self.roll = work.known.outputs.roll.take();
         self.scale_in = work.known.outputs.leaving.take();
         self.warnings = work.warnings;
         self.known = Some(Known {

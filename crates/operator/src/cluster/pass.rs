@@ -66,7 +66,7 @@ pub(crate) fn step(area: Area) -> StepFn {
         Area::Kafka => |work| Box::pin(steps::kafka::run(work)),
         Area::Migration => |work| Box::pin(steps::migration::run(work)),
         Area::Quorum => |work| Box::pin(steps::quorum::run(work)),
-        Area::Roll => |work| Box::pin(steps::roll::run(work)),
+        Area::Roll => |work| Box::pin(act::run(work, areas::ROLL)),
         Area::Rebalance => |work| Box::pin(steps::rebalance::run(work)),
         Area::ScaleIn => |work| Box::pin(act::run(work, areas::SCALE_IN)),
         Area::Registration => |work| Box::pin(act::run(work, areas::REGISTRATION)),
@@ -99,9 +99,6 @@ pub(crate) struct Known {
     pub(crate) partitions: OnceCell<Fact<Partitions>>,
     /// What the areas that are decided in `control` tell each other.
     pub(crate) outputs: Outputs,
-    /// What the roller was told, and what it decided.
-    pub(crate) roll:
-        Option<Box<(control::rolling::facts::Facts, control::rolling::pass::Decision)>>,
     /// Brokers that moves concern, and that must not be stopped; `None` if that is not known.
     pub(crate) held: Option<std::collections::BTreeSet<model::NodeId>>,
     /// What the status says of auto-rebalancing; null if nothing.

@@ -5,53 +5,64 @@ pub mod leftovers;
 pub mod migration;
 pub mod quorum;
 pub mod registration;
+pub mod roll;
 pub mod scale_in;
 
 #[cfg(test)]
 mod samples;
 
-use super::draft::{Draft, Flow, Outputs};
-use super::record::Record;
+use super::draft::{Draft, Flow};
 use super::snapshot::{Needs, Snapshot};
 
 /// The two functions of an area.
 #[derive(Debug, Clone, Copy)]
 pub struct Decider {
     /// The facts that the decision requires and that have not been read.
-    pub needs: fn(&Snapshot, &Record) -> Needs,
+    pub needs: fn(&Snapshot, &Draft) -> Needs,
     /// The decision.
     pub decide: fn(&Snapshot, &mut Draft) -> Flow,
+    /// The areas whose outputs the decision uses. They are decided again where the facts behind an act are old.
+    pub rests_on: &'static [Self],
 }
 
 impl Decider {
-    /// Decides, after the areas that left this record and these outputs.
+    /// Decides, after the areas that left this draft.
     #[must_use]
-    pub fn draft(
-        self,
-        snapshot: &Snapshot,
-        (record, outputs): &(Record, Outputs),
-    ) -> (Draft, Flow) {
-        let mut draft = Draft { outputs: outputs.clone(), ..Draft::new(record.clone()) };
+    pub fn draft(self, snapshot: &Snapshot, before: &Draft) -> (Draft, Flow) {
+        let mut draft = before.clone();
         let flow = (self.decide)(snapshot, &mut draft);
         (draft, flow)
+    }
+
+    /// Decides on newer facts than those behind this draft of the areas before, whose outputs are renewed.
+    #[must_use]
+    pub fn draft_again(self, snapshot: &Snapshot, before: &Draft) -> (Draft, Flow) {
+        let mut renewed = before.clone();
+        for area in self.rests_on {
+            renewed.outputs = area.draft(snapshot, &renewed).0.outputs;
+        }
+        self.draft(snapshot, &renewed)
     }
 }
 
 /// For areas that are decided on what every pass reads.
-fn nothing(_: &Snapshot, _: &Record) -> Needs {
+fn nothing(_: &Snapshot, _: &Draft) -> Needs {
     Needs::default()
 }
 
 /// [`kafka`].
-pub const KAFKA: Decider = Decider { needs: nothing, decide: kafka::decide };
+pub const KAFKA: Decider = Decider { needs: nothing, decide: kafka::decide, rests_on: &[] };
 /// [`migration`].
-pub const MIGRATION: Decider = Decider { needs: nothing, decide: migration::decide };
+pub const MIGRATION: Decider = Decider { needs: nothing, decide: migration::decide, rests_on: &[] };
 /// [`quorum`].
-pub const QUORUM: Decider = Decider { needs: quorum::needs, decide: quorum::decide };
+pub const QUORUM: Decider = Decider { needs: quorum::needs, decide: quorum::decide, rests_on: &[] };
+/// [`roll`].
+pub const ROLL: Decider = Decider { needs: roll::needs, decide: roll::decide, rests_on: &[QUORUM] };
 /// [`scale_in`].
-pub const SCALE_IN: Decider = Decider { needs: scale_in::needs, decide: scale_in::decide };
+pub const SCALE_IN: Decider =
+    Decider { needs: scale_in::needs, decide: scale_in::decide, rests_on: &[] };
 /// [`registration`].
 pub const REGISTRATION: Decider =
-    Decider { needs: registration::needs, decide: registration::decide };
+    Decider { needs: registration::needs, decide: registration::decide, rests_on: &[] };
 /// [`leftovers`].
-pub const LEFTOVERS: Decider = Decider { needs: nothing, decide: leftovers::decide };
+pub const LEFTOVERS: Decider = Decider { needs: nothing, decide: leftovers::decide, rests_on: &[] };

@@ -24,7 +24,8 @@ use crate::scaling::leaving::Leaving;
 
 /// The facts that the area requires.
 #[must_use]
-pub fn needs(snapshot: &Snapshot, record: &Record) -> Needs {
+pub fn needs(snapshot: &Snapshot, draft: &Draft) -> Needs {
+    let record = &draft.record;
     let mut needs = Needs::default();
     if !is_reachable(snapshot) {
         return needs;
@@ -220,7 +221,7 @@ fn strangers(snapshot: &Snapshot, facts: Option<&plan::Facts>) -> Strangers {
 mod tests {
     use super::*;
     use crate::cluster::act::settle;
-    use crate::cluster::areas::samples::{NOW, add_node, brief, directory, id, settled};
+    use crate::cluster::areas::samples::{NOW, add_node, asked, brief, directory, id, settled};
     use crate::cluster::fact::{Fact, Why};
     use crate::quorum::Replica;
     use crate::quorum::answer::Answer;
@@ -392,14 +393,14 @@ mod tests {
     #[test]
     fn facts_are_asked_for_only_where_the_decision_needs_them() {
         let (snapshot, record) = settled();
-        assert!(needs(&snapshot, &record).is_empty());
+        assert!(asked(needs, &snapshot, &record).is_empty());
         let (mut snapshot, record) = joining();
-        assert!(needs(&snapshot, &record).is_empty());
+        assert!(asked(needs, &snapshot, &record).is_empty());
         snapshot.kafka.directories.clear();
-        assert_eq!(needs(&snapshot, &record).directories, [id(6)].into());
+        assert_eq!(asked(needs, &snapshot, &record).directories, [id(6)].into());
         let (mut snapshot, record) = leaving();
         snapshot.kafka.servers.clear();
         let all: BTreeSet<NodeId> = snapshot.nodes.keys().copied().collect();
-        assert_eq!(needs(&snapshot, &record).servers, all);
+        assert_eq!(asked(needs, &snapshot, &record).servers, all);
     }
 }

@@ -17,7 +17,8 @@ use crate::scaling::leaving;
 /// The facts that the area requires. Registered controllers are read only where one may be stale: where one was
 /// removed, and where the metadata version was refused or is to change.
 #[must_use]
-pub fn needs(snapshot: &Snapshot, record: &Record) -> Needs {
+pub fn needs(snapshot: &Snapshot, draft: &Draft) -> Needs {
+    let record = &draft.record;
     if snapshot.kafka.quorum.is_unread() {
         return Needs::default();
     }
@@ -135,7 +136,7 @@ fn metadata(snapshot: &Snapshot, draft: &mut Draft, stale: &unregister::Decision
 mod tests {
     use super::*;
     use crate::cluster::act::{Act, settle};
-    use crate::cluster::areas::samples::{NOW, brief, empty, id, settled};
+    use crate::cluster::areas::samples::{NOW, asked, brief, empty, id, settled};
     use crate::cluster::fact::{Fact, Why};
     use crate::cluster::snapshot::{BrokerView, FeaturesView};
     use crate::quorum::answer::Answer;
@@ -229,11 +230,11 @@ mod tests {
     #[test]
     fn facts_are_asked_for_only_where_the_decision_needs_them() {
         let (snapshot, mut record) = settled();
-        assert!(needs(&snapshot, &record).is_empty());
+        assert!(asked(needs, &snapshot, &record).is_empty());
         record.former_controllers.insert(id(7));
-        assert!(needs(&snapshot, &record).controllers);
+        assert!(asked(needs, &snapshot, &record).controllers);
         let (mut snapshot, record) = stale();
         snapshot.kafka.partitions = Fact::default();
-        assert!(needs(&snapshot, &record).partitions);
+        assert!(asked(needs, &snapshot, &record).partitions);
     }
 }

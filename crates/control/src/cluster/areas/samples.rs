@@ -8,7 +8,7 @@ use crate::cluster::draft::{Draft, Flow};
 use crate::cluster::fact::Fact;
 use crate::cluster::record::Record;
 use crate::cluster::snapshot::{
-    BrokerView, ClaimView, FeaturesView, NodeView, Partitions, PodView, Snapshot,
+    BrokerView, ClaimView, FeaturesView, Needs, NodeView, Partitions, PodView, Revision, Snapshot,
 };
 use crate::node::Roles;
 use crate::quorum::format::QuorumMode;
@@ -73,12 +73,15 @@ pub(super) fn add_node(snapshot: &mut Snapshot, record: &mut Record, node: i32, 
         recorded: Some(roles),
         desired: Some(roles),
         current: Some(roles),
+        revision: Some(revision()),
+        settings: Some("s".to_owned()),
     };
     let claim = ClaimView {
         uid: format!("claim-{node}"),
         ours: true,
         delete_with_node: true,
         deleting: false,
+        resize_pending: false,
     };
     snapshot.claims.insert(format!("data-{pod}"), claim);
     let pod_view = PodView {
@@ -89,10 +92,39 @@ pub(super) fn add_node(snapshot: &mut Snapshot, record: &mut Record, node: i32, 
         kafka_version: Some(KafkaVersion::new(4, 3, 1)),
         pool: Some(pool.to_owned()),
         dynamic_quorum: true,
+        deleting: false,
+        created_ms: 0,
+        waiting: None,
+        unschedulable: false,
+        revision: revision(),
+        restart: false,
     };
     snapshot.pods.insert(pod, pod_view);
     snapshot.nodes.insert(id(node), view);
     record.pools.entry(pool.to_owned()).or_default().insert(id(node), roles);
+    record.confirmed_settings.insert(id(node), "s".to_owned());
+}
+
+/// What all pods were started with.
+fn revision() -> Revision {
+    let text = |text: &str| Some(text.to_owned());
+    Revision {
+        pod: text("r"),
+        settings: text("s"),
+        cluster_ca: text("0"),
+        cluster_ca_key: text("0"),
+        clients_ca: text("0"),
+        certificate: text("t"),
+    }
+}
+
+/// The facts that an area asks for before anything is decided.
+pub(super) fn asked(
+    needs: fn(&Snapshot, &Draft) -> Needs,
+    snapshot: &Snapshot,
+    record: &Record,
+) -> Needs {
+    needs(snapshot, &Draft::new(record.clone()))
 }
 
 /// No partition is anywhere.

@@ -23,7 +23,8 @@ use crate::scaling::leaving::{self, Leaving, Member};
 
 /// The facts that the area requires.
 #[must_use]
-pub fn needs(snapshot: &Snapshot, record: &Record) -> Needs {
+pub fn needs(snapshot: &Snapshot, draft: &Draft) -> Needs {
+    let record = &draft.record;
     let leaving = admitted(snapshot, record);
     if leaving.is_empty() {
         return Needs::default();
@@ -235,7 +236,7 @@ fn forget(snapshot: &Snapshot, draft: &mut Draft, done: &BTreeSet<NodeId>) {
 mod tests {
     use super::*;
     use crate::cluster::act::settle;
-    use crate::cluster::areas::samples::{add_node, brief, cordoned, empty, id, settled};
+    use crate::cluster::areas::samples::{add_node, asked, brief, cordoned, empty, id, settled};
     use crate::cluster::fact::{Fact, Why};
     use crate::cluster::snapshot::BrokerView;
     use crate::quorum::answer::Answer;
@@ -294,7 +295,7 @@ mod tests {
     #[test]
     fn a_cluster_that_nobody_leaves_needs_nothing_and_does_nothing() {
         let (snapshot, record) = settled();
-        assert!(needs(&snapshot, &record).is_empty());
+        assert!(asked(needs, &snapshot, &record).is_empty());
         let (acts, flow, draft) = brief(decide, &snapshot, &record);
         assert_eq!((acts.as_str(), flow.as_str()), ("", "go"));
         assert_eq!(draft.record, record);
@@ -303,10 +304,10 @@ mod tests {
     #[test]
     fn who_leaves_is_asked_for_its_partitions_and_its_cordon() {
         let (mut snapshot, record) = leaving("requested");
-        assert!(needs(&snapshot, &record).is_empty());
+        assert!(asked(needs, &snapshot, &record).is_empty());
         snapshot.kafka.cordons.clear();
         snapshot.kafka.partitions = Fact::default();
-        let needs = needs(&snapshot, &record);
+        let needs = asked(needs, &snapshot, &record);
         assert!(needs.partitions);
         assert_eq!(needs.cordons, [id(5)].into());
     }

@@ -15,10 +15,13 @@ mod names;
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use crate::node::Roles;
 
 /// A setting as Kafka describes it on a node.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Described {
     /// The value in force.
     pub value: Option<String>,
@@ -33,7 +36,8 @@ pub struct Described {
 }
 
 /// Where a value comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum Source {
     /// Set on the node while it ran.
     DynamicNode,
@@ -48,7 +52,8 @@ pub enum Source {
 }
 
 /// A change that can be made while the node runs.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum Change {
     /// Gives a setting this value.
     Set(String, String),
@@ -258,6 +263,20 @@ pub fn restart_hash_input(
     let all = properties.iter().map(|(key, value)| (key.as_str(), value.as_str()));
     all.filter(|(key, value)| is_hashed(key, value, node)).collect()
 }
+
+/// The settings of a node with the values that Kafka does not show, and that may be secret, left out. A comparison with
+/// what Kafka shows comes to the same.
+#[must_use]
+pub fn shown(node: Node, properties: BTreeMap<String, String>) -> BTreeMap<String, String> {
+    let shown = |(key, value): (String, String)| match is_hashed(&key, &value, node) {
+        true => (key, HIDDEN.to_owned()),
+        false => (key, value),
+    };
+    properties.into_iter().map(shown).collect()
+}
+
+/// What stands for a value that is left out: a reference, which is not compared.
+const HIDDEN: &str = "${hidden}";
 
 /// Whether a setting is compared with what Kafka shows.
 fn is_compared(key: &str, value: &str, node: Node) -> bool {

@@ -10,7 +10,6 @@ pub(crate) mod migration;
 pub(crate) mod pools;
 pub(crate) mod quorum;
 pub(crate) mod rebalance;
-pub(crate) mod roll;
 pub(crate) mod services;
 pub(crate) mod users;
 pub(crate) mod wishes;

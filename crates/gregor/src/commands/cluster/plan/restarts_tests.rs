@@ -47,7 +47,7 @@ fn view(pod: Value, properties: &[(&str, &str)], config: Option<Diff>) -> View {
     };
     let facts = Facts { nodes: vec![node], ..Facts::default() };
     let decision = pass::decide(&facts, &Settings::default(), 0);
-    view.roll = Some(Box::new((facts, decision)));
+    view.roll = Some(std::sync::Arc::new((facts, decision)));
     view
 }
 

@@ -1,15 +1,22 @@
 //! The snapshot of a cluster: what was read of Kubernetes and Kafka, reduced to what decisions use.
 
+mod contact;
+mod pods;
+mod settings;
+
 use std::collections::{BTreeMap, BTreeSet};
 
-use api::names::{KIND_LABEL, NAME_LABEL, POD_NAME_LABEL, POOL_LABEL, node_of_pod};
+use api::names::{KIND_LABEL, NAME_LABEL, POD_NAME_LABEL, POOL_LABEL};
+use control::cluster::areas::roll::MAX_PARALLEL;
 use control::cluster::fact::{Fact, Why};
 use control::cluster::snapshot::{
     BrokerView, ClaimView, Desired, FeaturesView, KafkaView, Needs, NodeView, ObjectKind,
-    ObjectView, PodView, Snapshot,
+    ObjectView, Snapshot,
 };
 use control::node::Roles;
 use control::quorum::{bootstrap, migrate};
+use futures::StreamExt as _;
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kafka_admin::{ConfigResource, Quorum};
 use kube::{Resource, ResourceExt as _};
 use model::NodeId;
@@ -18,16 +25,19 @@ use super::partitions;
 use super::pass::Work;
 use super::resources::claims::DELETE_CLAIM;
 use super::resources::services;
-use super::steps::configuration::{DYNAMIC, KAFKA_VERSION, QUORUM};
 use super::steps::kafka::view;
-use super::steps::roll::roles_of;
-use super::steps::workload::is_ready;
 use crate::metrics::KafkaEffect;
 use crate::time::now_ms;
 use crate::words::chain;
 
 /// The annotation with which a user waives the check for partitions.
 const SKIP_CHECK: &str = "strimzi.io/skip-broker-scaledown-check";
+/// The annotation on a pod or a pod set with which a user asks for a restart.
+pub(crate) const RESTART: &str = "strimzi.io/manual-rolling-update";
+/// The annotation that allows brokers whose partitions go offline in any case to be restarted together.
+const JOIN_OFFLINE: &str = "gregor.io/allow-offline-batches";
+/// The number of nodes that are asked at a time. Some may not answer, and each of those takes its whole time-out.
+const ASKED_AT_ONCE: usize = 16;
 /// The setting that closes a broker for new replicas.
 pub(crate) const CORDON: &str = "cordoned.log.dirs";
 
@@ -38,30 +48,48 @@ pub(crate) fn snapshot(work: &Work) -> Snapshot {
         objects_ms: work.found.at_ms,
         nodes: nodes(work),
         refused: work.blueprint.refused.clone(),
-        pods: pods(work),
+        pods: pods::views(work),
         claims: claims(work),
         objects: objects(work),
-        desired: Desired {
-            kafka_version: work.known.configuration.kafka_version.parse().ok(),
-            metadata_version: work.blueprint.spec.metadata_version.clone(),
-            skip_partition_check: is_annotated(&work.blueprint.kafka, SKIP_CHECK),
-            pools: work.blueprint.spec.pools.iter().map(|pool| pool.name.clone()).collect(),
-            services: services(work),
-            migration: is_annotated(&work.blueprint.kafka, migrate::ANNOTATION),
-            migration_annotated: work
-                .blueprint
-                .kafka
-                .annotations()
-                .contains_key(migrate::ANNOTATION),
-            configured_dynamic: work.known.configuration.is_dynamic,
-        },
+        desired: desired(work),
         kafka: kafka(work),
         moving: work.known.held.clone(),
     }
 }
 
+/// What the user asks for.
+fn desired(work: &Work) -> Desired {
+    let (blueprint, kafka) = (&work.blueprint, &work.blueprint.kafka);
+    let max_parallel = |pool: &api::KafkaNodePool| {
+        Some((pool.name_any(), pool.annotations().get(MAX_PARALLEL)?.clone()))
+    };
+    let sets = work.found.pod_sets.values().filter(|set| is_annotated(*set, RESTART));
+    Desired {
+        kafka_version: work.known.configuration.kafka_version.parse().ok(),
+        metadata_version: blueprint.spec.metadata_version.clone(),
+        skip_partition_check: is_annotated(kafka, SKIP_CHECK),
+        pools: blueprint.spec.pools.iter().map(|pool| pool.name.clone()).collect(),
+        services: services(work),
+        migration: is_annotated(kafka, migrate::ANNOTATION),
+        migration_annotated: kafka.annotations().contains_key(migrate::ANNOTATION),
+        configured_dynamic: work.known.configuration.is_dynamic,
+        max_parallel: kafka.annotations().get(MAX_PARALLEL).cloned(),
+        pool_max_parallel: blueprint.pools.iter().filter_map(max_parallel).collect(),
+        join_offline: is_annotated(kafka, JOIN_OFFLINE),
+        restart_pools: sets.filter_map(|set| set.labels().get(POOL_LABEL).cloned()).collect(),
+    }
+}
+
 /// Reads what a decision needs besides.
 pub(crate) async fn read(work: &Work, snapshot: &mut Snapshot, needs: &Needs) {
+    let contacts = of_each(snapshot, &needs.contacts, |_, node| contact::of(work, node)).await;
+    snapshot.kafka.contacts.extend(contacts);
+    let recoveries =
+        of_each(snapshot, &needs.recoveries, |_, node| pods::recovery(work, node)).await;
+    snapshot.kafka.recoveries.extend(recoveries);
+    let settings =
+        of_each(snapshot, &needs.settings, |id, node| settings::of(work, id, node)).await;
+    snapshot.kafka.settings.extend(settings);
     if needs.partitions {
         snapshot.kafka.partitions = partitions::fact(work).await.clone();
     }
@@ -85,18 +113,37 @@ pub(crate) async fn read(work: &Work, snapshot: &mut Snapshot, needs: &Needs) {
     }
 }
 
-fn is_annotated(kafka: &api::Kafka, annotation: &str) -> bool {
-    kafka.annotations().get(annotation).is_some_and(|value| value == "true")
+/// Reads a fact of each of these nodes, of some at a time.
+async fn of_each<'a, T, F: Future<Output = Fact<T>>>(
+    snapshot: &'a Snapshot,
+    nodes: &BTreeSet<NodeId>,
+    read: impl Fn(NodeId, &'a NodeView) -> F,
+) -> BTreeMap<NodeId, Fact<T>> {
+    let known = nodes.iter().filter_map(|id| Some((*id, snapshot.nodes.get(id)?)));
+    let reads: Vec<_> = known
+        .map(|(id, node)| {
+            let read = read(id, node);
+            async move { (id, read.await) }
+        })
+        .collect();
+    futures::stream::iter(reads).buffer_unordered(ASKED_AT_ONCE).collect().await
+}
+
+fn is_annotated<K: Resource>(object: &K, annotation: &str) -> bool {
+    object.annotations().get(annotation).is_some_and(|value| value == "true")
 }
 
 fn nodes(work: &Work) -> BTreeMap<NodeId, NodeView> {
     let current: BTreeMap<NodeId, Roles> =
         work.blueprint.nodes.iter().map(|node| (node.id, node.roles)).collect();
+    let revisions = pods::desired_revisions(work);
     let view = |node: &control::cluster::record::Node| {
         let pod = work.blueprint.pod(node);
         NodeView {
             pool: node.pool.clone(),
             host: work.blueprint.names.host(&pod),
+            revision: revisions.get(&pod).cloned(),
+            settings: work.known.configuration.fingerprint(node.id),
             pod,
             recorded: Some(node.roles),
             desired: work.blueprint.wished.get(&node.id).copied(),
@@ -106,22 +153,6 @@ fn nodes(work: &Work) -> BTreeMap<NodeId, NodeView> {
     work.record.nodes().iter().map(|node| (node.id, view(node))).collect()
 }
 
-fn pods(work: &Work) -> BTreeMap<String, PodView> {
-    let view = |(name, pod): (&String, &k8s_openapi::api::core::v1::Pod)| {
-        let view = PodView {
-            node: node_of_pod(name),
-            pool: pod.labels().get(POOL_LABEL).cloned(),
-            uid: pod.uid().unwrap_or_default(),
-            ready: is_ready(pod),
-            roles: roles_of(pod),
-            kafka_version: pod.annotations().get(KAFKA_VERSION).and_then(|text| text.parse().ok()),
-            dynamic_quorum: pod.annotations().get(QUORUM).is_some_and(|mode| mode == DYNAMIC),
-        };
-        (name.clone(), view)
-    };
-    work.found.pods.iter().map(view).collect()
-}
-
 fn claims(work: &Work) -> BTreeMap<String, ClaimView> {
     let claims = work.found.claims.iter().filter_map(|(name, claim)| {
         let view = ClaimView {
@@ -129,10 +160,19 @@ fn claims(work: &Work) -> BTreeMap<String, ClaimView> {
             ours: is_ours(work, claim),
             delete_with_node: claim.annotations().get(DELETE_CLAIM).is_some_and(|v| v == "true"),
             deleting: claim.metadata.deletion_timestamp.is_some(),
+            resize_pending: is_resize_pending(claim),
         };
         Some((name.clone(), view))
     });
     claims.collect()
+}
+
+fn is_resize_pending(claim: &PersistentVolumeClaim) -> bool {
+    let conditions = claim.status.as_ref().and_then(|status| status.conditions.as_ref());
+    conditions
+        .into_iter()
+        .flatten()
+        .any(|one| one.type_ == "FileSystemResizePending" && one.status == "True")
 }
 
 /// The names of the Services that the cluster should have; `None` if they cannot be built.

@@ -1,62 +1,37 @@
-//! Whether Kafka answers on a node.
-//!
-//! What the others say of a node is enough where it is good: a broker that is registered and not fenced has
-//! sent a heartbeat within seconds, a voter that is level has fetched. Only where they have nothing good to
-//! say is the node itself asked, so that a healthy cluster is asked no more than before.
+//! Whether Kafka answers on a node, asked of the node itself.
 
 use std::time::Duration;
 
+use control::cluster::fact::{Fact, Why};
+use control::cluster::snapshot::NodeView;
+use control::node::Roles;
 use control::rolling::facts::Contact;
-use control::rolling::quorum;
 use kafka_admin::{CallError, Endpoint};
 
-use super::observe;
 use crate::cluster::pass::Work;
-use crate::cluster::resources::Node;
 use crate::metrics::KafkaEffect;
+use crate::time::now_ms;
 use crate::words::chain;
 
-/// A node that lives answers within milliseconds. A pass waits for the slowest.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// A node that works answers within milliseconds. A pass waits for the slowest.
+const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Whether Kafka answers on a node whose pod is ready (`is_up`). One that is not is not asked.
-///
-/// Where nobody at all answers nothing is restarted for that, so only a node that is to be restarted anyway
-/// (`is_wanted`) is asked: it may be one that refuses our certificate.
-pub(super) async fn of(work: &Work, node: &Node, (is_up, is_wanted): (bool, bool)) -> Contact {
-    if !is_up {
-        return Contact::Unknown;
-    }
-    match is_well(work, node) {
-        Some(true) => return Contact::Answers,
-        None if !is_wanted => return Contact::Unknown,
-        Some(false) | None => {}
-    }
-    let Some(access) = &work.known.kafka.access else { return Contact::Unknown };
-    let (admin, port) = match node.roles.is_broker() {
-        true => (access.brokers.as_ref(), api::names::REPLICATION_PORT),
-        false => (Some(&access.controllers), api::names::CONTROLLER_PORT),
+/// Asks a node.
+pub(super) async fn of(work: &Work, node: &NodeView) -> Fact<Contact> {
+    let access = work.known.kafka.access.as_ref();
+    let (admin, port) = match node.current.is_some_and(Roles::is_broker) {
+        true => (access.and_then(|access| access.brokers.as_ref()), api::names::REPLICATION_PORT),
+        false => (access.map(|access| &access.controllers), api::names::CONTROLLER_PORT),
     };
-    let Some(admin) = admin else { return Contact::Unknown };
-    let host = work.blueprint.names.host(&work.blueprint.pod(node));
+    let Some(admin) = admin else { return Fact::Unknown(Why::NobodyToAsk) };
+    let at_ms = now_ms();
     work.ctx.writer.metrics().kafka_call("reach", KafkaEffect::Read);
-    let reached = admin.with_call_timeout(PATIENCE).reach(&Endpoint::new(host, port)).await;
+    let endpoint = Endpoint::new(node.host.clone(), port);
+    let reached = admin.with_call_timeout(TIMEOUT).reach(&endpoint).await;
     if let Err(error) = &reached {
-        tracing::info!("node {} does not answer: {}", node.id, chain(error));
+        tracing::info!("{} does not answer: {}", node.pod, chain(error));
     }
-    meaning(&reached)
-}
-
-/// Whether the others find a node well; none if they do not tell.
-fn is_well(work: &Work, node: &Node) -> Option<bool> {
-    if node.roles.is_broker() {
-        let brokers = work.known.kafka.brokers.as_ref()?;
-        let is_it = |broker: &&kafka_admin::ClusterNode| broker.id == node.id;
-        return Some(brokers.nodes.iter().find(is_it).is_some_and(|broker| !broker.fenced));
-    }
-    let facts = observe::quorum(work)?;
-    let votes = facts.voters.iter().any(|(voter, _)| *voter == node.id);
-    Some(votes && quorum::has_caught_up(&facts, node.id) == Some(true))
+    Fact::read(meaning(&reached), at_ms)
 }
 
 /// A node that is reached but slow is found as silent as one that is not reached: nothing else can be

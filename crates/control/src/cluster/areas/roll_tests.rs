@@ -1,0 +1,308 @@
+//! What the area makes of a snapshot. The rules of restarts have their own tests in [`crate::rolling`].
+
+use super::*;
+use crate::cluster::areas::samples::{NOW, asked, brief, id, settled};
+use crate::cluster::fact::{Fact, Why};
+use crate::cluster::record::Record;
+use crate::cluster::snapshot::{BrokerView, SettingsView};
+use crate::rolling::availability::PartitionFacts;
+use crate::rolling::config::{Change, Described, Source};
+use model::TopicName;
+
+type Edit = fn(&mut Snapshot, &mut Record);
+
+fn pod(snapshot: &mut Snapshot, node: i32) -> &mut PodView {
+    let name = snapshot.nodes[&id(node)].pod.clone();
+    snapshot.pods.get_mut(&name).unwrap()
+}
+
+fn text(text: &str) -> Option<String> {
+    Some(text.to_owned())
+}
+
+/// One partition on all brokers, which broker 4 leads though 3 is preferred.
+fn partitions(isr: &[i32]) -> Fact<Partitions> {
+    let partition = TopicPartition::new(TopicName::new("t").unwrap(), 0);
+    let facts = PartitionFacts {
+        partition: partition.clone(),
+        replicas: (3..6).map(id).collect(),
+        isr: isr.iter().map(|node| id(*node)).collect(),
+        adding: vec![],
+        removing: vec![],
+        min_isr: Some(2),
+    };
+    let leaders = vec![(partition, Some(id(3)), Some(id(4)))];
+    Fact::read(Partitions { facts: vec![facts], leaders }, NOW)
+}
+
+/// A settled cluster whose quorum is settled and whose partitions are in sync.
+fn decided(change: Edit) -> (String, String, Draft) {
+    let (mut snapshot, mut record) = settled();
+    snapshot.kafka.partitions = partitions(&[3, 4, 5]);
+    change(&mut snapshot, &mut record);
+    let decide = |snapshot: &Snapshot, draft: &mut Draft| {
+        draft.outputs.quorum_settled = Some(true);
+        super::decide(snapshot, draft)
+    };
+    brief(decide, &snapshot, &record)
+}
+
+#[test]
+#[rustfmt::skip]
+fn every_difference_restarts_a_node_for_its_reason() {
+    // What differs from a settled cluster, the acts.
+    let rows: [(&str, Edit, &str); 12] = [
+        ("nothing",                    |_, _| {}, ""),
+        ("an annotation on the pod",   |s, _| pod(s, 3).restart = true, "restart pod c-broker-3: a restart was asked for"),
+        ("an annotation on the set",   |s, _| { s.desired.restart_pools.insert("controller".to_owned()); }, "restart pod c-controller-1: a restart was asked for"),
+        ("another pod",                |s, _| pod(s, 3).revision.pod = text("old"), "restart pod c-broker-3: its pod has an old revision"),
+        ("a pod without a revision",   |s, _| pod(s, 3).revision.pod = None, "restart pod c-broker-3: its pod has an old revision"),
+        ("other settings, which a node that runs is asked for", |s, _| pod(s, 3).revision.settings = text("old"), ""),
+        ("another cluster CA",         |s, _| pod(s, 3).revision.cluster_ca = text("1"), "restart pod c-broker-3: it trusts an older generation of a CA"),
+        ("another clients CA",         |s, _| pod(s, 3).revision.clients_ca = text("1"), "restart pod c-broker-3: it trusts an older generation of a CA"),
+        ("another key of the CA",      |s, _| pod(s, 3).revision.cluster_ca_key = text("1"), "restart pod c-broker-3: the cluster CA has a new key"),
+        ("another certificate",        |s, _| pod(s, 3).revision.certificate = text("old"), "restart pod c-broker-3: its certificate has changed"),
+        ("a volume that has grown",    |s, _| s.claims.get_mut("data-c-broker-3").unwrap().resize_pending = true, "restart pod c-broker-3: a volume has grown"),
+        ("no revision is desired",     |s, _| { pod(s, 3).revision.pod = text("old"); s.nodes.get_mut(&id(3)).unwrap().revision = None; }, ""),
+    ];
+    for (name, change, expected) in rows {
+        let (acts, flow, draft) = decided(change);
+        assert_eq!(acts, expected, "{name}");
+        assert_eq!(flow, if acts.is_empty() { "go" } else { "wait Rolling" }, "{name}");
+        assert_eq!(draft.record.roll_account.is_some(), !acts.is_empty(), "{name}");
+    }
+}
+
+#[test]
+#[rustfmt::skip]
+fn nothing_is_restarted_on_facts_that_are_unknown_or_forbid_it() {
+    let rows: [(&str, Edit, &str); 7] = [
+        ("it would leave one replica in sync", |s, _| s.kafka.partitions = partitions(&[3, 4]), "wait Rolling"),
+        ("the partitions are unknown",      |s, _| s.kafka.partitions = Fact::Unknown(Why::NoAnswer), "wait Rolling"),
+        ("another broker is not ready",     |s, _| pod(s, 4).ready = false, "wait Rolling"),
+        ("another broker has no pod",       |s, _| { s.pods.remove("c-broker-4"); }, "wait Rolling"),
+        ("another broker cannot start",     |s, _| { pod(s, 4).ready = false; pod(s, 4).waiting = text("CrashLoopBackOff"); }, "fault RollStopped"),
+        ("another broker finds no machine", |s, _| { pod(s, 4).ready = false; pod(s, 4).unschedulable = true; }, "fault RollStopped"),
+        ("another broker is being deleted", |s, _| { pod(s, 4).ready = false; pod(s, 4).deleting = true; }, "wait Rolling"),
+    ];
+    for (name, change, expected) in rows {
+        let (mut snapshot, mut record) = settled();
+        snapshot.kafka.partitions = partitions(&[3, 4, 5]);
+        pod(&mut snapshot, 3).restart = true;
+        change(&mut snapshot, &mut record);
+        let (acts, flow, _) = brief(decide, &snapshot, &record);
+        assert_eq!((acts.as_str(), flow.as_str()), ("", expected), "{name}");
+    }
+}
+
+#[test]
+fn a_controller_is_restarted_only_if_the_quorum_is_settled_and_known() {
+    let (mut snapshot, record) = settled();
+    pod(&mut snapshot, 1).restart = true;
+    let restart = |snapshot: &Snapshot, is_settled: Option<bool>| {
+        let decide = |snapshot: &Snapshot, draft: &mut Draft| {
+            draft.outputs.quorum_settled = is_settled;
+            super::decide(snapshot, draft)
+        };
+        brief(decide, snapshot, &record).0
+    };
+    let expected = "restart pod c-controller-1: a restart was asked for";
+    assert_eq!(restart(&snapshot, Some(true)), expected);
+    assert_eq!(restart(&snapshot, Some(false)), "");
+    assert_eq!(restart(&snapshot, None), "");
+    snapshot.kafka.quorum = Fact::Unknown(Why::NoAnswer);
+    assert_eq!(restart(&snapshot, Some(true)), "");
+}
+
+#[test]
+fn a_node_that_knows_no_controller_that_stays_is_restarted() {
+    let (mut snapshot, record) = settled();
+    snapshot.kafka.partitions = partitions(&[3, 4, 5]);
+    let decide = |snapshot: &Snapshot, draft: &mut Draft| {
+        draft.outputs.strangers = [id(3)].into();
+        super::decide(snapshot, draft)
+    };
+    let (acts, ..) = brief(decide, &snapshot, &record);
+    let expected = "settings need a restart: controller.quorum.bootstrap.servers";
+    assert_eq!(acts, format!("restart pod c-broker-3: {expected}"));
+}
+
+/// Broker 3 runs with `log.retention.ms=1` and should run with 2.
+fn with_old_settings(read_only: bool) -> (Snapshot, Record) {
+    let (mut snapshot, mut record) = settled();
+    record.confirmed_settings.remove(&id(3));
+    let described = Described {
+        value: text("1"),
+        source: Source::File,
+        read_only,
+        sensitive: false,
+        synonyms: vec![(Source::File, text("1"))],
+    };
+    let view = SettingsView {
+        desired: [("log.retention.ms".to_owned(), "2".to_owned())].into(),
+        running: [("log.retention.ms".to_owned(), described)].into(),
+    };
+    snapshot.kafka.settings.insert(id(3), Fact::read(view, NOW));
+    snapshot.kafka.partitions = partitions(&[3, 4, 5]);
+    (snapshot, record)
+}
+
+#[test]
+fn settings_are_changed_without_a_restart_where_kafka_can() {
+    let (snapshot, record) = with_old_settings(false);
+    let (acts, flow, draft) = brief(decide, &snapshot, &record);
+    assert_eq!((acts.as_str(), flow.as_str()), ("change log.retention.ms of all brokers", "go"));
+    let changes = vec![Change::Set("log.retention.ms".to_owned(), "2".to_owned())];
+    assert_eq!(draft.acts[0].what, What::AlterCluster { changes });
+    assert!(!draft.record.confirmed_settings.contains_key(&id(3)));
+    let (snapshot, record) = with_old_settings(true);
+    let (acts, ..) = brief(decide, &snapshot, &record);
+    assert_eq!(acts, "restart pod c-broker-3: settings need a restart: log.retention.ms");
+}
+
+#[test]
+fn settings_that_were_seen_are_confirmed_and_not_asked_for_again() {
+    let (mut snapshot, record) = with_old_settings(false);
+    if let Some(Fact::Read { value, .. }) = snapshot.kafka.settings.get_mut(&id(3)) {
+        value.desired.insert("log.retention.ms".to_owned(), "1".to_owned());
+    }
+    let (acts, flow, draft) = brief(decide, &snapshot, &record);
+    assert_eq!((acts.as_str(), flow.as_str()), ("", "go"));
+    assert_eq!(draft.record.confirmed_settings.get(&id(3)).map(String::as_str), Some("s"));
+    snapshot.kafka.settings.clear();
+    assert!(needs(&snapshot, &draft).is_empty());
+    // Settings that are unknown are not confirmed.
+    snapshot.kafka.settings.insert(id(3), Fact::Unknown(Why::NoAnswer));
+    let (acts, flow, draft) = brief(decide, &snapshot, &record);
+    assert_eq!((acts.as_str(), flow.as_str()), ("", "go"));
+    assert!(!draft.record.confirmed_settings.contains_key(&id(3)));
+}
+
+#[test]
+fn a_request_to_restart_a_pool_is_removed_when_all_its_pods_are_new() {
+    let (mut snapshot, mut record) = settled();
+    snapshot.kafka.partitions = partitions(&[3, 4, 5]);
+    snapshot.desired.restart_pools.insert("broker".to_owned());
+    let before = (3..6).map(|node| (id(node), format!("earlier-{node}")));
+    record.roll.asked.insert("broker".to_owned(), before.collect());
+    let (acts, flow, _) = brief(decide, &snapshot, &record);
+    assert_eq!((acts.as_str(), flow.as_str()), ("remove the request to restart pool broker", "go"));
+}
+
+#[test]
+fn a_broker_that_was_restarted_leads_again_what_it_is_preferred_for() {
+    use crate::rolling::memory::NodeMemory;
+    use crate::rolling::node::Phase;
+    let (mut snapshot, mut record) = settled();
+    let memory = NodeMemory {
+        phase: Phase::Electing,
+        since_ms: NOW,
+        uid: text("pod-3"),
+        ours: true,
+        ..NodeMemory::default()
+    };
+    record.roll.nodes.insert(id(3), memory);
+    snapshot.kafka.partitions = partitions(&[3, 4, 5]);
+    let (acts, flow, draft) = brief(decide, &snapshot, &record);
+    assert_eq!(acts, "elect the preferred leaders of 1 partitions");
+    assert_eq!((flow.as_str(), draft.look_again_ms.is_some()), ("wait Rolling", true));
+    // Without the partitions nobody knows what it should lead.
+    snapshot.kafka.partitions = Fact::Unknown(Why::NoAnswer);
+    assert_eq!(brief(decide, &snapshot, &record).0, "");
+    // Once it leads, the roll has ended.
+    snapshot.kafka.partitions = partitions(&[3, 4, 5]);
+    if let Fact::Read { value, .. } = &mut snapshot.kafka.partitions {
+        value.leaders[0].2 = Some(id(3));
+    }
+    let (acts, flow, _) = brief(decide, &snapshot, &record);
+    assert_eq!((acts.as_str(), flow.as_str()), ("", "go"));
+}
+
+#[test]
+fn annotations_that_make_no_sense_are_reported() {
+    for (value, warns) in [("2", false), (" 3 ", false), ("0", true), ("-1", true), ("", true)] {
+        let (mut snapshot, record) = settled();
+        snapshot.desired.max_parallel = text(value);
+        snapshot.desired.pool_max_parallel.insert("broker".to_owned(), value.to_owned());
+        let (_, flow, draft) = brief(decide, &snapshot, &record);
+        assert_eq!((flow.as_str(), draft.warnings.len()), ("go", if warns { 2 } else { 0 }));
+        assert!(draft.warnings.iter().all(|note| note.reason == Reason::InvalidAnnotation));
+    }
+    let (mut snapshot, _) = settled();
+    snapshot.desired.max_parallel = text("4");
+    snapshot.desired.pool_max_parallel.insert("broker".to_owned(), "2".to_owned());
+    snapshot.desired.join_offline = true;
+    let (settings, _) = settings(&snapshot);
+    assert_eq!((settings.parallel_max, settings.join_offline), (4, true));
+    assert_eq!(settings.pool_parallel_max, [("broker".to_owned(), 2)].into());
+}
+
+#[test]
+fn a_healthy_cluster_is_asked_nothing_and_others_only_what_is_missing() {
+    let (snapshot, record) = settled();
+    assert!(asked(needs, &snapshot, &record).is_empty());
+    let needed = |change: fn(&mut Snapshot, &mut Record)| {
+        let (mut snapshot, mut record) = settled();
+        change(&mut snapshot, &mut record);
+        asked(needs, &snapshot, &record)
+    };
+    let of = |node: i32| BTreeSet::from([id(node)]);
+    // A broker that is fenced, and a controller that is no voter, are asked themselves.
+    let fenced = needed(|s, _| {
+        let Fact::Read { value, .. } = &mut s.kafka.brokers else { return };
+        value.insert(id(3), BrokerView { fenced: true, rack: None });
+    });
+    assert_eq!(fenced, Needs { contacts: of(3), ..Needs::default() });
+    let observer = needed(|s, _| {
+        let Fact::Read { value, .. } = &mut s.kafka.quorum else { return };
+        value.voters.retain(|voter| voter.id != id(2));
+    });
+    assert_eq!(observer, Needs { contacts: of(2), ..Needs::default() });
+    // Where nobody answers, only a node that is to be restarted is asked.
+    let silent = needed(|s, _| s.kafka.brokers = Fact::Unknown(Why::NoAnswer));
+    assert!(silent.is_empty(), "{silent:?}");
+    let silent = needed(|s, _| {
+        s.kafka.brokers = Fact::Unknown(Why::NoAnswer);
+        pod(s, 4).restart = true;
+    });
+    assert_eq!(silent, Needs { contacts: of(4), ..Needs::default() });
+    // Only a broker recovers logs.
+    let starting = needed(|s, _| {
+        pod(s, 3).ready = false;
+        pod(s, 0).ready = false;
+    });
+    assert_eq!(starting, Needs { recoveries: of(3), ..Needs::default() });
+    let changed = needed(|_, r| {
+        r.confirmed_settings.insert(id(5), "old".to_owned());
+    });
+    assert_eq!(changed, Needs { settings: of(5), ..Needs::default() });
+    // Partitions are read where a broker is to be restarted, and not for a controller.
+    let broker = needed(|s, _| pod(s, 3).restart = true);
+    assert_eq!(broker, Needs { partitions: true, ..Needs::default() });
+    assert!(needed(|s, _| pod(s, 0).restart = true).is_empty());
+}
+
+#[test]
+fn a_node_that_does_not_answer_is_restarted_and_one_that_is_not_asked_is_not() {
+    let fence = |snapshot: &mut Snapshot| {
+        let Fact::Read { value, .. } = &mut snapshot.kafka.brokers else { return };
+        value.insert(id(3), BrokerView { fenced: true, rack: None });
+    };
+    let facts_of = |contact: Option<Contact>| {
+        let (mut snapshot, record) = settled();
+        fence(&mut snapshot);
+        if let Some(contact) = contact {
+            snapshot.kafka.contacts.insert(id(3), Fact::read(contact, NOW));
+        }
+        let facts = facts(&snapshot, &Draft::new(record));
+        facts.nodes.iter().find(|node| node.node == id(3)).unwrap().contact
+    };
+    assert_eq!(facts_of(None), Contact::Unknown);
+    assert_eq!(facts_of(Some(Contact::Fails)), Contact::Fails);
+    assert_eq!(facts_of(Some(Contact::Answers)), Contact::Answers);
+    // What the others say is enough where it is good.
+    let (mut snapshot, record) = settled();
+    snapshot.kafka.contacts.insert(id(3), Fact::read(Contact::Fails, NOW));
+    let facts = facts(&snapshot, &Draft::new(record));
+    assert!(facts.nodes.iter().all(|node| node.contact == Contact::Answers));
+}

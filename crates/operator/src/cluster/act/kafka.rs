@@ -1,0 +1,189 @@
+//! Acts on Kafka.
+
+use control::cluster::act::What;
+use control::node::Roles;
+use control::quorum::answer::Answer;
+use control::quorum::plan::Listener;
+use control::rolling::config::Change;
+use kafka_admin::{
+    Admin, ConfigChange, ConfigResource, Election, LevelChange, Outcome, VoterChangeError,
+    VoterListener,
+};
+use model::{DirectoryId, NodeId, TopicPartition};
+
+use super::Answered;
+use crate::cluster::observe::CORDON;
+use crate::cluster::pass::Work;
+use crate::words::chain;
+use crate::write::KafkaWriteError;
+
+/// Sends an act to Kafka. `None`, and so no answer, if it is not one for Kafka, or nobody can be asked.
+pub(super) async fn send(work: &Work, what: &What) -> Answered {
+    let sent = match what {
+        What::AddVoter { id, directory, listeners } => {
+            add_voter(work, what, (*id, *directory), listeners).await
+        }
+        What::RemoveVoter { id, directory } => remove_voter(work, what, (*id, *directory)).await,
+        What::Unregister { id } => unregister(work, what, *id).await,
+        What::Cordon { id } => {
+            let change = ConfigChange::Set(CORDON.to_owned(), "*".to_owned());
+            alter(work, what, (brokers(work), &ConfigResource::Node(*id)), &[change]).await
+        }
+        What::Uncordon { id } => {
+            let change = ConfigChange::Delete(CORDON.to_owned());
+            alter(work, what, (brokers(work), &ConfigResource::Node(*id)), &[change]).await
+        }
+        What::ChangeMetadataVersion { level, up, .. } => {
+            let way = if *up { LevelChange::Upgrade } else { LevelChange::SafeDowngrade };
+            update_feature(work, what, ("metadata.version", *level), way).await
+        }
+        What::RaiseKraftVersion { level } => {
+            update_feature(work, what, ("kraft.version", *level), LevelChange::Upgrade).await
+        }
+        What::AlterNode { id, changes } => {
+            let of = ConfigResource::Node(*id);
+            alter(work, what, (admin(work, *id), &of), &changes_of(changes)).await
+        }
+        What::AlterCluster { changes } => {
+            let of = ConfigResource::ClusterDefault;
+            alter(work, what, (brokers(work), &of), &changes_of(changes)).await
+        }
+        What::ElectPreferred { partitions } => elect(work, what, partitions).await,
+        What::DeleteClaim { .. }
+        | What::Delete { .. }
+        | What::RestartPod { .. }
+        | What::RemoveMigrationAnnotation
+        | What::ClearRestartRequest { .. } => None,
+    };
+    let nobody = || (Answer::NotSent, Some("there is no node of Kafka to ask".to_owned()));
+    sent.unwrap_or_else(nobody)
+}
+
+fn controllers(work: &Work) -> Option<&Admin> {
+    work.known.kafka.access.as_ref().map(|access| &access.controllers)
+}
+
+fn brokers(work: &Work) -> Option<&Admin> {
+    work.known.kafka.access.as_ref()?.brokers.as_ref()
+}
+
+/// The client that reaches a node.
+fn admin(work: &Work, node: NodeId) -> Option<&Admin> {
+    let of = work.blueprint.nodes.iter().find(|one| one.id == node)?;
+    match of.roles {
+        Roles::Broker | Roles::Combined => brokers(work),
+        Roles::Controller => controllers(work),
+    }
+}
+
+async fn add_voter(
+    work: &Work,
+    what: &What,
+    (id, directory): (NodeId, DirectoryId),
+    listeners: &[Listener],
+) -> Option<Answered> {
+    let cluster = work.known.kafka.cluster_id(&work.record);
+    let listeners = listeners.iter().map(|one| VoterListener {
+        name: one.name.clone(),
+        host: one.host.clone(),
+        port: one.port,
+    });
+    let listeners: Vec<_> = listeners.collect();
+    let call = controllers(work)?.add_voter(cluster.as_ref(), id, directory, &listeners);
+    let writer = &work.ctx.writer;
+    let done = writer.kafka("add voter", &what.to_string(), call, |e| e.outcome()).await;
+    Some(answer(done, voter))
+}
+
+async fn remove_voter(
+    work: &Work,
+    what: &What,
+    (id, directory): (NodeId, DirectoryId),
+) -> Option<Answered> {
+    let cluster = work.known.kafka.cluster_id(&work.record);
+    let call = controllers(work)?.remove_voter(cluster.as_ref(), id, directory);
+    let writer = &work.ctx.writer;
+    let done = writer.kafka("remove voter", &what.to_string(), call, |e| e.outcome()).await;
+    Some(answer(done, voter))
+}
+
+async fn unregister(work: &Work, what: &What, id: NodeId) -> Option<Answered> {
+    let call = brokers(work)?.unregister_broker(id);
+    let writer = &work.ctx.writer;
+    let done = writer.kafka("unregister", &what.to_string(), call, |e| e.outcome()).await;
+    Some(answer(done, |error| refused(error.outcome())))
+}
+
+async fn update_feature(
+    work: &Work,
+    what: &What,
+    (feature, level): (&str, i16),
+    way: LevelChange,
+) -> Option<Answered> {
+    let call = controllers(work)?.update_feature(feature, level, way, false);
+    let writer = &work.ctx.writer;
+    let done = writer.kafka("update feature", &what.to_string(), call, |e| e.outcome()).await;
+    Some(answer(done, |error| refused(error.outcome())))
+}
+
+fn changes_of(changes: &[Change]) -> Vec<ConfigChange> {
+    let change = |change: &Change| match change {
+        Change::Set(key, value) => ConfigChange::Set(key.clone(), value.clone()),
+        Change::Delete(key) => ConfigChange::Delete(key.clone()),
+    };
+    changes.iter().map(change).collect()
+}
+
+/// Changes settings. A change that Kafka refuses is tried again by a later pass, or made with a restart.
+async fn alter(
+    work: &Work,
+    what: &What,
+    (admin, of): (Option<&Admin>, &ConfigResource),
+    changes: &[ConfigChange],
+) -> Option<Answered> {
+    let call = admin?.alter_configs(of, changes, false);
+    let writer = &work.ctx.writer;
+    let done = writer.kafka("alter configs", &what.to_string(), call, |e| e.outcome()).await;
+    Some(answer(done, |error| refused(error.outcome())))
+}
+
+async fn elect(work: &Work, what: &What, partitions: &[TopicPartition]) -> Option<Answered> {
+    let call = brokers(work)?.elect_leaders(Election::Preferred, Some(partitions));
+    let writer = &work.ctx.writer;
+    let done = writer.kafka("elect leaders", &what.to_string(), call, |e| e.outcome()).await;
+    Some(answer(done, |error| refused(error.outcome())))
+}
+
+/// What the result of a call means, in the terms of decisions.
+fn answer<T, E: std::error::Error + 'static>(
+    done: Result<T, KafkaWriteError<E>>,
+    of_error: impl FnOnce(&E) -> Answer,
+) -> Answered {
+    match done {
+        Ok(_) => (Answer::Done, None),
+        Err(KafkaWriteError::Kafka { source, .. }) => (of_error(&source), Some(chain(&source))),
+        Err(error @ KafkaWriteError::NotLeader { .. }) => (Answer::NotSent, Some(chain(&error))),
+        Err(error @ KafkaWriteError::Expired { .. }) => (Answer::Unknown, Some(chain(&error))),
+    }
+}
+
+const fn refused(outcome: Outcome) -> Answer {
+    match outcome {
+        Outcome::NotDone => Answer::Refused,
+        Outcome::Unknown => Answer::Unknown,
+    }
+}
+
+fn voter(error: &VoterChangeError) -> Answer {
+    match error {
+        VoterChangeError::Call(error) => refused(error.outcome()),
+        VoterChangeError::Unknown { .. } => Answer::Unknown,
+        VoterChangeError::Duplicate => Answer::Duplicate,
+        VoterChangeError::NotFound => Answer::NotFound,
+        VoterChangeError::NotLeader => Answer::NotLeader,
+        VoterChangeError::StaticQuorum { .. } => Answer::StaticQuorum,
+        VoterChangeError::Invalid { .. } => Answer::Invalid,
+        VoterChangeError::WrongCluster => Answer::WrongCluster,
+        VoterChangeError::Refused(_) => Answer::Refused,
+    }
+}

@@ -1,0 +1,71 @@
+//! Acts on Kubernetes.
+
+use control::quorum::answer::Answer;
+use control::quorum::migrate;
+use control::rolling::reasons::{self, Reason};
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::core::v1::Pod;
+use kube::runtime::events::{Event, EventType};
+use kube::{Resource, ResourceExt as _};
+use serde_json::{Value, json};
+
+use super::Answered;
+use crate::cluster::error::PassError;
+use crate::cluster::observe::RESTART;
+use crate::cluster::pass::Work;
+use crate::write::Object;
+
+const DONE: Answered = (Answer::Done, None);
+
+/// Deletes an object, if it still is the one with this uid.
+pub(super) async fn delete<K>(work: &Work, name: &str, uid: &str) -> Result<Answered, PassError>
+where
+    K: Object + Resource<DynamicType = (), Scope = NamespaceResourceScope>,
+{
+    work.ctx.writer.delete(&work.api::<K>(), name, uid, None).await?;
+    Ok(DONE)
+}
+
+/// Deletes a pod. Its pod set creates it again.
+pub(super) async fn restart(
+    work: &Work,
+    (pod, uid): (&str, &str),
+    reasons: &[Reason],
+) -> Result<Answered, PassError> {
+    publish_restart(work, pod, reasons).await;
+    delete::<Pod>(work, pod, uid).await
+}
+
+/// Publishes an Event on the Kafka resource. This comes before the restart: the operator may not live to publish it
+/// after it.
+async fn publish_restart(work: &Work, pod: &str, reasons: &[Reason]) {
+    let found = work.found.pods.get(pod);
+    let event = Event {
+        type_: EventType::Normal,
+        reason: reasons.first().map_or("Restart", Reason::name).to_owned(),
+        note: Some(format!("restarting {pod}: {}", reasons::list(reasons))),
+        action: "StrimziInitiatedPodRestart".to_owned(),
+        secondary: found.map(|pod| pod.object_ref(&())),
+    };
+    let kafka = work.blueprint.kafka.object_ref(&());
+    if let Err(error) = work.ctx.recorder.publish(&event, &kafka).await {
+        tracing::info!("cannot publish an Event: {error}");
+    }
+}
+
+/// Removes the annotation that asked to restart the nodes of a pool.
+pub(super) async fn clear_restart_request(work: &Work, pool: &str) -> Result<Answered, PassError> {
+    let name = work.blueprint.names.pod_set(pool);
+    let api = work.api::<api::StrimziPodSet>();
+    let patch = json!({ "metadata": { "annotations": { RESTART: Value::Null } } });
+    work.ctx.writer.patch(&api, &name, &patch, work.found.pod_sets.get(&name)).await?;
+    Ok(DONE)
+}
+
+/// Removes the annotation that asked for a migration of the quorum.
+pub(super) async fn remove_migration_annotation(work: &Work) -> Result<Answered, PassError> {
+    let (api, kafka) = (work.api::<api::Kafka>(), &work.blueprint.kafka);
+    let patch = json!({ "metadata": { "annotations": { migrate::ANNOTATION: Value::Null } } });
+    work.ctx.writer.patch(&api, &kafka.name_any(), &patch, Some(kafka)).await?;
+    Ok(DONE)
+}

@@ -1,0 +1,118 @@
+//! Pods: what they run, what they were started with, and what they should be started with.
+
+use std::collections::BTreeMap;
+
+use api::names::{BROKER_LABEL, CONTROLLER_LABEL, POOL_LABEL, node_of_pod};
+use control::cluster::fact::{Fact, Why};
+use control::cluster::snapshot::{NodeView, PodView, Revision};
+use control::node::Roles;
+use control::rolling::facts::Recovery;
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt as _;
+
+use super::{RESTART, is_annotated};
+use crate::cluster::pass::Work;
+use crate::cluster::resources::pods::{REVISION, SETTINGS};
+use crate::cluster::steps::certificates::SERVER_CERT;
+use crate::cluster::steps::configuration::{DYNAMIC, KAFKA_VERSION, QUORUM};
+use crate::cluster::steps::workload::is_ready;
+use crate::pki::names;
+use crate::time::now_ms;
+use crate::words::chain;
+
+/// Kafka's number for a broker that recovers its logs.
+const RECOVERY: i64 = 2;
+
+/// All pods, by name.
+pub(super) fn views(work: &Work) -> BTreeMap<String, PodView> {
+    work.found.pods.iter().map(|(name, pod)| (name.clone(), view(name, pod))).collect()
+}
+
+fn view(name: &str, pod: &Pod) -> PodView {
+    let created = pod.metadata.creation_timestamp.as_ref().map(|time| time.0.as_millisecond());
+    let annotation = |name: &str| pod.annotations().get(name).cloned();
+    PodView {
+        node: node_of_pod(name),
+        pool: pod.labels().get(POOL_LABEL).cloned(),
+        uid: pod.uid().unwrap_or_default(),
+        ready: is_ready(pod),
+        roles: roles(pod),
+        kafka_version: annotation(KAFKA_VERSION).and_then(|text| text.parse().ok()),
+        dynamic_quorum: annotation(QUORUM).is_some_and(|mode| mode == DYNAMIC),
+        deleting: pod.metadata.deletion_timestamp.is_some(),
+        created_ms: created.and_then(|ms| u64::try_from(ms).ok()).unwrap_or_default(),
+        waiting: waiting(pod),
+        unschedulable: is_unschedulable(pod),
+        revision: revision(annotation),
+        restart: is_annotated(pod, RESTART),
+    }
+}
+
+/// The roles of a pod, from its labels.
+fn roles(pod: &Pod) -> Option<Roles> {
+    let is = |label: &str| pod.labels().get(label).map(|value| value == "true");
+    match (is(BROKER_LABEL)?, is(CONTROLLER_LABEL)?) {
+        (true, true) => Some(Roles::Combined),
+        (true, false) => Some(Roles::Broker),
+        (false, true) => Some(Roles::Controller),
+        (false, false) => None,
+    }
+}
+
+/// What the first container that waits waits for.
+fn waiting(pod: &Pod) -> Option<String> {
+    let status = pod.status.as_ref()?;
+    let inits = status.init_container_statuses.iter().flatten();
+    let mut all = inits.chain(status.container_statuses.iter().flatten());
+    all.find_map(|container| container.state.as_ref()?.waiting.as_ref()?.reason.clone())
+}
+
+fn is_unschedulable(pod: &Pod) -> bool {
+    let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
+    conditions.into_iter().flatten().any(|condition| {
+        condition.type_ == "PodScheduled"
+            && condition.status == "False"
+            && condition.reason.as_deref() == Some("Unschedulable")
+    })
+}
+
+fn revision(annotation: impl Fn(&str) -> Option<String>) -> Revision {
+    Revision {
+        pod: annotation(REVISION),
+        settings: annotation(SETTINGS),
+        cluster_ca: annotation(names::CLUSTER_CERT_GENERATION),
+        cluster_ca_key: annotation(names::CLUSTER_KEY_GENERATION),
+        clients_ca: annotation(names::CLIENTS_CERT_GENERATION),
+        certificate: annotation(SERVER_CERT),
+    }
+}
+
+/// The revision that each pod should have, as the pod sets say, by the name of the pod.
+pub(super) fn desired_revisions(work: &Work) -> BTreeMap<String, Revision> {
+    let pods = work.found.pod_sets.values().flat_map(|set| &set.spec.pods);
+    let revision = |pod: &api::Verbatim| {
+        let metadata = pod.0.get("metadata")?;
+        let annotations = metadata.get("annotations")?.as_object()?;
+        let annotation = |name: &str| annotations.get(name)?.as_str().map(str::to_owned);
+        Some((metadata.get("name")?.as_str()?.to_owned(), revision(annotation)))
+    };
+    pods.filter_map(revision).collect()
+}
+
+/// Whether a broker recovers its logs, from its agent.
+pub(super) async fn recovery(work: &Work, node: &NodeView) -> Fact<Recovery> {
+    let Some(client) = &work.known.kafka.nodes else { return Fact::Unknown(Why::NobodyToAsk) };
+    let at_ms = now_ms();
+    match client.broker_state(&node.host).await {
+        Ok(state) if state.number == RECOVERY => {
+            let logs = state.remaining_logs_to_recover.unwrap_or_default();
+            let segments = state.remaining_segments_to_recover.unwrap_or_default();
+            Fact::read(Recovery::Yes { logs, segments }, at_ms)
+        }
+        Ok(_) => Fact::read(Recovery::No, at_ms),
+        Err(error) => {
+            tracing::debug!("the state of {} is unknown: {}", node.pod, chain(&error));
+            Fact::Unknown(Why::NoAnswer)
+        }
+    }
+}
