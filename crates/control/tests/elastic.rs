@@ -585,7 +585,11 @@ impl Life {
             | What::AlterNode { .. }
             | What::AlterCluster { .. }
             | What::ElectPreferred { .. }
-            | What::ClearRestartRequest { .. } => panic!("seed {seed}: nobody asked for it"),
+            | What::ClearRestartRequest { .. }
+            | What::ChangeAuthority { .. }
+            | What::PublishTrust
+            | What::StoreOperatorCertificate
+            | What::StoreCertificate { .. } => panic!("seed {seed}: nobody asked for it"),
         }
         let alive = self.world.voters.keys().filter(|id| self.world.pods.contains_key(id)).count();
         let all = self.world.voters.len();

@@ -27,11 +27,14 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use super::time::Due;
 use super::{Entry, KeyId, Stored, Timing, Validity};
 
 /// What an authority is for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum Kind {
     /// It signs for nodes and for the operator.
     Cluster,
@@ -39,8 +42,20 @@ pub enum Kind {
     Clients,
 }
 
+impl Kind {
+    /// The name in messages.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cluster => "cluster",
+            Self::Clients => "clients",
+        }
+    }
+}
+
 /// Who makes the authority.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum Source {
     /// We do.
     Generated,
@@ -49,7 +64,8 @@ pub enum Source {
 }
 
 /// What is done when the certificate is near its end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum Expiry {
     /// A new certificate for the same key.
     RenewCertificate,
@@ -58,7 +74,8 @@ pub enum Expiry {
 }
 
 /// What the user wishes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Settings {
     /// What the authority is for.
     pub kind: Kind,
@@ -69,7 +86,8 @@ pub struct Settings {
 }
 
 /// A certificate of the authority.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Certificate {
     /// The key it is for.
     pub key: KeyId,
@@ -78,7 +96,8 @@ pub struct Certificate {
 }
 
 /// The Secret with the keys.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Keys {
     /// `ca.key`, which signs.
     pub current: Entry<KeyId>,
@@ -91,7 +110,8 @@ pub struct Keys {
 }
 
 /// The Secret with the certificates.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Certificates {
     /// `ca.crt`.
     pub current: Entry<Certificate>,
@@ -106,7 +126,8 @@ pub struct Certificates {
 }
 
 /// What the decision rests on.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Facts {
     /// The Secret with the keys.
     pub keys: Stored<Keys>,
@@ -137,7 +158,8 @@ pub struct Decision {
 }
 
 /// What to do with the Secrets of an authority.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum Act {
     /// Nothing.
     Keep,
@@ -164,7 +186,8 @@ pub enum Act {
 }
 
 /// Why a certificate or a key is made again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum Cause {
     /// It is near its end.
     Expiring,
@@ -195,7 +218,8 @@ pub enum Signing {
 }
 
 /// Why nothing is done or signed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum Reason {
     /// The user supplies the authority and there is none.
     NotSupplied,
@@ -519,6 +543,23 @@ fn all<T>(those: &[Option<T>], holds: impl Fn(&T) -> bool) -> Option<bool> {
         return Some(false);
     }
     those.iter().all(Option::is_some).then_some(true)
+}
+
+impl fmt::Display for Act {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Keep | Self::Hold(_) => f.write_str("keep the Secrets"),
+            Self::Create => f.write_str("create the key and the certificate"),
+            Self::Finish => f.write_str("create the certificate"),
+            Self::Renew(cause) => write!(f, "renew the certificate ({cause})"),
+            Self::Stage(cause) => write!(f, "create the next key ({cause})"),
+            Self::Publish => f.write_str("create the certificate of the next key"),
+            Self::Promote => f.write_str("promote the next key"),
+            Self::FinishPromotion => f.write_str("promote the certificate of the next key"),
+            Self::Abandon => f.write_str("remove the certificate of a lost next key"),
+            Self::DropOld(_) => f.write_str("remove former certificates"),
+        }
+    }
 }
 
 impl fmt::Display for Cause {

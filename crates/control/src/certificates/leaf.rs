@@ -8,12 +8,15 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use super::authority::{self, Signing};
 use super::time::Due;
 use super::{Entry, Timing, Validity};
 
 /// What a certificate says of whom.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Subject {
     /// The common name.
     pub common_name: String,
@@ -22,7 +25,8 @@ pub struct Subject {
 }
 
 /// What was found in the Secret.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Found {
     /// Who it is for.
     pub subject: Subject,
@@ -39,7 +43,8 @@ pub struct Found {
 }
 
 /// What is wanted of a certificate.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Wanted {
     /// Who it is for.
     pub subject: Subject,
@@ -66,7 +71,8 @@ pub enum Decision {
 }
 
 /// Why a certificate is issued.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum Cause {
     /// There is none.
     Missing,

@@ -10,8 +10,11 @@ pub mod windows;
 
 pub use time::{Timing, Validity};
 
+use serde::{Deserialize, Serialize};
+
 /// What was found under a name of a Secret's data.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum Entry<T> {
     /// No such name.
     Missing,
@@ -33,7 +36,8 @@ impl<T> Entry<T> {
 }
 
 /// A Secret that was read. One that could not be read is neither of these: then nothing is decided.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum Stored<T> {
     /// The server says that there is none.
     Absent,
@@ -42,5 +46,5 @@ pub enum Stored<T> {
 }
 
 /// The fingerprint of a public key. Equal ones are the same key.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct KeyId(pub String);

@@ -1,5 +1,7 @@
 //! When a certificate is due.
 
+use serde::{Deserialize, Serialize};
+
 /// A day in seconds.
 const DAY: i64 = 86_400;
 
@@ -8,7 +10,8 @@ const DAY: i64 = 86_400;
 const WINDOWS_IGNORED_BELOW: i64 = DAY;
 
 /// From when to when a certificate holds, in seconds since 1970.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Validity {
     /// The first second.
     pub not_before: i64,
@@ -17,7 +20,8 @@ pub struct Validity {
 }
 
 /// What is known about time, and what is wished of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Timing {
     /// Seconds since 1970.
     pub now: i64,

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::journal::Entered;
 use super::record::Record;
 use super::snapshot::{ObjectKind, Snapshot};
+use crate::certificates::authority;
 use crate::quorum::answer::{self, Answer};
 use crate::quorum::migrate;
 use crate::quorum::plan::Listener;
@@ -130,6 +131,22 @@ pub enum What {
         /// The pool.
         pool: String,
     },
+    /// Change the Secrets of a certificate authority.
+    ChangeAuthority {
+        /// The authority.
+        kind: authority::Kind,
+        /// The change.
+        change: authority::Act,
+    },
+    /// Publish the certificates of the authorities in the trust bundle of the nodes.
+    PublishTrust,
+    /// Issue the certificate of the operator, or complete its Secret.
+    StoreOperatorCertificate,
+    /// Issue the certificate of a node, or complete its Secret.
+    StoreCertificate {
+        /// The node.
+        id: NodeId,
+    },
 }
 
 /// The rule that allows an act.
@@ -164,6 +181,12 @@ pub enum Rule {
     RestartedLeadAgain,
     /// Every node that was to be restarted has been.
     AllRestarted,
+    /// The certificate authority is missing, is due, or a stage of the replacement of its key has ended.
+    AuthorityIsDue,
+    /// Nodes trust what the authorities have signed and will sign.
+    TrustComesFirst,
+    /// The certificate is missing, is due, or does not fit any more, and its authority may sign.
+    CertificateIsDue,
 }
 
 impl Rule {
@@ -200,6 +223,13 @@ impl Rule {
                 "a broker that was restarted and is in sync leads what it is preferred for"
             }
             Self::AllRestarted => "every node that was to be restarted has been",
+            Self::AuthorityIsDue => {
+                "the certificate authority is missing, is due, or a stage of the replacement of its key has ended"
+            }
+            Self::TrustComesFirst => "nodes trust what the authorities have signed and will sign",
+            Self::CertificateIsDue => {
+                "the certificate is missing, is due, or does not fit any more, and its authority may sign"
+            }
         }
     }
 }
@@ -240,7 +270,11 @@ impl Act {
             | What::AlterNode { .. }
             | What::AlterCluster { .. }
             | What::ElectPreferred { .. }
-            | What::ClearRestartRequest { .. } => Vec::new(),
+            | What::ClearRestartRequest { .. }
+            | What::ChangeAuthority { .. }
+            | What::PublishTrust
+            | What::StoreOperatorCertificate
+            | What::StoreCertificate { .. } => Vec::new(),
         };
         let objects = now_ms.saturating_sub(snapshot.objects_ms);
         let hurts = !ages.is_empty();
@@ -273,7 +307,11 @@ impl Act {
             | What::AlterNode { .. }
             | What::AlterCluster { .. }
             | What::ElectPreferred { .. }
-            | What::ClearRestartRequest { .. } => None,
+            | What::ClearRestartRequest { .. }
+            | What::ChangeAuthority { .. }
+            | What::PublishTrust
+            | What::StoreOperatorCertificate
+            | What::StoreCertificate { .. } => None,
         }
     }
 }
@@ -341,6 +379,12 @@ impl fmt::Display for What {
             Self::ClearRestartRequest { pool } => {
                 write!(f, "remove the request to restart pool {pool}")
             }
+            Self::ChangeAuthority { kind, change } => {
+                write!(f, "{change} of the {} CA", kind.name())
+            }
+            Self::PublishTrust => f.write_str("publish the certificates of the CAs"),
+            Self::StoreOperatorCertificate => f.write_str("issue the certificate of the operator"),
+            Self::StoreCertificate { id } => write!(f, "issue the certificate of node {id}"),
         }
     }
 }

@@ -7,6 +7,7 @@ use model::NodeId;
 
 use super::act::{Act, Rule, What};
 use super::record::Record;
+use crate::certificates::authority::Signing;
 use crate::conditions::{Note, Reason};
 use crate::quorum::plan;
 use crate::registration::MetadataVersion;
@@ -49,6 +50,8 @@ pub struct Draft {
 /// What areas tell later ones, and the report.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Outputs {
+    /// Authorities: whether the cluster CA may sign.
+    pub signing: Option<Signing>,
     /// Quorum: what its decision is based on.
     pub quorum: Option<plan::Facts>,
     /// Quorum: whether every controller votes with the disk that it has, and no voter changes.

@@ -10,6 +10,7 @@ use model::{DirectoryId, NodeId, TopicPartition};
 use serde::{Deserialize, Serialize};
 
 use super::fact::Fact;
+use crate::certificates::{Entry, Timing, authority, leaf};
 use crate::node::Roles;
 use crate::quorum::{Mark, QuorumView};
 use crate::registration::KafkaVersion;
@@ -41,6 +42,65 @@ pub struct Snapshot {
     pub kafka: KafkaView,
     /// Brokers that running or approved moves concern; `None` if that is not known.
     pub moving: Option<BTreeSet<NodeId>>,
+    /// The certificate authorities.
+    pub authorities: Fact<AuthoritiesView>,
+    /// The certificates of the operator and of the nodes.
+    pub certificates: Fact<CertificatesView>,
+}
+
+/// The certificate authorities. Keys are known by fingerprints of their public halves.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AuthoritiesView {
+    /// The authority that signs for nodes and for the operator.
+    pub cluster: AuthorityView,
+    /// The authority that signs for users.
+    pub clients: AuthorityView,
+    /// Whether the trust bundle of the nodes has the certificates of both.
+    pub published: bool,
+}
+
+/// A certificate authority.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AuthorityView {
+    /// What the user asks for.
+    pub settings: authority::Settings,
+    /// What is stored.
+    pub facts: authority::Facts,
+    /// Whether it has a certificate that can be trusted.
+    pub trusted: bool,
+}
+
+/// The certificates of the operator and of the nodes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CertificatesView {
+    /// The certificate of the operator.
+    pub operator: CertificateView,
+    /// Those of the nodes.
+    pub nodes: BTreeMap<NodeId, CertificateView>,
+    /// What is missing of a certificate that the user supplies for a listener.
+    pub missing: Option<String>,
+}
+
+/// A certificate.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CertificateView {
+    /// The name of its entries in its Secret.
+    pub entry: String,
+    /// What is stored.
+    pub found: Entry<leaf::Found>,
+    /// What it should be.
+    pub wanted: leaf::Wanted,
+    /// The time, and when it is renewed.
+    pub timing: Timing,
+    /// Whether another key has taken the place of the one that signed it, under the same generation.
+    pub unannounced: bool,
+    /// Whether its Secret lacks something besides: the generations of the authority, or certificates that the user
+    /// supplies for listeners.
+    pub incomplete: bool,
 }
 
 /// What the user asks for, as far as decisions about a running cluster use it.
@@ -72,6 +132,8 @@ pub struct Desired {
     pub join_offline: bool,
     /// The pools all of whose nodes the user asks to restart (`strimzi.io/manual-rolling-update` on the pod set).
     pub restart_pools: BTreeSet<String>,
+    /// The maintenance windows.
+    pub windows: Vec<String>,
 }
 
 /// A node.
@@ -312,6 +374,10 @@ pub struct Needs {
     pub cordons: BTreeSet<NodeId>,
     /// Whether Kafka answers on these nodes.
     pub contacts: BTreeSet<NodeId>,
+    /// The certificate authorities.
+    pub authorities: bool,
+    /// The certificates of the operator and of the nodes.
+    pub certificates: bool,
     /// Whether these brokers recover their logs.
     pub recoveries: BTreeSet<NodeId>,
     /// The settings of these nodes.

@@ -372,10 +372,18 @@ impl View {
                 true
             }
             // A removal of a voter is not carried out here, which looks like one that was not answered;
-            // nor is a migration of the quorum; and a new Service has no address here, ever.
+            // nor is a migration of the quorum; a new Service has no address here, ever; and a certificate that is
+            // due is not awaited.
             Step::Stop(note) => {
                 self.notes.push((area, note));
-                matches!(area, Area::Migration | Area::Quorum | Area::Services)
+                matches!(
+                    area,
+                    Area::Authorities
+                        | Area::Certificates
+                        | Area::Migration
+                        | Area::Quorum
+                        | Area::Services
+                )
             }
             Step::Hold(note) => {
                 self.notes.push((area, note));

@@ -12,6 +12,7 @@ mod facts;
 pub mod foresee;
 mod found;
 mod gone;
+mod keys;
 mod machines;
 pub(crate) mod marks;
 pub(crate) mod nodes;

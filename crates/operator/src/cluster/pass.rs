@@ -24,6 +24,7 @@ use super::act;
 use super::error::PassError;
 use super::facts::KafkaFacts;
 use super::found::Found;
+use super::keys;
 use super::record::Stored;
 use super::resources::Blueprint;
 use super::{status, steps};
@@ -56,10 +57,10 @@ pub(crate) type StepFn = for<'w> fn(&'w mut Work) -> BoxFuture<'w, Result<Step, 
 /// What an area does. The order of a pass is [`Area::ALL`].
 pub(crate) fn step(area: Area) -> StepFn {
     match area {
-        Area::Authorities => |work| Box::pin(steps::authorities::run(work)),
+        Area::Authorities => |work| Box::pin(act::run(work, areas::AUTHORITIES)),
         Area::Access => |work| Box::pin(steps::access::run(work)),
         Area::Services => |work| Box::pin(steps::services::run(work)),
-        Area::Certificates => |work| Box::pin(steps::certificates::run(work)),
+        Area::Certificates => |work| Box::pin(certificates(work)),
         Area::Claims => |work| Box::pin(steps::claims::run(work)),
         Area::Configuration => |work| Box::pin(steps::configuration::run(work)),
         Area::Workload => |work| Box::pin(steps::workload::run(work)),
@@ -73,6 +74,14 @@ pub(crate) fn step(area: Area) -> StepFn {
         Area::Users => |work| Box::pin(steps::users::run(work)),
         Area::Leftovers => |work| Box::pin(act::run(work, areas::LEFTOVERS)),
     }
+}
+
+/// Certificates, and what later areas use of them.
+async fn certificates(work: &mut Work) -> Result<Step, PassError> {
+    let step = act::run(work, areas::CERTIFICATES).await?;
+    work.known.authorities = keys::authorities(work);
+    work.known.certificate_marks = keys::marks(work);
+    Ok(step)
 }
 
 /// A pass, from the moment that the wishes were found good and recorded.
@@ -90,9 +99,10 @@ pub(crate) struct Work {
 /// What steps tell each other.
 #[derive(Default)]
 pub(crate) struct Known {
-    pub(crate) authorities: Option<steps::authorities::Authorities>,
+    pub(crate) authorities: Option<keys::Authorities>,
     pub(crate) addresses: Option<steps::services::Addresses>,
-    pub(crate) certificates: steps::certificates::Certificates,
+    /// The annotations that pods get because of their certificates.
+    pub(crate) certificate_marks: BTreeMap<model::NodeId, BTreeMap<String, String>>,
     pub(crate) configuration: steps::configuration::Configuration,
     pub(crate) kafka: KafkaFacts,
     /// All partitions, once somebody has asked for them.

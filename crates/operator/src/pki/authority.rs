@@ -31,6 +31,14 @@ pub struct Wishes {
     pub renewal_days: i64,
 }
 
+impl Wishes {
+    /// The part that the decision uses.
+    #[must_use]
+    pub const fn settings(&self) -> Settings {
+        Settings { kind: self.kind, source: self.source, expiry: self.expiry }
+    }
+}
+
 /// What is stored. A Secret that is not there is `None`; one that could not be read ends the pass
 /// before it comes here.
 #[derive(Debug, Clone, Copy)]
@@ -115,9 +123,8 @@ pub fn next(
     users: &Users<'_>,
     clock: &Clock,
 ) -> Result<Outcome, Error> {
-    let settings = Settings { kind: wishes.kind, source: wishes.source, expiry: wishes.expiry };
     let facts = facts(observed, wishes, users, clock);
-    let decision = decisions::decide(&settings, &facts);
+    let decision = decisions::decide(&wishes.settings(), &facts);
     let work = Work {
         wishes,
         period: Period { now: clock.now, days: wishes.validity_days },
@@ -178,7 +185,9 @@ fn outcome(observed: &Observed<'_>, kind: Kind, decision: Decision, written: Wri
     }
 }
 
-fn facts(observed: &Observed<'_>, wishes: &Wishes, users: &Users<'_>, clock: &Clock) -> Facts {
+/// What is stored of an authority, and who uses it, for the decision.
+#[must_use]
+pub fn facts(observed: &Observed<'_>, wishes: &Wishes, users: &Users<'_>, clock: &Clock) -> Facts {
     let keys = observed.keys.map_or(Stored::Absent, |content| {
         Stored::Present(Keys {
             current: key_entry(content, names::CA_KEY),

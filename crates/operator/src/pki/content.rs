@@ -25,7 +25,7 @@ impl SecretContent {
         self.annotations.insert(name.to_owned(), value.to_string());
     }
 
-    pub(super) fn number(&self, annotation: &str) -> Option<u64> {
+    pub(crate) fn number(&self, annotation: &str) -> Option<u64> {
         self.annotations.get(annotation)?.trim().parse().ok()
     }
 

@@ -51,6 +51,16 @@ impl Wanted {
         }
     }
 
+    /// The part that the decision uses.
+    pub(crate) fn decided(&self) -> decisions::Wanted {
+        decisions::Wanted { subject: self.subject.clone(), names: self.names.texts() }
+    }
+
+    /// The time, and when it is renewed.
+    pub(crate) const fn timing(&self, clock: &Clock) -> Timing {
+        Timing { now: clock.now, renewal_days: self.renewal_days, window_open: clock.window_open }
+    }
+
     fn certificate_entry(&self) -> String {
         format!("{}.crt", self.entry)
     }
@@ -88,18 +98,13 @@ pub fn next(
     authority: &authority::Outcome,
     clock: &Clock,
 ) -> Result<Outcome, IssueError> {
-    let found = found(observed, wanted, &authority.chain);
-    let wish = decisions::Wanted { subject: wanted.subject.clone(), names: wanted.names.texts() };
-    let timing = Timing {
-        now: clock.now,
-        renewal_days: wanted.renewal_days,
-        window_open: clock.window_open,
-    };
-    let signing = match is_unannounced(observed, &found, authority) {
+    let Stored { found, unannounced, .. } = stored(observed, wanted, authority);
+    let signing = match unannounced {
         true => &Signing::Held(Reason::NotAnnounced),
         false => &authority.decision.signing,
     };
-    let decision = decisions::decide(&found, &wish, signing, &timing);
+    let timing = wanted.timing(clock);
+    let decision = decisions::decide(&found, &wanted.decided(), signing, &timing);
     let secret = match (&decision, &authority.signer, observed) {
         (Decision::Issue(_), Some(signer), _) => Some(issue(observed, wanted, signer, clock)?),
         (Decision::Keep, Some(signer), Some(content)) => adopted(content, signer),
@@ -112,17 +117,48 @@ pub fn next(
         }
         Decision::Keep | Decision::Waits | Decision::Issue(_) => None,
     };
-    let stored = secret.as_ref().or(observed);
+    let after = secret.as_ref().or(observed);
     let entry = wanted.certificate_entry();
-    let certificate = stored.and_then(|content| Certificate::first(content.text(&entry)?));
+    let certificate = after.and_then(|content| Certificate::first(content.text(&entry)?));
     Ok(Outcome {
-        key_generation: stored.and_then(|one| one.number(names::CLUSTER_KEY_GENERATION)),
+        key_generation: after.and_then(|one| one.number(names::CLUSTER_KEY_GENERATION)),
         thumbprint: certificate.as_ref().map(Certificate::thumbprint),
         not_after: certificate.map(|one| one.validity.not_after),
         decision,
         secret,
         warning,
     })
+}
+
+/// The SHA-1 of the certificate in an entry of a Secret.
+pub(crate) fn thumbprint(content: &SecretContent, entry: &str) -> Option<String> {
+    let certificate = Certificate::first(content.text(&format!("{entry}.crt"))?)?;
+    Some(certificate.thumbprint())
+}
+
+/// What is stored of a certificate, for the decision.
+#[derive(Debug)]
+pub(crate) struct Stored {
+    /// The certificate.
+    pub(crate) found: Entry<Found>,
+    /// Whether another key has taken the place of the one that signed it, under the same generation.
+    pub(crate) unannounced: bool,
+    /// Whether the generations of an authority that may sign are to be added.
+    pub(crate) unmarked: bool,
+}
+
+/// What is stored of a certificate.
+pub(crate) fn stored(
+    observed: Option<&SecretContent>,
+    wanted: &Wanted,
+    authority: &authority::Outcome,
+) -> Stored {
+    let found = found(observed, wanted, &authority.chain);
+    let unannounced = is_unannounced(observed, &found, authority);
+    let content = observed.filter(|_| found.read().is_some());
+    let unmarked = content.zip(authority.signer.as_ref());
+    let unmarked = unmarked.and_then(|(content, signer)| adopted(content, signer)).is_some();
+    Stored { found, unannounced, unmarked }
 }
 
 fn found(

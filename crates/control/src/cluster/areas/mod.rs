@@ -1,5 +1,7 @@
 //! What the areas of a pass decide. Each is a pure function of the snapshot and of what earlier areas decided.
 
+pub mod authorities;
+pub mod certificates;
 pub mod kafka;
 pub mod leftovers;
 pub mod migration;
@@ -50,6 +52,12 @@ fn nothing(_: &Snapshot, _: &Draft) -> Needs {
     Needs::default()
 }
 
+/// [`authorities`].
+pub const AUTHORITIES: Decider =
+    Decider { needs: authorities::needs, decide: authorities::decide, rests_on: &[] };
+/// [`certificates`].
+pub const CERTIFICATES: Decider =
+    Decider { needs: certificates::needs, decide: certificates::decide, rests_on: &[] };
 /// [`kafka`].
 pub const KAFKA: Decider = Decider { needs: nothing, decide: kafka::decide, rests_on: &[] };
 /// [`migration`].

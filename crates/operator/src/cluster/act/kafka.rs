@@ -53,7 +53,11 @@ pub(super) async fn send(work: &Work, what: &What) -> Answered {
         | What::Delete { .. }
         | What::RestartPod { .. }
         | What::RemoveMigrationAnnotation
-        | What::ClearRestartRequest { .. } => None,
+        | What::ClearRestartRequest { .. }
+        | What::ChangeAuthority { .. }
+        | What::PublishTrust
+        | What::StoreOperatorCertificate
+        | What::StoreCertificate { .. } => None,
     };
     let nobody = || (Answer::NotSent, Some("there is no node of Kafka to ask".to_owned()));
     sent.unwrap_or_else(nobody)

@@ -1,6 +1,7 @@
 //! Carries out what an area decided: record, then act, and enter what became of it.
 
 mod kafka;
+mod keys;
 mod kubernetes;
 
 use std::time::Duration;
@@ -51,6 +52,9 @@ pub(crate) async fn run(work: &mut Work, area: Decider) -> Result<Step, PassErro
         }
         tracing::debug!("{}: {}", act.what, act.rule);
         let answered = send(work, act).await?;
+        if let (answer, Some(message)) = &answered {
+            tracing::info!("{}: {answer:?}: {message}", act.what);
+        }
         let ends = settle(&mut work.record, act, answered, now_ms());
         work.save().await?;
         if let (true, Flow::Wait(note)) = (ends, &flow) {
@@ -118,7 +122,7 @@ async fn read_again(work: &mut Work, area: Decider, before: &Draft) -> Result<Sn
 }
 
 /// Sends one act. What Kafka answered, with its words.
-async fn send(work: &Work, act: &Act) -> Result<Answered, PassError> {
+async fn send(work: &mut Work, act: &Act) -> Result<Answered, PassError> {
     match &act.what {
         What::DeleteClaim { name, uid } => {
             kubernetes::delete::<PersistentVolumeClaim>(work, name, uid).await
@@ -140,6 +144,10 @@ async fn send(work: &Work, act: &Act) -> Result<Answered, PassError> {
         }
         What::RemoveMigrationAnnotation => kubernetes::remove_migration_annotation(work).await,
         What::ClearRestartRequest { pool } => kubernetes::clear_restart_request(work, pool).await,
+        What::ChangeAuthority { kind, change } => keys::change_authority(work, *kind, change).await,
+        What::PublishTrust => keys::publish_trust(work).await,
+        What::StoreOperatorCertificate => keys::store_operator_certificate(work).await,
+        What::StoreCertificate { id } => keys::store_certificate(work, *id).await,
         What::AddVoter { .. }
         | What::RemoveVoter { .. }
         | What::Unregister { .. }
@@ -149,12 +157,6 @@ async fn send(work: &Work, act: &Act) -> Result<Answered, PassError> {
         | What::ChangeMetadataVersion { .. }
         | What::AlterNode { .. }
         | What::AlterCluster { .. }
-        | What::ElectPreferred { .. } => {
-            let answered = kafka::send(work, &act.what).await;
-            if let (answer, Some(message)) = &answered {
-                tracing::info!("{}: {answer:?}: {message}", act.what);
-            }
-            Ok(answered)
-        }
+        | What::ElectPreferred { .. } => Ok(kafka::send(work, &act.what).await),
     }
 }

@@ -1,6 +1,7 @@
 //! The snapshot of a cluster: what was read of Kubernetes and Kafka, reduced to what decisions use.
 
 mod contact;
+mod keys;
 mod pods;
 mod settings;
 
@@ -54,6 +55,8 @@ pub(crate) fn snapshot(work: &Work) -> Snapshot {
         desired: desired(work),
         kafka: kafka(work),
         moving: work.known.held.clone(),
+        authorities: Fact::default(),
+        certificates: Fact::default(),
     }
 }
 
@@ -76,12 +79,19 @@ fn desired(work: &Work) -> Desired {
         max_parallel: kafka.annotations().get(MAX_PARALLEL).cloned(),
         pool_max_parallel: blueprint.pools.iter().filter_map(max_parallel).collect(),
         join_offline: is_annotated(kafka, JOIN_OFFLINE),
+        windows: super::keys::maintenance(work).to_vec(),
         restart_pools: sets.filter_map(|set| set.labels().get(POOL_LABEL).cloned()).collect(),
     }
 }
 
 /// Reads what a decision needs besides.
 pub(crate) async fn read(work: &Work, snapshot: &mut Snapshot, needs: &Needs) {
+    if needs.authorities {
+        snapshot.authorities = keys::authorities(work);
+    }
+    if needs.certificates {
+        snapshot.certificates = keys::certificates(work).await;
+    }
     let contacts = of_each(snapshot, &needs.contacts, |_, node| contact::of(work, node)).await;
     snapshot.kafka.contacts.extend(contacts);
     let recoveries =

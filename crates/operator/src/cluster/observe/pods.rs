@@ -11,9 +11,9 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 
 use super::{RESTART, is_annotated};
+use crate::cluster::keys::SERVER_CERT;
 use crate::cluster::pass::Work;
 use crate::cluster::resources::pods::{REVISION, SETTINGS};
-use crate::cluster::steps::certificates::SERVER_CERT;
 use crate::cluster::steps::configuration::{DYNAMIC, KAFKA_VERSION, QUORUM};
 use crate::cluster::steps::workload::is_ready;
 use crate::pki::names;

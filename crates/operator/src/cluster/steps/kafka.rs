@@ -5,11 +5,11 @@ use control::quorum::format::QuorumMode;
 use control::quorum::{QuorumView, Replica, mode};
 use kafka_admin::Quorum;
 
-use super::authorities::Authorities;
 use super::workload::is_ready;
 use crate::cluster::act;
 use crate::cluster::admins::Keys;
 use crate::cluster::error::PassError;
+use crate::cluster::keys::Authorities;
 use crate::cluster::machines;
 use crate::cluster::nodes::NodeClient;
 use crate::cluster::pass::{Step, Work};

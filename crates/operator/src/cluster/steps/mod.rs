@@ -1,8 +1,6 @@
 //! The steps of a pass, each in a file of its own. Their order is in [`pass`](super::pass).
 
 pub(crate) mod access;
-pub(crate) mod authorities;
-pub(crate) mod certificates;
 pub(crate) mod claims;
 pub(crate) mod configuration;
 pub(crate) mod kafka;

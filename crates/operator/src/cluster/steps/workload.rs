@@ -84,7 +84,7 @@ fn parts(work: &Work, pool: &PoolSpec) -> PodParts {
 /// What a node is started with and keeps until it is restarted.
 fn marks(work: &Work, node: model::NodeId) -> BTreeMap<String, String> {
     let mut marks = BTreeMap::new();
-    marks.extend(work.known.certificates.marks.get(&node).cloned().unwrap_or_default());
+    marks.extend(work.known.certificate_marks.get(&node).cloned().unwrap_or_default());
     marks.extend(work.known.configuration.marks.get(&node).cloned().unwrap_or_default());
     marks
 }

@@ -1,0 +1,193 @@
+//! Certificates of the operator and of the nodes, as [`crate::certificates::leaf`] decides.
+//!
+//! A certificate that is issued ends the pass: a pod is started with its fingerprint, which is known only then.
+
+use crate::certificates::authority::{Reason as Held, Signing};
+use crate::certificates::leaf::{self, Decision};
+use crate::cluster::act::{Rule, What};
+use crate::cluster::draft::{Draft, Flow};
+use crate::cluster::snapshot::{CertificateView, Needs, Snapshot};
+use crate::conditions::{Note, Reason};
+
+/// The facts that the area requires.
+#[must_use]
+pub fn needs(snapshot: &Snapshot, _: &Draft) -> Needs {
+    Needs { certificates: snapshot.certificates.is_unread(), ..Needs::default() }
+}
+
+/// Decides which certificates are issued.
+pub fn decide(snapshot: &Snapshot, draft: &mut Draft) -> Flow {
+    let Some(view) = snapshot.certificates.known() else {
+        let message = "the certificates of the nodes are unknown";
+        return Flow::Hold(Note::new(Reason::CertificateProblem, message));
+    };
+    if let Some(missing) = &view.missing {
+        return Flow::Hold(Note::new(Reason::ListenerCertificateMissing, missing.clone()));
+    }
+    let signing = draft.outputs.signing.clone();
+    let operator = (What::StoreOperatorCertificate, &view.operator);
+    let nodes = view.nodes.iter().map(|(id, one)| (What::StoreCertificate { id: *id }, one));
+    let mut issued = 0_usize;
+    for (what, one) in std::iter::once(operator).chain(nodes) {
+        match next(one, signing.as_ref()) {
+            Next::Nothing => {}
+            Next::Issue => {
+                issued += 1;
+                draft.act(what, Rule::CertificateIsDue);
+            }
+            Next::Complete => draft.act(what, Rule::CertificateIsDue),
+            Next::Hold { message, is_usable: true } => draft.warn(Reason::Certificate, message),
+            Next::Hold { message, is_usable: false } => {
+                return Flow::Hold(Note::new(Reason::CertificateMissing, message));
+            }
+        }
+    }
+    match issued {
+        0 => Flow::Go,
+        1 => Flow::Stop(Note::new(Reason::Certificate, "a certificate is issued")),
+        _ => {
+            let message = format!("{issued} certificates are issued");
+            Flow::Stop(Note::new(Reason::Certificate, message))
+        }
+    }
+}
+
+/// What to do about a certificate.
+enum Next {
+    Nothing,
+    Issue,
+    Complete,
+    Hold { message: String, is_usable: bool },
+}
+
+fn next(one: &CertificateView, signing: Option<&Signing>) -> Next {
+    // Where the authority is unknown, it signs nothing.
+    let signing = match signing {
+        _ if one.unannounced => &Signing::Held(Held::NotAnnounced),
+        Some(signing) => signing,
+        None => &Signing::Held(Held::UseUnknown),
+    };
+    match leaf::decide(&one.found, &one.wanted, signing, &one.timing) {
+        Decision::Issue(_) => Next::Issue,
+        Decision::Keep if one.incomplete => Next::Complete,
+        Decision::Keep | Decision::Waits => Next::Nothing,
+        Decision::Hold { reason, .. } => Next::Hold {
+            message: format!("the certificate of {} is not issued: {reason}", one.entry),
+            // What is stored stays in use.
+            is_usable: one.found.read().is_some(),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::certificates::{Entry, Timing, Validity};
+    use crate::cluster::areas::samples::{NOW, asked, brief, id, settled};
+    use crate::cluster::fact::{Fact, Why};
+    use crate::cluster::snapshot::CertificatesView;
+
+    const DAY: i64 = 86_400;
+
+    fn good(entry: &str) -> CertificateView {
+        let subject = leaf::Subject { common_name: entry.to_owned(), organization: None };
+        let found = leaf::Found {
+            subject: subject.clone(),
+            names: [].into(),
+            validity: Validity { not_before: 0, not_after: 365 * DAY },
+            has_its_key: true,
+            signed_by_current: true,
+            chain_is_current: true,
+        };
+        CertificateView {
+            entry: entry.to_owned(),
+            found: Entry::Read(found),
+            wanted: leaf::Wanted { subject, names: [].into() },
+            timing: Timing { now: 100 * DAY, renewal_days: 30, window_open: true },
+            unannounced: false,
+            incomplete: false,
+        }
+    }
+
+    fn view() -> CertificatesView {
+        let node = |node: i32| (id(node), good(&format!("c-{node}")));
+        let nodes = (0..6).map(node).collect();
+        CertificatesView { operator: good("cluster-operator"), nodes, missing: None }
+    }
+
+    fn node(view: &mut CertificatesView) -> &mut CertificateView {
+        view.nodes.get_mut(&id(3)).unwrap()
+    }
+
+    fn decided(view: CertificatesView, signing: Option<Signing>) -> (String, String, Draft) {
+        let (mut snapshot, record) = settled();
+        snapshot.certificates = Fact::read(view, NOW);
+        let decide = |snapshot: &Snapshot, draft: &mut Draft| {
+            draft.outputs.signing = signing.clone();
+            super::decide(snapshot, draft)
+        };
+        brief(decide, &snapshot, &record)
+    }
+
+    type Edit = fn(&mut CertificatesView);
+
+    #[test]
+    #[rustfmt::skip]
+    fn the_rows_hold() {
+        const NODE: &str = "issue the certificate of node 3";
+        const OPERATOR: &str = "issue the certificate of the operator";
+        // What differs; what is done where the authority may sign, and where it may not.
+        let rows: [(&str, Edit, (&str, &str), (&str, &str)); 8] = [
+            ("nothing",                |_| {}, ("", "go"), ("", "go")),
+            ("a node has none",        |v| node(v).found = Entry::Missing, (NODE, "stop Certificate"), ("", "hold CertificateMissing")),
+            ("it cannot be read",      |v| node(v).found = Entry::Unreadable, (NODE, "stop Certificate"), ("", "hold CertificateMissing")),
+            ("the operator has none",  |v| v.operator.found = Entry::Missing, (OPERATOR, "stop Certificate"), ("", "hold CertificateMissing")),
+            ("it is due",              |v| node(v).timing.now = 350 * DAY, (NODE, "stop Certificate"), ("", "go")),
+            ("it waits for a window",  |v| { node(v).timing.now = 350 * DAY; node(v).timing.window_open = false; }, ("", "go"), ("", "go")),
+            ("its Secret lacks something", |v| node(v).incomplete = true, (NODE, "go"), (NODE, "go")),
+            ("a listener's is missing", |v| v.missing = Some("no entry".to_owned()), ("", "hold ListenerCertificateMissing"), ("", "hold ListenerCertificateMissing")),
+        ];
+        for (name, edit, allowed, held) in rows {
+            let signings = [
+                (Some(Signing::Allowed), allowed),
+                (Some(Signing::Held(Held::KeyLost)), held),
+                (None, held),
+            ];
+            for (signing, expected) in signings {
+                let mut view = view();
+                edit(&mut view);
+                let (acts, flow, _) = decided(view, signing.clone());
+                assert_eq!((acts.as_str(), flow.as_str()), expected, "{name}: {signing:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_issued_and_is_in_use_is_a_warning() {
+        let mut view = view();
+        node(&mut view).timing.now = 350 * DAY;
+        node(&mut view).unannounced = true;
+        let (acts, flow, draft) = decided(view, Some(Signing::Allowed));
+        assert_eq!((acts.as_str(), flow.as_str()), ("", "go"));
+        let [warning] = draft.warnings.as_slice() else { panic!("{:?}", draft.warnings) };
+        assert!(warning.message.starts_with("the certificate of c-3 is not issued"), "{warning:?}");
+    }
+
+    #[test]
+    fn all_that_are_missing_are_issued_in_one_pass() {
+        let mut view = view();
+        view.nodes.values_mut().for_each(|one| one.found = Entry::Missing);
+        let (acts, flow, _) = decided(view, Some(Signing::Allowed));
+        assert_eq!((acts.split("; ").count(), flow.as_str()), (6, "stop Certificate"));
+    }
+
+    #[test]
+    fn unknown_certificates_hold_the_pass_and_are_asked_for_once() {
+        let (mut snapshot, record) = settled();
+        assert!(asked(needs, &snapshot, &record).certificates);
+        snapshot.certificates = Fact::Unknown(Why::NoAnswer);
+        assert!(asked(needs, &snapshot, &record).is_empty());
+        let (acts, flow, _) = brief(decide, &snapshot, &record);
+        assert_eq!((acts.as_str(), flow.as_str()), ("", "hold CertificateProblem"));
+    }
+}

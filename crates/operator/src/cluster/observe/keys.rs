@@ -1,0 +1,81 @@
+//! Certificate authorities and certificates, without anything secret.
+
+use control::certificates::authority::Kind;
+use control::cluster::fact::{Fact, Why};
+use control::cluster::snapshot::{
+    AuthoritiesView, AuthorityView, CertificateView, CertificatesView,
+};
+use model::NodeId;
+
+use crate::cluster::keys::{self, Contents};
+use crate::cluster::pass::Work;
+use crate::pki::authority::Outcome;
+use crate::pki::{Clock, SecretContent, leaf};
+use crate::words::chain;
+
+/// The authorities.
+pub(super) fn authorities(work: &Work) -> Fact<AuthoritiesView> {
+    let one = |kind: Kind| {
+        let contents = Contents::of(work, kind);
+        AuthorityView {
+            settings: keys::wishes(work, kind).settings(),
+            facts: contents.facts(work, kind),
+            trusted: contents.trusted().is_some(),
+        }
+    };
+    let bundle = keys::content(work, &work.blueprint.names.trust_bundle());
+    let view = AuthoritiesView {
+        cluster: one(Kind::Cluster),
+        clients: one(Kind::Clients),
+        published: bundle.is_some() && bundle == keys::trust_bundle(work),
+    };
+    Fact::read(view, work.found.at_ms)
+}
+
+/// The certificates of the operator and of the nodes.
+pub(super) async fn certificates(work: &Work) -> Fact<CertificatesView> {
+    let (supplied, missing) = match keys::supplied(work).await {
+        Ok(Ok(supplied)) => (supplied, None),
+        Ok(Err(missing)) => (Default::default(), Some(missing)),
+        Err(error) => {
+            tracing::info!("the certificates of listeners are unknown: {}", chain(&error));
+            return Fact::Unknown(Why::NoAnswer);
+        }
+    };
+    let authority = match Contents::of(work, Kind::Cluster).next(work, Kind::Cluster) {
+        Ok(authority) => authority,
+        Err(error) => {
+            tracing::info!("the cluster CA is unknown: {}", chain(&error));
+            return Fact::Unknown(Why::NoAnswer);
+        }
+    };
+    let (wanted, clock) = (keys::operator_wanted(work), keys::clock(work));
+    let own = keys::content(work, &work.blueprint.names.operator_certificate());
+    let operator = view(own.as_ref(), (&wanted, &authority), &clock);
+    let node = |node: &crate::cluster::resources::Node| -> (NodeId, CertificateView) {
+        let pod = work.blueprint.pod(node);
+        let (content, wanted) = (keys::content(work, &pod), keys::node_wanted(work, node));
+        let mut view = view(content.as_ref(), (&wanted, &authority), &clock);
+        view.incomplete |= content
+            .is_some_and(|content| keys::node_content(&pod, content.clone(), &supplied) != content);
+        (node.id, view)
+    };
+    let nodes = work.blueprint.nodes.iter().map(node).collect();
+    Fact::read(CertificatesView { operator, nodes, missing }, work.found.at_ms)
+}
+
+fn view(
+    content: Option<&SecretContent>,
+    (wanted, authority): (&leaf::Wanted, &Outcome),
+    clock: &Clock,
+) -> CertificateView {
+    let stored = leaf::stored(content, wanted, authority);
+    CertificateView {
+        entry: wanted.entry.clone(),
+        found: stored.found,
+        wanted: wanted.decided(),
+        timing: wanted.timing(clock),
+        unannounced: stored.unannounced,
+        incomplete: stored.unmarked,
+    }
+}
