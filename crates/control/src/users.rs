@@ -13,8 +13,11 @@
 use std::collections::BTreeSet;
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 /// What a Secret remembers of what Kafka was given. Fingerprints are of the password and the cluster.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum Mark {
     /// Nothing was ever given.
     None,
@@ -25,7 +28,8 @@ pub enum Mark {
 }
 
 /// A Secret with a user's password.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct User {
     /// The name of the Secret, and of the user.
     pub name: String,

@@ -18,12 +18,14 @@ use control::cluster::fact::{Fact, Why};
 use control::cluster::journal::Entered;
 use control::cluster::record::Record;
 use control::cluster::snapshot::{
-    BrokerView, ClaimView, FeaturesView, Needs, NodeView, Partitions, PodView, Revision, Snapshot,
+    BrokerView, ClaimView, FeaturesView, Needs, NodeView, Partitions, PodView, RebalanceView,
+    Revision, Snapshot,
 };
 use control::node::Roles;
 use control::quorum::answer::Answer;
 use control::quorum::format::QuorumMode;
 use control::quorum::{QuorumView, Replica};
+use control::rebalance::auto::{Partner, PerMode, Setting};
 use control::registration::KafkaVersion;
 use control::rolling::availability::PartitionFacts;
 use control::rolling::facts::{Contact, Recovery};
@@ -36,14 +38,10 @@ const PASSES: usize = 120;
 const QUIET_PASSES: usize = 120;
 
 /// The areas of a pass that are decided from a snapshot, in their order.
-const AREAS: [Decider; 7] = [
-    areas::KAFKA,
-    areas::MIGRATION,
-    areas::QUORUM,
-    areas::ROLL,
-    areas::SCALE_IN,
-    areas::REGISTRATION,
-    areas::LEFTOVERS,
+#[rustfmt::skip]
+const AREAS: [Decider; 8] = [
+    areas::KAFKA, areas::MIGRATION, areas::QUORUM, areas::ROLL, areas::REBALANCE, areas::SCALE_IN,
+    areas::REGISTRATION, areas::LEFTOVERS,
 ];
 
 /// A small generator of numbers that is the same everywhere.
@@ -303,9 +301,14 @@ impl Life {
         snapshot.desired.pools = ["p".to_owned()].into();
         snapshot.desired.configured_dynamic = true;
         let drained = self.record.leaving.iter().filter(|(_, one)| one.phase == Phase::Draining);
-        let moving = drained.map(|(node, _)| *node);
         let held = |node: &NodeId| world.partitions.get(node).is_some_and(|count| *count > 0);
-        snapshot.moving = Some(moving.filter(held).collect());
+        let rebalance = RebalanceView {
+            settings: PerMode { remove: Setting::Off, add: Setting::Off },
+            partners: PerMode { remove: Partner::Missing, add: Partner::Missing },
+            moving: drained.map(|(node, _)| *node).filter(held).collect(),
+            unclaimed: false,
+        };
+        snapshot.rebalance = Fact::read(rebalance, now);
         let kafka = &mut snapshot.kafka;
         if silent {
             kafka.quorum = Fact::Unknown(Why::NoAnswer);
@@ -578,18 +581,7 @@ impl Life {
                 self.count("disks deleted");
             }
             What::RestartPod { id, uid, .. } => return self.restart(*id, uid),
-            What::ChangeMetadataVersion { .. }
-            | What::Delete { .. }
-            | What::RaiseKraftVersion { .. }
-            | What::RemoveMigrationAnnotation
-            | What::AlterNode { .. }
-            | What::AlterCluster { .. }
-            | What::ElectPreferred { .. }
-            | What::ClearRestartRequest { .. }
-            | What::ChangeAuthority { .. }
-            | What::PublishTrust
-            | What::StoreOperatorCertificate
-            | What::StoreCertificate { .. } => panic!("seed {seed}: nobody asked for it"),
+            other => panic!("seed {seed}: nobody asked to {other}"),
         }
         let alive = self.world.voters.keys().filter(|id| self.world.pods.contains_key(id)).count();
         let all = self.world.voters.len();

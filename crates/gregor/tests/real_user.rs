@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -9,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use artifacts::kubernetes;
 use control::certificates::authority::{Expiry, Kind, Source, Users};
+use control::users::{Act, Decision, decide};
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kafka_admin::{Admin, Bootstrap, ClientOptions, Endpoint, Tls};
@@ -179,11 +181,28 @@ impl World {
     /// What the operator does about users in a pass; how many writes it took, in Kubernetes and in Kafka.
     async fn operator_pass(&self) -> (u64, Vec<String>) {
         let writer = Writer::new(self.client(), Fence::open(), CrashSwitch::Off, Metrics::new());
-        let all = self.secrets().list(&ListParams::default()).await.unwrap();
-        let users: Vec<_> = all.iter().filter(|one| users::is_user(one, CLUSTER)).collect();
+        let (api, admin) = (self.secrets(), self.admin());
+        let all = api.list(&ListParams::default()).await.unwrap().items.into_iter();
+        let all = all.filter(|one| users::is_user(one, CLUSTER));
+        let mut secrets: BTreeMap<_, _> = all.map(|one| (one.name_any(), one)).collect();
         let cluster = ClusterId::new(self.kafka.cluster_id()).unwrap();
-        let api = self.secrets();
-        let notes = users::reconcile(&writer, &api, &self.admin(), &cluster, &users).await.unwrap();
+        let seen: Vec<_> = secrets.values().map(|one| users::user(one, &cluster)).collect();
+        let known = users::known(&admin).await.unwrap();
+        let Decision { acts, notes } = decide(&seen, Some(&known));
+        for act in acts {
+            match act {
+                Act::Remember { user, mark } => {
+                    let secret = &secrets[&user];
+                    let after = users::remember(&writer, &api, secret, &mark).await.unwrap();
+                    secrets.extend(after.map(|after| (user, after)));
+                }
+                Act::Set { user } => users::set(&writer, &admin, &secrets[&user]).await.unwrap(),
+                Act::Delete { user } => users::delete(&writer, &admin, &user).await.unwrap(),
+                Act::Release { user } => {
+                    users::release(&writer, &api, &[&secrets[&user]]).await.unwrap();
+                }
+            }
+        }
         let metrics = writer.metrics().encode();
         let number = |line: &str| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap();
         let changed = metrics.lines().filter(|line| {

@@ -3,10 +3,10 @@
 //! `gregor user add --scram` makes such a Secret. Secrets without our finalizer are those of other tools
 //! and are not touched.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use api::names::{CLUSTER_LABEL, KIND_LABEL};
-use control::users::{Act, Decision, Mark, Note, User, decide};
+use control::users::{Mark, User};
 use k8s_openapi::api::core::v1::Secret;
 use kafka_admin::{Admin, AlterScramError, DescribeScramError, Outcome};
 use kube::{Api, ResourceExt as _};
@@ -51,36 +51,65 @@ pub fn is_user(secret: &Secret, cluster: &str) -> bool {
     has(KIND_LABEL, KIND) && has(CLUSTER_LABEL, cluster) && has_finalizer(secret)
 }
 
-/// Brings Kafka and the Secrets of users together; returns what a person should know. Kafka is asked
-/// only if there are such Secrets.
+/// The users for whom Kafka has a credential such as we make.
 ///
 /// # Errors
-/// If a read or a write failed. All of it can be repeated.
-pub async fn reconcile(
-    writer: &Writer,
-    api: &Api<Secret>,
-    admin: &Admin,
-    cluster: &ClusterId,
-    secrets: &[&Secret],
-) -> Result<Vec<Note>, UsersError> {
-    let mut secrets: BTreeMap<_, _> =
-        secrets.iter().map(|secret| (secret.name_any(), (*secret).clone())).collect();
-    if secrets.is_empty() {
-        return Ok(Vec::new());
-    }
+/// If Kafka does not answer, or not for all users.
+pub async fn known(admin: &Admin) -> Result<BTreeSet<String>, UsersError> {
     let known = admin.describe_scram_users().await.map_err(UsersError::Describe)?;
     let known = known.into_iter().filter(|user| user.sha_512_iterations.is_some());
-    let known: BTreeSet<_> = known.map(|user| user.name).collect();
-    let users: Vec<_> = secrets.values().map(|secret| user(secret, cluster)).collect();
-    let Decision { acts, notes } = decide(&users, Some(&known));
-    for act in acts {
-        do_one(writer, api, admin, &mut secrets, &act).await?;
-    }
-    Ok(notes)
+    Ok(known.map(|user| user.name).collect())
 }
 
-/// Lets go of the Secrets of users of a cluster that is gone, so that they can be deleted, now or later:
-/// their credentials are gone with it, and nobody would be there to let go of them.
+/// Marks the Secret of a user. Returns it as it is afterwards; `None` if nothing had to be sent.
+///
+/// # Errors
+/// If the Secret could not be written, also because it has changed since it was read.
+pub async fn remember(
+    writer: &Writer,
+    api: &Api<Secret>,
+    secret: &Secret,
+    mark: &Mark,
+) -> Result<Option<Secret>, UsersError> {
+    let patch = json!({ "metadata": {
+        "annotations": { MARK: mark_text(mark) },
+        "resourceVersion": secret.metadata.resource_version,
+    }});
+    let written = writer.patch(api, &secret.name_any(), &patch, Some(secret)).await;
+    written.map_err(UsersError::Secret)
+}
+
+/// Sets the credential of a user from its Secret.
+///
+/// # Errors
+/// If it was not set, or may not have been.
+pub async fn set(writer: &Writer, admin: &Admin, secret: &Secret) -> Result<(), UsersError> {
+    let Some(password) = password(secret) else { return Ok(()) };
+    let (user, password) = (secret.name_any(), kafka_admin::Secret::new(password));
+    let what = format!("set the SCRAM credential of {user}");
+    let call = admin.set_scram_password(&user, &password);
+    let done = writer.kafka("AlterUserScramCredentials", &what, call, outcome).await;
+    done.map_err(UsersError::Change)
+}
+
+/// Deletes the credential of a user.
+///
+/// # Errors
+/// If it was not deleted, or may not have been.
+pub async fn delete(writer: &Writer, admin: &Admin, user: &str) -> Result<(), UsersError> {
+    let what = format!("delete the SCRAM credential of {user}");
+    let call = async {
+        match admin.delete_scram_credential(user).await {
+            Err(AlterScramError::NotFound { .. }) | Ok(()) => Ok(()),
+            Err(error) => Err(error),
+        }
+    };
+    let done = writer.kafka("AlterUserScramCredentials", &what, call, outcome).await;
+    done.map_err(UsersError::Change)
+}
+
+/// Lets go of the Secrets of users whose credentials are gone, so that they can be deleted, now or later. Those of a cluster
+/// that is gone are gone with it.
 ///
 /// # Errors
 /// If a Secret could not be written.
@@ -112,55 +141,8 @@ pub fn is_given(secret: &Secret, cluster: &ClusterId) -> bool {
     user.wanted.is_some_and(|wanted| user.mark == Mark::Set(wanted))
 }
 
-async fn do_one(
-    writer: &Writer,
-    api: &Api<Secret>,
-    admin: &Admin,
-    secrets: &mut BTreeMap<String, Secret>,
-    act: &Act,
-) -> Result<(), UsersError> {
-    match act {
-        Act::Remember { user, mark } => {
-            let Some(secret) = secrets.get(user) else { return Ok(()) };
-            let version = &secret.metadata.resource_version;
-            let patch = json!({ "metadata": {
-                "annotations": { MARK: mark_text(mark) },
-                "resourceVersion": version,
-            }});
-            let after = writer.patch(api, user, &patch, Some(secret)).await;
-            if let Some(after) = after.map_err(UsersError::Secret)? {
-                secrets.insert(user.clone(), after);
-            }
-        }
-        Act::Set { user } => {
-            let Some(password) = secrets.get(user).and_then(password) else { return Ok(()) };
-            let password = kafka_admin::Secret::new(password);
-            let what = format!("set the SCRAM credential of {user}");
-            let call = admin.set_scram_password(user, &password);
-            let done = writer.kafka("AlterUserScramCredentials", &what, call, outcome).await;
-            done.map_err(UsersError::Change)?;
-        }
-        Act::Delete { user } => {
-            let what = format!("delete the SCRAM credential of {user}");
-            let call = async {
-                match admin.delete_scram_credential(user).await {
-                    Err(AlterScramError::NotFound { .. }) | Ok(()) => Ok(()),
-                    Err(error) => Err(error),
-                }
-            };
-            let done = writer.kafka("AlterUserScramCredentials", &what, call, outcome).await;
-            done.map_err(UsersError::Change)?;
-        }
-        Act::Release { user } => {
-            let Some(secret) = secrets.get(user) else { return Ok(()) };
-            let patch = released(secret);
-            writer.patch(api, user, &patch, Some(secret)).await.map_err(UsersError::Secret)?;
-        }
-    }
-    Ok(())
-}
-
-fn outcome(error: &AlterScramError) -> Outcome {
+/// Whether a change of a credential that failed may have happened.
+pub(crate) fn outcome(error: &AlterScramError) -> Outcome {
     match error {
         AlterScramError::Call { source, .. } => source.outcome(),
         AlterScramError::NotFound { .. }
@@ -169,7 +151,9 @@ fn outcome(error: &AlterScramError) -> Outcome {
     }
 }
 
-fn user(secret: &Secret, cluster: &ClusterId) -> User {
+/// The Secret of a user, as decisions see it.
+#[must_use]
+pub fn user(secret: &Secret, cluster: &ClusterId) -> User {
     let name = secret.name_any();
     let wanted = password(secret).map(|password| {
         // With the cluster in it, so that a new cluster by the same name is given the password too.

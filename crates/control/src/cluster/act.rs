@@ -9,13 +9,16 @@ use super::journal::Entered;
 use super::record::Record;
 use super::snapshot::{ObjectKind, Snapshot};
 use crate::certificates::authority;
+use crate::conditions::{Note, Reason};
 use crate::quorum::answer::{self, Answer};
 use crate::quorum::migrate;
 use crate::quorum::plan::Listener;
+use crate::rebalance::auto;
 use crate::registration::MetadataVersion;
 use crate::registration::metadata_version::Refused;
 use crate::rolling::config::Change;
 use crate::rolling::reasons;
+use crate::users::Mark;
 
 /// The greatest age of the facts behind an act that can hurt. A pass takes a second or two; one that waited longer
 /// reads them again.
@@ -147,6 +150,32 @@ pub enum What {
         /// The node.
         id: NodeId,
     },
+    /// Change the `KafkaRebalance` that the cluster makes for itself in a mode.
+    Rebalance(auto::Act),
+    /// Cancel moves whose `KafkaRebalance` is gone.
+    StopUnclaimedMoves,
+    /// Mark the Secret of a user with what Kafka was given, or is about to be.
+    RememberCredential {
+        /// The user.
+        user: String,
+        /// The mark.
+        mark: Mark,
+    },
+    /// Set the SCRAM credential of a user from its Secret.
+    SetCredential {
+        /// The user.
+        user: String,
+    },
+    /// Delete the SCRAM credential of a user.
+    DeleteCredential {
+        /// The user.
+        user: String,
+    },
+    /// Remove the finalizer from the Secret of a user.
+    ReleaseUser {
+        /// The user.
+        user: String,
+    },
 }
 
 /// The rule that allows an act.
@@ -187,6 +216,24 @@ pub enum Rule {
     TrustComesFirst,
     /// The certificate is missing, is due, or does not fit any more, and its authority may sign.
     CertificateIsDue,
+    /// Brokers are to be drained or filled, and no other rebalance of the cluster's own exists.
+    BrokersAreScaled,
+    /// The brokers to be drained or filled are others than those of the rebalance.
+    BrokersHaveChanged,
+    /// No broker is to be drained or filled with it any more.
+    RebalanceIsObsolete,
+    /// The rebalance is being deleted, and none of its moves runs.
+    RebalanceHasEnded,
+    /// The rebalance that the moves were made for is gone.
+    MovesAreUnclaimed,
+    /// A Secret says what Kafka was given: it is marked before the first change of the credential and after the last.
+    SecretIsMarked,
+    /// Kafka was not given the password of the Secret, and has no credential of another origin by that name.
+    PasswordIsNew,
+    /// The Secret is being deleted, and its credential was made from it.
+    UserIsRemoved,
+    /// The Secret is being deleted, and Kafka has no credential that was made from it.
+    CredentialIsGone,
 }
 
 impl Rule {
@@ -229,6 +276,28 @@ impl Rule {
             Self::TrustComesFirst => "nodes trust what the authorities have signed and will sign",
             Self::CertificateIsDue => {
                 "the certificate is missing, is due, or does not fit any more, and its authority may sign"
+            }
+            Self::BrokersAreScaled => {
+                "brokers are to be drained or filled, and no other rebalance of the cluster's own exists"
+            }
+            Self::BrokersHaveChanged => {
+                "the brokers to be drained or filled are others than those of the rebalance"
+            }
+            Self::RebalanceIsObsolete => "no broker is to be drained or filled with it any more",
+            Self::RebalanceHasEnded => "the rebalance is being deleted, and none of its moves runs",
+            Self::MovesAreUnclaimed => "the rebalance that the moves were made for is gone",
+            Self::SecretIsMarked => {
+                "a Secret says what Kafka was given: it is marked before the first change of the credential and \
+                 after the last"
+            }
+            Self::PasswordIsNew => {
+                "Kafka was not given the password of the Secret, and has no credential of another origin by that name"
+            }
+            Self::UserIsRemoved => {
+                "the Secret is being deleted, and its credential was made from it"
+            }
+            Self::CredentialIsGone => {
+                "the Secret is being deleted, and Kafka has no credential that was made from it"
             }
         }
     }
@@ -274,7 +343,13 @@ impl Act {
             | What::ChangeAuthority { .. }
             | What::PublishTrust
             | What::StoreOperatorCertificate
-            | What::StoreCertificate { .. } => Vec::new(),
+            | What::StoreCertificate { .. }
+            | What::Rebalance(_)
+            | What::StopUnclaimedMoves
+            | What::RememberCredential { .. }
+            | What::SetCredential { .. }
+            | What::DeleteCredential { .. }
+            | What::ReleaseUser { .. } => Vec::new(),
         };
         let objects = now_ms.saturating_sub(snapshot.objects_ms);
         let hurts = !ages.is_empty();
@@ -311,8 +386,29 @@ impl Act {
             | What::ChangeAuthority { .. }
             | What::PublishTrust
             | What::StoreOperatorCertificate
-            | What::StoreCertificate { .. } => None,
+            | What::StoreCertificate { .. }
+            | What::Rebalance(_)
+            | What::StopUnclaimedMoves
+            | What::RememberCredential { .. }
+            | What::SetCredential { .. }
+            | What::DeleteCredential { .. }
+            | What::ReleaseUser { .. } => None,
         }
+    }
+
+    /// What is awaited after this answer, for acts that nothing outside of their area depends on. The acts after it in
+    /// the area may depend on it; they are left to the next pass.
+    #[must_use]
+    pub fn unfinished(&self, (answer, message): &(Answer, Option<String>)) -> Option<Note> {
+        let is_of_user = matches!(
+            self.what,
+            What::RememberCredential { .. }
+                | What::SetCredential { .. }
+                | What::DeleteCredential { .. }
+                | What::ReleaseUser { .. }
+        );
+        let said = || message.clone().unwrap_or_else(|| format!("cannot {}", self.what));
+        (is_of_user && *answer != Answer::Done).then(|| Note::new(Reason::UsersNotGiven, said()))
     }
 }
 
@@ -385,6 +481,19 @@ impl fmt::Display for What {
             Self::PublishTrust => f.write_str("publish the certificates of the CAs"),
             Self::StoreOperatorCertificate => f.write_str("issue the certificate of the operator"),
             Self::StoreCertificate { id } => write!(f, "issue the certificate of node {id}"),
+            Self::Rebalance(act) => write!(f, "{act}"),
+            Self::StopUnclaimedMoves => f.write_str("cancel moves whose KafkaRebalance is gone"),
+            Self::RememberCredential { user, mark: Mark::Set(_) } => {
+                write!(f, "mark the Secret of {user}: its password is set")
+            }
+            Self::RememberCredential { user, mark: Mark::Setting(_) | Mark::None } => {
+                write!(f, "mark the Secret of {user}: its password is about to be set")
+            }
+            Self::SetCredential { user } => write!(f, "set the SCRAM credential of {user}"),
+            Self::DeleteCredential { user } => write!(f, "delete the SCRAM credential of {user}"),
+            Self::ReleaseUser { user } => {
+                write!(f, "remove the finalizer of the Secret of {user}")
+            }
         }
     }
 }

@@ -10,6 +10,7 @@ use super::record::Record;
 use crate::certificates::authority::Signing;
 use crate::conditions::{Note, Reason};
 use crate::quorum::plan;
+use crate::rebalance::auto;
 use crate::registration::MetadataVersion;
 use crate::rolling;
 use crate::scaling::leaving;
@@ -64,6 +65,10 @@ pub struct Outputs {
     pub leaving: Option<leaving::Pass>,
     /// Registration: the metadata version of the cluster.
     pub metadata_version: Option<MetadataVersion>,
+    /// Rebalance: what was decided; the status shows it.
+    pub auto_rebalance: Option<auto::Decision>,
+    /// Rebalance: brokers that must not be stopped, because moves concern them; `None` if that is unknown.
+    pub held: Option<BTreeSet<NodeId>>,
 }
 
 impl Draft {

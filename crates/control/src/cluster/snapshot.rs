@@ -13,10 +13,12 @@ use super::fact::Fact;
 use crate::certificates::{Entry, Timing, authority, leaf};
 use crate::node::Roles;
 use crate::quorum::{Mark, QuorumView};
+use crate::rebalance::auto::{Brokers, Partner, PerMode, Setting};
 use crate::registration::KafkaVersion;
 use crate::rolling::availability::PartitionFacts;
 use crate::rolling::config::Described;
 use crate::rolling::facts::{Contact, Recovery};
+use crate::users::User;
 
 /// Everything that a pass knows, besides the record.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -40,12 +42,28 @@ pub struct Snapshot {
     pub desired: Desired,
     /// What Kafka says.
     pub kafka: KafkaView,
-    /// Brokers that running or approved moves concern; `None` if that is not known.
-    pub moving: Option<BTreeSet<NodeId>>,
     /// The certificate authorities.
     pub authorities: Fact<AuthoritiesView>,
     /// The certificates of the operator and of the nodes.
     pub certificates: Fact<CertificatesView>,
+    /// `KafkaRebalance` resources and moves of replicas.
+    pub rebalance: Fact<RebalanceView>,
+    /// Users whose Secret holds a password.
+    pub users: Vec<User>,
+}
+
+/// `KafkaRebalance` resources and moves of replicas.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RebalanceView {
+    /// How the modes of automatic rebalancing are set, and whether their templates exist.
+    pub settings: PerMode<Setting>,
+    /// The `KafkaRebalance` that the cluster makes for itself in each mode.
+    pub partners: PerMode<Partner>,
+    /// Brokers of moves that run or are approved.
+    pub moving: Brokers,
+    /// Whether moves run whose `KafkaRebalance` is gone.
+    pub unclaimed: bool,
 }
 
 /// The certificate authorities. Keys are known by fingerprints of their public halves.
@@ -288,6 +306,8 @@ pub struct KafkaView {
     pub recoveries: BTreeMap<NodeId, Fact<Recovery>>,
     /// The settings of running nodes.
     pub settings: BTreeMap<NodeId, Fact<SettingsView>>,
+    /// The users that have a SCRAM credential.
+    pub scram_users: Fact<BTreeSet<String>>,
 }
 
 /// The settings of a running node.
@@ -382,6 +402,10 @@ pub struct Needs {
     pub recoveries: BTreeSet<NodeId>,
     /// The settings of these nodes.
     pub settings: BTreeSet<NodeId>,
+    /// `KafkaRebalance` resources and moves of replicas.
+    pub rebalance: bool,
+    /// The users that have a SCRAM credential.
+    pub scram_users: bool,
 }
 
 impl Needs {
@@ -431,12 +455,14 @@ impl Snapshot {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rebalance::auto::Request;
+    use crate::rebalance::request;
+    use crate::users;
 
     #[test]
     fn a_snapshot_survives_a_file() {
         let node = NodeId::new(3).unwrap();
-        let mut snapshot =
-            Snapshot { now_ms: 5, moving: Some([node].into()), ..Snapshot::default() };
+        let mut snapshot = Snapshot { now_ms: 5, ..Snapshot::default() };
         let view = NodeView {
             pool: "broker".to_owned(),
             pod: "c-broker-3".to_owned(),
@@ -449,10 +475,28 @@ mod tests {
         };
         snapshot.nodes.insert(node, view);
         snapshot.kafka.cordons.insert(node, Fact::read(true, 4));
+        let request = Request {
+            round: Some(1),
+            brokers: [node].into(),
+            deleting: false,
+            stopping: true,
+            outdated: false,
+            recorded: Some(request::Recorded::default()),
+        };
+        let rebalance = RebalanceView {
+            settings: PerMode { remove: Setting::Off, add: Setting::Template(Some(true)) },
+            partners: PerMode { remove: Partner::Foreign, add: Partner::Present(request) },
+            moving: [node].into(),
+            unclaimed: true,
+        };
+        snapshot.rebalance = Fact::read(rebalance, 4);
+        let mark = users::Mark::Setting("fingerprint".to_owned());
+        let (name, wanted) = ("bob".to_owned(), None);
+        snapshot.users.push(User { name, ours: true, deleting: false, wanted, mark });
         let text = serde_json::to_string(&snapshot).unwrap();
         assert_eq!(serde_json::from_str::<Snapshot>(&text).unwrap(), snapshot);
         // A file of an operator that knew less is read with those facts unknown.
         let older: Snapshot = serde_json::from_str(r#"{ "nowMs": 5 }"#).unwrap();
-        assert!(older.kafka.partitions.is_unread());
+        assert!(older.kafka.partitions.is_unread() && older.rebalance.is_unread());
     }
 }

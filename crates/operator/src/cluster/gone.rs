@@ -18,9 +18,9 @@ use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, ResourceExt as _};
 use serde_json::json;
 
+use super::act::rebalance::release as release_rebalance;
 use super::error::PassError;
 use super::resources::access;
-use super::steps::rebalance::release as release_rebalance;
 use crate::client::watching;
 use crate::context::Context;
 use crate::users;

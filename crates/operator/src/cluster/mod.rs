@@ -19,6 +19,7 @@ pub(crate) mod nodes;
 mod observe;
 mod partitions;
 mod pass;
+mod rebalances;
 pub(crate) mod record;
 pub(crate) mod resources;
 mod status;

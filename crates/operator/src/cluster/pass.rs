@@ -25,6 +25,7 @@ use super::error::PassError;
 use super::facts::KafkaFacts;
 use super::found::Found;
 use super::keys;
+use super::rebalances::Rebalances;
 use super::record::Stored;
 use super::resources::Blueprint;
 use super::{status, steps};
@@ -68,10 +69,10 @@ pub(crate) fn step(area: Area) -> StepFn {
         Area::Migration => |work| Box::pin(steps::migration::run(work)),
         Area::Quorum => |work| Box::pin(steps::quorum::run(work)),
         Area::Roll => |work| Box::pin(act::run(work, areas::ROLL)),
-        Area::Rebalance => |work| Box::pin(steps::rebalance::run(work)),
+        Area::Rebalance => |work| Box::pin(act::run(work, areas::REBALANCE)),
         Area::ScaleIn => |work| Box::pin(act::run(work, areas::SCALE_IN)),
         Area::Registration => |work| Box::pin(act::run(work, areas::REGISTRATION)),
-        Area::Users => |work| Box::pin(steps::users::run(work)),
+        Area::Users => |work| Box::pin(act::run(work, areas::USERS)),
         Area::Leftovers => |work| Box::pin(act::run(work, areas::LEFTOVERS)),
     }
 }
@@ -107,12 +108,10 @@ pub(crate) struct Known {
     pub(crate) kafka: KafkaFacts,
     /// All partitions, once somebody has asked for them.
     pub(crate) partitions: OnceCell<Fact<Partitions>>,
+    /// The `KafkaRebalance` resources, once an area has asked for them.
+    pub(crate) rebalances: OnceCell<Rebalances>,
     /// What the areas that are decided in `control` tell each other.
     pub(crate) outputs: Outputs,
-    /// Brokers that moves concern, and that must not be stopped; `None` if that is not known.
-    pub(crate) held: Option<std::collections::BTreeSet<model::NodeId>>,
-    /// What the status says of auto-rebalancing; null if nothing.
-    pub(crate) auto_rebalance: Option<Value>,
     /// Where clients of a listener with node ports begin, by its name.
     pub(crate) machines: BTreeMap<String, Vec<(String, u16)>>,
     /// When what is being done will be worth another look, if that is known.

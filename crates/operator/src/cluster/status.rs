@@ -5,6 +5,7 @@ use api::names::Names;
 use control::cluster::spec::ListenerKind;
 use control::conditions::{self, Note, Outcome, Reason};
 use control::quorum::format::QuorumMode;
+use control::rebalance::auto::{Brokers, Decision, Mode, Notice};
 use kube::runtime::events::{Event, EventType};
 use kube::{Api, Resource as _, ResourceExt as _};
 use serde_json::{Map, Value, json};
@@ -164,11 +165,32 @@ fn fields(work: &Work, is_done: bool) -> Map<String, Value> {
         "kafkaMetadataVersion",
         json!(work.known.outputs.metadata_version.map(|version| version.to_string())),
     );
-    if let Some(auto_rebalance) = &work.known.auto_rebalance {
+    if let Some(decision) = &work.known.outputs.auto_rebalance {
         // Also null, which takes it away.
-        fields.insert("autoRebalance".to_owned(), auto_rebalance.clone());
+        fields.insert("autoRebalance".to_owned(), auto_rebalance(decision));
     }
     fields
+}
+
+/// What the cluster does for itself; null if nothing.
+fn auto_rebalance(decision: &Decision) -> Value {
+    let Some(recorded) = decision.recorded.as_ref().filter(|_| decision.shown) else {
+        return Value::Null;
+    };
+    let since = i128::from(recorded.since_ms / 1000) * 1_000_000_000;
+    let since = OffsetDateTime::from_unix_timestamp_nanos(since).ok();
+    let since = since.and_then(|time| time.format(&Rfc3339).ok());
+    let mut status = json!({ "state": recorded.phase.name(), "lastTransitionTime": since });
+    if !decision.modes.is_empty() {
+        let mode =
+            |(mode, brokers): &(Mode, Brokers)| json!({ "mode": mode.name(), "brokers": brokers });
+        status["modes"] = decision.modes.iter().map(mode).collect();
+    }
+    let error = decision.notices.iter().find(|notice| matches!(notice, Notice::Setback(..)));
+    if let Some(error) = error {
+        status["lastError"] = json!(error.to_string());
+    }
+    status
 }
 
 /// Those that vote, if Kafka told.

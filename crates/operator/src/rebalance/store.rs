@@ -163,6 +163,12 @@ impl Moves {
         self.recorded.phase == execution::Phase::Ended
     }
 
+    /// Whether this is the request that they are for, and not another cluster's by now.
+    pub(crate) fn is_claimed_by(&self, kr: &KafkaRebalance, cluster: &str) -> bool {
+        let label = kr.labels().get(CLUSTER_LABEL);
+        kr.uid().as_deref() == Some(&self.by.uid) && label.is_none_or(|label| label == cluster)
+    }
+
     /// By what the parts of its job are known.
     pub(crate) fn key(&self) -> String {
         key(&self.by.uid, self.by.attempt)
@@ -433,7 +439,8 @@ pub(crate) fn request_in<'a>(
     found.map(decode).transpose()
 }
 
-fn owned_by(map: &ConfigMap, uid: &str) -> bool {
+/// Whether a ConfigMap belongs to the resource with this uid.
+pub(crate) fn owned_by(map: &ConfigMap, uid: &str) -> bool {
     map.owner_references().iter().any(|owner| owner.uid == uid)
 }
 

@@ -59,7 +59,7 @@ pub fn decide(snapshot: &Snapshot, draft: &mut Draft) -> Flow {
                 "the configuration of the nodes follows the mode of the quorum in the next pass";
             Flow::Stop(Note::new(Reason::QuorumMigration, message))
         }
-        flow @ (Flow::Go | Flow::Wait(_) | Flow::Stop(_) | Flow::Hold(_)) => flow,
+        flow @ (Flow::Go | Flow::Wait(_) | Flow::Stop(_) | Flow::Hold(_) | Flow::Fault(_)) => flow,
     }
 }
 

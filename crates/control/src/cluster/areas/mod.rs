@@ -6,9 +6,11 @@ pub mod kafka;
 pub mod leftovers;
 pub mod migration;
 pub mod quorum;
+pub mod rebalance;
 pub mod registration;
 pub mod roll;
 pub mod scale_in;
+pub mod users;
 
 #[cfg(test)]
 mod samples;
@@ -74,3 +76,8 @@ pub const REGISTRATION: Decider =
     Decider { needs: registration::needs, decide: registration::decide, rests_on: &[] };
 /// [`leftovers`].
 pub const LEFTOVERS: Decider = Decider { needs: nothing, decide: leftovers::decide, rests_on: &[] };
+/// [`rebalance`].
+pub const REBALANCE: Decider =
+    Decider { needs: rebalance::needs, decide: rebalance::decide, rests_on: &[] };
+/// [`users`].
+pub const USERS: Decider = Decider { needs: users::needs, decide: users::decide, rests_on: &[] };

@@ -8,11 +8,13 @@ use crate::cluster::draft::{Draft, Flow};
 use crate::cluster::fact::Fact;
 use crate::cluster::record::Record;
 use crate::cluster::snapshot::{
-    BrokerView, ClaimView, FeaturesView, Needs, NodeView, Partitions, PodView, Revision, Snapshot,
+    BrokerView, ClaimView, FeaturesView, Needs, NodeView, Partitions, PodView, RebalanceView,
+    Revision, Snapshot,
 };
 use crate::node::Roles;
 use crate::quorum::format::QuorumMode;
 use crate::quorum::{QuorumView, Replica};
+use crate::rebalance::auto::{Brokers, Partner, PerMode, Setting};
 use crate::registration::KafkaVersion;
 
 pub(super) const NOW: u64 = 1_000_000;
@@ -28,8 +30,14 @@ pub(super) fn directory(id: i32) -> DirectoryId {
 
 /// A cluster with controllers 0, 1, 2 and brokers 3, 4, 5 that is as it should be, and its record.
 pub(super) fn settled() -> (Snapshot, Record) {
-    let mut snapshot =
-        Snapshot { now_ms: NOW, objects_ms: NOW, moving: Some([].into()), ..Snapshot::default() };
+    let mut snapshot = Snapshot { now_ms: NOW, objects_ms: NOW, ..Snapshot::default() };
+    let rebalance = RebalanceView {
+        settings: PerMode { remove: Setting::Off, add: Setting::Off },
+        partners: PerMode { remove: Partner::Missing, add: Partner::Missing },
+        moving: Brokers::new(),
+        unclaimed: false,
+    };
+    snapshot.rebalance = Fact::read(rebalance, NOW);
     let mut record =
         Record { cluster_id: Some("c".to_owned()), was_ready: true, ..Record::default() };
     record.quorum.mode = QuorumMode::Dynamic;
@@ -144,6 +152,8 @@ pub(super) fn brief(
     record: &Record,
 ) -> (String, String, Draft) {
     let mut draft = Draft::new(record.clone());
+    // No moves run.
+    draft.outputs.held = Some([].into());
     let flow = decide(snapshot, &mut draft);
     let acts: Vec<_> = draft.acts.iter().map(|act| act.what.to_string()).collect();
     let word = |note: &crate::conditions::Note| note.reason.name().to_owned();

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use model::NodeId;
 
 use crate::cluster::act::{Rule, What};
-use crate::cluster::draft::{Draft, Flow, LOOK_AGAIN_MS};
+use crate::cluster::draft::{Draft, Flow, LOOK_AGAIN_MS, Outputs};
 use crate::cluster::journal::{Entered, Permit};
 use crate::cluster::record::Record;
 use crate::cluster::snapshot::{Needs, NodeView, Snapshot};
@@ -50,7 +50,7 @@ pub fn decide(snapshot: &Snapshot, draft: &mut Draft) -> Flow {
         open(snapshot, draft, &leaving::Pass::default());
         return Flow::Go;
     }
-    let facts = facts(snapshot, &leaving, &controllers);
+    let facts = facts(snapshot, &draft.outputs, &leaving, &controllers);
     let pass = leaving::pass(&leaving, &facts);
     draft.record.leaving.clone_from(&pass.leaving);
     draft.record.released_controllers.clone_from(&released);
@@ -137,6 +137,7 @@ fn cordon(snapshot: &Snapshot, closed: Option<bool>) -> Option<Cordon> {
 /// What is known of each broker that leaves.
 fn facts(
     snapshot: &Snapshot,
+    outputs: &Outputs,
     leaving: &BTreeMap<NodeId, Leaving>,
     controllers: &controllers::Decision,
 ) -> BTreeMap<NodeId, guard::Facts> {
@@ -155,7 +156,7 @@ fn facts(
             wished: is_broker(node.and_then(|node| node.desired)),
             partitions: assigned.as_ref().map(|all| all.get(&id).copied().unwrap_or_default()),
             skip_check: snapshot.desired.skip_partition_check,
-            held: snapshot.moving.as_ref().map(|moving| moving.contains(&id)),
+            held: outputs.held.as_ref().map(|held| held.contains(&id)),
             cordon: cordon(snapshot, closed),
             quorum: controllers.lets_go(id),
             runs: Some(node.is_some_and(|node| snapshot.may_run_as_broker(node))),
@@ -269,13 +270,11 @@ mod tests {
         const OPEN: &str = "open broker 5 for new replicas";
         const DELETE: &str = "delete PersistentVolumeClaim data-c-broker-5";
         // The phase, what differs, the acts, the next phase, how the pass goes on.
-        let rows: [(&str, &str, Change, &str, Option<Phase>, &str); 10] = [
+        let rows: [(&str, &str, Change, &str, Option<Phase>, &str); 8] = [
             ("it holds nothing",           "requested", |_| {}, CLOSE, Some(Phase::Cordoning), "wait ScalingDown"),
             ("its partitions are unknown", "requested", |s| s.kafka.partitions = Fact::Unknown(Why::NoAnswer), "", Some(Phase::Requested), "go"),
             ("it is closed",               "cordoning", |s| cordoned(s, 5, true), "", Some(Phase::Cordoned), "wait ScalingDown"),
             ("it is empty still",          "cordoned",  |s| cordoned(s, 5, true), "", Some(Phase::Stopping), "wait ScalingDown"),
-            ("moves concern it",           "cordoned",  |s| { cordoned(s, 5, true); s.moving = Some([id(5)].into()); }, "", Some(Phase::Cordoned), "wait ScalingDown"),
-            ("whether is unknown",         "cordoned",  |s| { cordoned(s, 5, true); s.moving = None; }, "", Some(Phase::Cordoned), "wait ScalingDown"),
             ("it is wanted again",         "cordoned",  |s| { cordoned(s, 5, true); s.nodes.get_mut(&id(5)).unwrap().desired = Some(Roles::Broker); }, OPEN, Some(Phase::Returning), "wait ScalingDown"),
             ("it is unregistered",         "unregistering", gone, DELETE, Some(Phase::Cleaning), "wait ScalingDown"),
             ("its claim is being deleted", "cleaning",  |s| { gone(s); s.claims.get_mut("data-c-broker-5").unwrap().deleting = true; }, "", Some(Phase::Cleaning), "wait ScalingDown"),
@@ -289,6 +288,24 @@ mod tests {
             assert_eq!((found.as_str(), now, went.as_str()), (acts, next, flow), "{name}");
             let recorded = draft.record.pools["broker"].contains_key(&id(5));
             assert_eq!(recorded, next.is_some(), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_broker_that_moves_concern_or_may_concern_is_not_stopped() {
+        let rows = [
+            (Some(vec![]), Phase::Stopping),
+            (Some(vec![id(4)]), Phase::Stopping),
+            (Some(vec![id(5)]), Phase::Cordoned),
+            (None, Phase::Cordoned),
+        ];
+        for (held, expected) in rows {
+            let (mut snapshot, record) = leaving("cordoned");
+            cordoned(&mut snapshot, 5, true);
+            let mut draft = Draft::new(record);
+            draft.outputs.held = held.clone().map(|held| held.into_iter().collect());
+            assert!(matches!(decide(&snapshot, &mut draft), Flow::Wait(_)), "{held:?}");
+            assert_eq!(draft.record.leaving[&id(5)].phase, expected, "{held:?}");
         }
     }
 

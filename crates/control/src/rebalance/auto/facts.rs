@@ -1,10 +1,13 @@
 //! What auto-rebalancing rests on: the cluster's brokers, its settings, and its requests.
 
+use serde::{Deserialize, Serialize};
+
 use super::{Brokers, PerMode, Why};
 use crate::rebalance::request;
 
 /// How a mode is set in the cluster's spec.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum Setting {
     /// It is not listed.
     Off,
@@ -26,7 +29,8 @@ impl Setting {
 }
 
 /// The `KafkaRebalance` of a mode, under the name that is ours.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum Partner {
     /// There is none. Only a read past every cache may say so.
     Missing,
@@ -37,7 +41,8 @@ pub enum Partner {
 }
 
 /// A `KafkaRebalance` of ours.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Request {
     /// The round that it was made in.
     pub round: Option<u64>,

@@ -128,7 +128,8 @@ pub struct Recorded {
 }
 
 /// Something to do to the request of a mode. Each is safe to repeat.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum Act {
     /// Make it: from the template, auto-approved, with owner, finalizer and round.
     Create {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Brokers, Facts, Partner, Phase, Recorded, own_request};
+use super::{Act, Brokers, Facts, Partner, Phase, Recorded, own_request};
 use crate::conditions::Reason;
 use crate::rebalance::request;
 
@@ -215,6 +215,22 @@ impl fmt::Display for Notice {
                 list(f, brokers)
             }
         }
+    }
+}
+
+impl fmt::Display for Act {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (words, mode, brokers) = match self {
+            Self::Create { mode, brokers, .. } => ("create", mode, Some(brokers)),
+            Self::Refresh { mode, brokers, .. } => ("refresh", mode, Some(brokers)),
+            Self::Stop(mode) => ("stop", mode, None),
+            Self::Delete(mode) => ("delete", mode, None),
+            Self::Release(mode) => ("remove the finalizer of", mode, None),
+        };
+        write!(f, "{words} the KafkaRebalance with {}", mode.name())?;
+        let Some(brokers) = brokers else { return Ok(()) };
+        f.write_str(" of brokers ")?;
+        list(f, brokers)
     }
 }
 

@@ -57,17 +57,27 @@ pub(super) async fn send(work: &Work, what: &What) -> Answered {
         | What::ChangeAuthority { .. }
         | What::PublishTrust
         | What::StoreOperatorCertificate
-        | What::StoreCertificate { .. } => None,
+        | What::StoreCertificate { .. }
+        | What::Rebalance(_)
+        | What::StopUnclaimedMoves
+        | What::RememberCredential { .. }
+        | What::SetCredential { .. }
+        | What::DeleteCredential { .. }
+        | What::ReleaseUser { .. } => None,
     };
-    let nobody = || (Answer::NotSent, Some("there is no node of Kafka to ask".to_owned()));
     sent.unwrap_or_else(nobody)
+}
+
+/// The answer to an act that nobody can be asked for.
+pub(super) fn nobody() -> Answered {
+    (Answer::NotSent, Some("there is no node of Kafka to ask".to_owned()))
 }
 
 fn controllers(work: &Work) -> Option<&Admin> {
     work.known.kafka.access.as_ref().map(|access| &access.controllers)
 }
 
-fn brokers(work: &Work) -> Option<&Admin> {
+pub(super) fn brokers(work: &Work) -> Option<&Admin> {
     work.known.kafka.access.as_ref()?.brokers.as_ref()
 }
 
@@ -171,7 +181,7 @@ fn answer<T, E: std::error::Error + 'static>(
     }
 }
 
-const fn refused(outcome: Outcome) -> Answer {
+pub(super) const fn refused(outcome: Outcome) -> Answer {
     match outcome {
         Outcome::NotDone => Answer::Refused,
         Outcome::Unknown => Answer::Unknown,

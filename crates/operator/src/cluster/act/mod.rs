@@ -3,6 +3,8 @@
 mod kafka;
 mod keys;
 mod kubernetes;
+pub(crate) mod rebalance;
+mod users;
 
 use std::time::Duration;
 
@@ -30,7 +32,7 @@ const ROUNDS: usize = 3;
 /// Observes, decides, records and acts for one area.
 pub(crate) async fn run(work: &mut Work, area: Decider) -> Result<Step, PassError> {
     let before = Draft { outputs: work.known.outputs.clone(), ..Draft::new(work.record.clone()) };
-    let mut snapshot = observe(work, area, &before).await;
+    let mut snapshot = observe(work, area, &before).await?;
     let (draft, flow) = area.draft(&snapshot, &before);
     work.record = draft.record;
     work.save().await?;
@@ -55,8 +57,12 @@ pub(crate) async fn run(work: &mut Work, area: Decider) -> Result<Step, PassErro
         if let (answer, Some(message)) = &answered {
             tracing::info!("{}: {answer:?}: {message}", act.what);
         }
+        let unfinished = act.unfinished(&answered);
         let ends = settle(&mut work.record, act, answered, now_ms());
         work.save().await?;
+        if let Some(note) = unfinished {
+            return Ok(Step::Waiting(note));
+        }
         if let (true, Flow::Wait(note)) = (ends, &flow) {
             return Ok(Step::Stop(note.clone()));
         }
@@ -71,21 +77,27 @@ pub(crate) async fn run(work: &mut Work, area: Decider) -> Result<Step, PassErro
 }
 
 /// The snapshot with everything that the area needs.
-async fn observe(work: &Work, area: Decider, before: &Draft) -> Snapshot {
+async fn observe(work: &Work, area: Decider, before: &Draft) -> Result<Snapshot, PassError> {
     let mut snapshot = observe::snapshot(work);
-    complete(work, &mut snapshot, area, before).await;
-    snapshot
+    complete(work, &mut snapshot, area, before).await?;
+    Ok(snapshot)
 }
 
 /// Reads what the area needs besides.
-async fn complete(work: &Work, snapshot: &mut Snapshot, area: Decider, before: &Draft) {
+async fn complete(
+    work: &Work,
+    snapshot: &mut Snapshot,
+    area: Decider,
+    before: &Draft,
+) -> Result<(), PassError> {
     for _ in 0..ROUNDS {
         let needs = (area.needs)(snapshot, before);
         if needs.is_empty() {
             break;
         }
-        observe::read(work, snapshot, &needs).await;
+        observe::read(work, snapshot, &needs).await?;
     }
+    Ok(())
 }
 
 /// Ends the pass because its facts were old. If nothing was done because of them, what was recorded because of them is
@@ -116,7 +128,7 @@ async fn read_again(work: &mut Work, area: Decider, before: &Draft) -> Result<Sn
     ask(work).await?;
     let mut snapshot = observe::snapshot(work);
     for area in area.rests_on.iter().chain([&area]) {
-        complete(work, &mut snapshot, *area, before).await;
+        complete(work, &mut snapshot, *area, before).await?;
     }
     Ok(snapshot)
 }
@@ -148,6 +160,12 @@ async fn send(work: &mut Work, act: &Act) -> Result<Answered, PassError> {
         What::PublishTrust => keys::publish_trust(work).await,
         What::StoreOperatorCertificate => keys::store_operator_certificate(work).await,
         What::StoreCertificate { id } => keys::store_certificate(work, *id).await,
+        What::Rebalance(change) => rebalance::change(work, change).await,
+        What::StopUnclaimedMoves => rebalance::stop_unclaimed(work).await,
+        What::RememberCredential { user, mark } => Ok(users::remember(work, user, mark).await),
+        What::SetCredential { user } => Ok(users::set(work, user).await),
+        What::DeleteCredential { user } => Ok(users::delete(work, user).await),
+        What::ReleaseUser { user } => Ok(users::release(work, user).await),
         What::AddVoter { .. }
         | What::RemoveVoter { .. }
         | What::Unregister { .. }

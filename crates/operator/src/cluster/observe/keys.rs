@@ -1,17 +1,19 @@
 //! Certificate authorities and certificates, without anything secret.
 
+use std::collections::BTreeMap;
+
 use control::certificates::authority::Kind;
-use control::cluster::fact::{Fact, Why};
+use control::cluster::fact::Fact;
 use control::cluster::snapshot::{
     AuthoritiesView, AuthorityView, CertificateView, CertificatesView,
 };
 use model::NodeId;
 
+use crate::cluster::error::PassError;
 use crate::cluster::keys::{self, Contents};
 use crate::cluster::pass::Work;
 use crate::pki::authority::Outcome;
 use crate::pki::{Clock, SecretContent, leaf};
-use crate::words::chain;
 
 /// The authorities.
 pub(super) fn authorities(work: &Work) -> Fact<AuthoritiesView> {
@@ -33,22 +35,12 @@ pub(super) fn authorities(work: &Work) -> Fact<AuthoritiesView> {
 }
 
 /// The certificates of the operator and of the nodes.
-pub(super) async fn certificates(work: &Work) -> Fact<CertificatesView> {
-    let (supplied, missing) = match keys::supplied(work).await {
-        Ok(Ok(supplied)) => (supplied, None),
-        Ok(Err(missing)) => (Default::default(), Some(missing)),
-        Err(error) => {
-            tracing::info!("the certificates of listeners are unknown: {}", chain(&error));
-            return Fact::Unknown(Why::NoAnswer);
-        }
+pub(super) async fn certificates(work: &Work) -> Result<Fact<CertificatesView>, PassError> {
+    let (supplied, missing) = match keys::supplied(work).await? {
+        Ok(supplied) => (supplied, None),
+        Err(missing) => (BTreeMap::new(), Some(missing)),
     };
-    let authority = match Contents::of(work, Kind::Cluster).next(work, Kind::Cluster) {
-        Ok(authority) => authority,
-        Err(error) => {
-            tracing::info!("the cluster CA is unknown: {}", chain(&error));
-            return Fact::Unknown(Why::NoAnswer);
-        }
-    };
+    let authority = Contents::of(work, Kind::Cluster).next(work, Kind::Cluster)?;
     let (wanted, clock) = (keys::operator_wanted(work), keys::clock(work));
     let own = keys::content(work, &work.blueprint.names.operator_certificate());
     let operator = view(own.as_ref(), (&wanted, &authority), &clock);
@@ -61,7 +53,7 @@ pub(super) async fn certificates(work: &Work) -> Fact<CertificatesView> {
         (node.id, view)
     };
     let nodes = work.blueprint.nodes.iter().map(node).collect();
-    Fact::read(CertificatesView { operator, nodes, missing }, work.found.at_ms)
+    Ok(Fact::read(CertificatesView { operator, nodes, missing }, work.found.at_ms))
 }
 
 fn view(

@@ -16,19 +16,22 @@ use control::cluster::snapshot::{
 };
 use control::node::Roles;
 use control::quorum::{bootstrap, migrate};
+use control::users::User;
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kafka_admin::{ConfigResource, Quorum};
 use kube::{Resource, ResourceExt as _};
 use model::NodeId;
 
-use super::partitions;
+use super::error::PassError;
 use super::pass::Work;
 use super::resources::claims::DELETE_CLAIM;
 use super::resources::services;
 use super::steps::kafka::view;
+use super::{partitions, rebalances};
 use crate::metrics::KafkaEffect;
 use crate::time::now_ms;
+use crate::users;
 use crate::words::chain;
 
 /// The annotation with which a user waives the check for partitions.
@@ -54,9 +57,10 @@ pub(crate) fn snapshot(work: &Work) -> Snapshot {
         objects: objects(work),
         desired: desired(work),
         kafka: kafka(work),
-        moving: work.known.held.clone(),
         authorities: Fact::default(),
         certificates: Fact::default(),
+        rebalance: Fact::default(),
+        users: users(work),
     }
 }
 
@@ -84,13 +88,18 @@ fn desired(work: &Work) -> Desired {
     }
 }
 
-/// Reads what a decision needs besides.
-pub(crate) async fn read(work: &Work, snapshot: &mut Snapshot, needs: &Needs) {
+/// Reads what a decision needs besides. What Kafka does not answer is unknown; a read from Kubernetes that fails ends
+/// the pass.
+pub(crate) async fn read(
+    work: &Work,
+    snapshot: &mut Snapshot,
+    needs: &Needs,
+) -> Result<(), PassError> {
     if needs.authorities {
         snapshot.authorities = keys::authorities(work);
     }
     if needs.certificates {
-        snapshot.certificates = keys::certificates(work).await;
+        snapshot.certificates = keys::certificates(work).await?;
     }
     let contacts = of_each(snapshot, &needs.contacts, |_, node| contact::of(work, node)).await;
     snapshot.kafka.contacts.extend(contacts);
@@ -121,6 +130,13 @@ pub(crate) async fn read(work: &Work, snapshot: &mut Snapshot, needs: &Needs) {
         };
         snapshot.kafka.cordons.insert(*id, closed);
     }
+    if needs.rebalance {
+        snapshot.rebalance = rebalances::read(work).await?.view.clone();
+    }
+    if needs.scram_users {
+        snapshot.kafka.scram_users = scram_users(work).await;
+    }
+    Ok(())
 }
 
 /// Reads a fact of each of these nodes, of some at a time.
@@ -221,6 +237,31 @@ fn objects(work: &Work) -> Vec<ObjectView> {
     let services = found.services.values().map(|one| view(work, ObjectKind::Service, one));
     let sets = found.pod_sets.values().map(|one| view(work, ObjectKind::PodSet, one));
     maps.chain(secrets).chain(services).chain(sets).flatten().collect()
+}
+
+/// The users whose Secret holds a password. Fingerprints depend on the id of the cluster.
+fn users(work: &Work) -> Vec<User> {
+    let Some(id) = work.known.kafka.cluster_id(&work.record) else { return Vec::new() };
+    let cluster = &work.blueprint.names.cluster;
+    let secrets = work.found.secrets.values().filter(|secret| users::is_user(secret, cluster));
+    secrets.map(|secret| users::user(secret, &id)).collect()
+}
+
+/// The users for whom Kafka has a credential.
+async fn scram_users(work: &Work) -> Fact<BTreeSet<String>> {
+    let access = work.known.kafka.access.as_ref();
+    let Some(admin) = access.and_then(|access| access.brokers.as_ref()) else {
+        return Fact::Unknown(Why::NobodyToAsk);
+    };
+    let at_ms = now_ms();
+    work.ctx.writer.metrics().kafka_call("describe SCRAM credentials", KafkaEffect::Read);
+    match users::known(admin).await {
+        Ok(known) => Fact::read(known, at_ms),
+        Err(error) => {
+            tracing::info!("the SCRAM credentials are unknown: {}", chain(&error));
+            Fact::Unknown(Why::NoAnswer)
+        }
+    }
 }
 
 /// What Kafka answered when it was asked in this pass.

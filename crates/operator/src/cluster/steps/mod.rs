@@ -7,8 +7,6 @@ pub(crate) mod kafka;
 pub(crate) mod migration;
 pub(crate) mod pools;
 pub(crate) mod quorum;
-pub(crate) mod rebalance;
 pub(crate) mod services;
-pub(crate) mod users;
 pub(crate) mod wishes;
 pub(crate) mod workload;

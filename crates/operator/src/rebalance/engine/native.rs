@@ -308,26 +308,20 @@ fn executor_state(recorded: &Recorded, progress: &Progress) -> Value {
     })
 }
 
-/// Sees to moves whose request is gone, or is another cluster's by now: they are stopped. Whether there are some
-/// that have not ended.
-pub(crate) async fn drive_unclaimed(ctx: &Context, site: &Site) -> Result<bool, RebalanceError> {
+/// Stops moves whose request is gone, or is another cluster's by now. Both are read again.
+pub(crate) async fn drive_unclaimed(ctx: &Context, site: &Site) -> Result<(), RebalanceError> {
     let place = Place::of_moves(&ctx.client, &site.kafka)?;
     let mut kept: Kept<Moves> = place.load().await?;
     let Some(moves) = kept.value.as_ref().filter(|moves| !moves.is_over()) else {
-        return Ok(false);
+        return Ok(());
     };
     let api: Api<api::KafkaRebalance> = Api::namespaced(ctx.client.clone(), &site.names.namespace);
     let found = api.get_opt(&moves.by.name).await;
     let found = found.map_err(|error| RebalanceError::Read(Box::new(error)))?;
-    let claims = |kr: &api::KafkaRebalance| {
-        let label = kr.labels().get(api::names::CLUSTER_LABEL);
-        kr.uid().as_deref() == Some(&moves.by.uid)
-            && label.is_none_or(|cluster| *cluster == site.names.cluster)
-    };
-    if found.as_ref().is_some_and(claims) {
-        return Ok(false);
+    if found.is_some_and(|kr| moves.is_claimed_by(&kr, &site.names.cluster)) {
+        return Ok(());
     }
     let orders = Orders { claimed: false, stop: true, hold: false };
     drive(ctx, site, (&place, &mut kept), orders).await?;
-    Ok(!kept.value.as_ref().is_none_or(Moves::is_over))
+    Ok(())
 }

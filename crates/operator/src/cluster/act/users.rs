@@ -1,0 +1,78 @@
+//! Sends acts on users: marks on their Secrets, and credentials in Kafka.
+//!
+//! An act on a Secret carries the version that the act before it on the same Secret has left, and is refused if somebody
+//! else has written since.
+
+use control::quorum::answer::Answer;
+use control::users::Mark;
+use k8s_openapi::api::core::v1::Secret;
+
+use super::Answered;
+use super::kafka::{brokers, nobody, refused};
+use crate::cluster::pass::Work;
+use crate::users::{self, UsersError};
+use crate::words::chain;
+use crate::write::{KafkaWriteError, WriteError};
+
+const DONE: Answered = (Answer::Done, None);
+
+/// Marks the Secret of a user with what Kafka was given, or is about to be.
+pub(super) async fn remember(work: &mut Work, user: &str, mark: &Mark) -> Answered {
+    let Some(secret) = work.found.secrets.get(user) else { return DONE };
+    let api = work.api::<Secret>();
+    let done = users::remember(&work.ctx.writer, &api, secret, mark).await;
+    let done = done.map(|after| {
+        if let Some(after) = after {
+            work.found.secrets.insert(user.to_owned(), after);
+        }
+    });
+    answered(done)
+}
+
+/// Sets the credential of a user in Kafka.
+pub(super) async fn set(work: &Work, user: &str) -> Answered {
+    let Some(admin) = brokers(work) else { return nobody() };
+    let Some(secret) = work.found.secrets.get(user) else { return DONE };
+    answered(users::set(&work.ctx.writer, admin, secret).await)
+}
+
+/// Deletes the credential of a user in Kafka.
+pub(super) async fn delete(work: &Work, user: &str) -> Answered {
+    let Some(admin) = brokers(work) else { return nobody() };
+    answered(users::delete(&work.ctx.writer, admin, user).await)
+}
+
+/// Removes the finalizer from the Secret of a user.
+pub(super) async fn release(work: &Work, user: &str) -> Answered {
+    let Some(secret) = work.found.secrets.get(user) else { return DONE };
+    answered(users::release(&work.ctx.writer, &work.api::<Secret>(), &[secret]).await)
+}
+
+fn answered(done: Result<(), UsersError>) -> Answered {
+    match done {
+        Ok(()) => DONE,
+        Err(error) => (answer(&error), Some(chain(&error))),
+    }
+}
+
+fn answer(error: &UsersError) -> Answer {
+    match error {
+        UsersError::Change(KafkaWriteError::Kafka { source, .. }) => {
+            refused(users::outcome(source))
+        }
+        UsersError::Change(KafkaWriteError::NotLeader { .. })
+        | UsersError::Secret(WriteError::NotLeader { .. }) => Answer::NotSent,
+        UsersError::Change(KafkaWriteError::Expired { .. })
+        | UsersError::Secret(WriteError::Expired { .. } | WriteError::Kubernetes { .. }) => {
+            Answer::Unknown
+        }
+        UsersError::Secret(
+            WriteError::Exists { .. }
+            | WriteError::Missing { .. }
+            | WriteError::Conflict { .. }
+            | WriteError::Invalid { .. }
+            | WriteError::Encode { .. },
+        )
+        | UsersError::Describe(_) => Answer::Refused,
+    }
+}

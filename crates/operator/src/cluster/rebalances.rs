@@ -1,0 +1,194 @@
+//! The `KafkaRebalance` resources that matter to a cluster, read once in a pass past every cache.
+//!
+//! Reads only. If one of them fails the pass ends: nothing is decided on a part of the view.
+
+use api::KafkaRebalance;
+use api::kafka::cruise_control::AutoRebalanceMode;
+use api::names::CLUSTER_LABEL;
+use control::cluster::fact::Fact;
+use control::cluster::snapshot::RebalanceView;
+use control::rebalance::auto::{Brokers, Mode, Partner, PerMode, Request, Setting};
+use control::rebalance::request::{self, Wish};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::ResourceExt as _;
+use kube::api::ListParams;
+use model::NodeId;
+
+use super::error::PassError;
+use super::pass::Work;
+use crate::rebalance::RebalanceError;
+use crate::rebalance::request::WISH;
+use crate::rebalance::store::{self, Kept, Moves, Place, RequestRecord, StoreError};
+use crate::time::now_ms;
+
+/// Keeps a request until nothing of it runs.
+pub(super) const FINALIZER: &str = "strimzi.io/auto-rebalancing";
+/// On a request: the round that it was made in.
+pub(super) const ROUND: &str = "gregor.io/auto-rebalance-round";
+
+/// What was read.
+pub(crate) struct Rebalances {
+    /// All of the namespace: templates need not belong to the cluster.
+    all: Vec<KafkaRebalance>,
+    /// What decisions use of them.
+    pub(super) view: Fact<RebalanceView>,
+}
+
+impl Rebalances {
+    /// The resource of that name.
+    pub(super) fn get(&self, name: &str) -> Option<&KafkaRebalance> {
+        self.all.iter().find(|kr| kr.name_any() == name)
+    }
+}
+
+/// The resources, read when they are first asked for.
+pub(super) async fn read(work: &Work) -> Result<&Rebalances, PassError> {
+    work.known.rebalances.get_or_try_init(|| list(work)).await
+}
+
+async fn list(work: &Work) -> Result<Rebalances, PassError> {
+    let at_ms = now_ms();
+    let all = work.api::<KafkaRebalance>().list(&ListParams::default()).await;
+    let all = all.map_err(|error| PassError::Get(Box::new(error)))?.items;
+    let setting = |mode| match template_name(work, mode) {
+        None => Setting::Off,
+        Some(None) => Setting::Plain,
+        Some(Some(name)) => Setting::Template(Some(all.iter().any(|kr| kr.name_any() == name))),
+    };
+    let settings = PerMode { remove: setting(Mode::RemoveBrokers), add: setting(Mode::AddBrokers) };
+    let partners = PerMode {
+        remove: partner(work, &all, Mode::RemoveBrokers).await.map_err(failed)?,
+        add: partner(work, &all, Mode::AddBrokers).await.map_err(failed)?,
+    };
+    let (moving, unclaimed) = moves(work, &all).map_err(failed)?;
+    let view = Fact::read(RebalanceView { settings, partners, moving, unclaimed }, at_ms);
+    Ok(Rebalances { all, view })
+}
+
+pub(super) fn failed(error: impl Into<RebalanceError>) -> PassError {
+    PassError::Rebalance(Box::new(error.into()))
+}
+
+/// The name of the request of a mode.
+pub(super) fn name(work: &Work, mode: Mode) -> String {
+    format!("{}-auto-rebalancing-{}", work.blueprint.names.cluster, mode.name())
+}
+
+pub(super) fn round_of(kr: &KafkaRebalance) -> Option<u64> {
+    kr.annotations().get(ROUND)?.parse().ok()
+}
+
+/// The name of the template of a mode: `None` if the mode is off, `Some(None)` if it has no template.
+pub(super) fn template_name(work: &Work, mode: Mode) -> Option<Option<String>> {
+    let cruise_control = work.blueprint.kafka.spec.cruise_control.as_ref()?;
+    let wanted = match mode {
+        Mode::AddBrokers => AutoRebalanceMode::AddBrokers,
+        Mode::RemoveBrokers => AutoRebalanceMode::RemoveBrokers,
+    };
+    let all = cruise_control.auto_rebalance.as_deref().unwrap_or_default();
+    let one = all.iter().find(|one| one.mode == wanted)?;
+    Some(one.template.as_ref().and_then(|template| template.name.clone()))
+}
+
+async fn partner(work: &Work, all: &[KafkaRebalance], mode: Mode) -> Result<Partner, StoreError> {
+    let name = name(work, mode);
+    let Some(kr) = all.iter().find(|kr| kr.name_any() == name) else {
+        return Ok(Partner::Missing);
+    };
+    let ours = kr.finalizers().iter().any(|one| one == FINALIZER) || round_of(kr).is_some();
+    if !ours {
+        return Ok(Partner::Foreign);
+    }
+    // Read after the resource: it is not older than that.
+    let kept: Kept<RequestRecord> = Place::of_request(&work.ctx.client, kr)?.load().await?;
+    Ok(Partner::Present(request_of(kr, kept.value.map(|record| record.request))))
+}
+
+/// A request of ours as decisions see it.
+fn request_of(kr: &KafkaRebalance, recorded: Option<request::Recorded>) -> Request {
+    let annotated = |wish: Wish| kr.annotations().get(WISH).is_some_and(|v| v == wish.name());
+    let wishes = |wish| {
+        annotated(wish) || recorded.as_ref().is_some_and(|recorded| recorded.wish == Some(wish))
+    };
+    let generation = kr.metadata.generation.unwrap_or_default();
+    let newer = recorded.as_ref().is_none_or(|recorded| recorded.generation != generation);
+    Request {
+        round: round_of(kr),
+        brokers: ids(kr),
+        deleting: kr.metadata.deletion_timestamp.is_some(),
+        stopping: wishes(Wish::Stop),
+        outdated: wishes(Wish::Refresh) || newer,
+        recorded,
+    }
+}
+
+fn ids(kr: &KafkaRebalance) -> Brokers {
+    let ids = kr.spec.brokers.iter().flatten();
+    ids.filter_map(|id| NodeId::new(i32::try_from(*id).ok()?)).collect()
+}
+
+/// The brokers of moves that run or are approved, and whether moves run whose request is gone.
+fn moves(work: &Work, all: &[KafkaRebalance]) -> Result<(Brokers, bool), StoreError> {
+    let (maps, cluster) = (&work.found.config_maps, &work.blueprint.names.cluster);
+    let mut brokers = Brokers::new();
+    let running = running(maps.get(&work.blueprint.names.moves()))?;
+    let mut unclaimed = false;
+    if let Some((moves, map)) = running {
+        let claims = |kr: &KafkaRebalance| moves.is_claimed_by(kr, cluster);
+        // Moves of a former cluster of that name are not ours to stop.
+        let uid = work.blueprint.kafka.uid().unwrap_or_default();
+        unclaimed = store::owned_by(map, &uid) && !all.iter().any(claims);
+        brokers.extend(moves.brokers);
+    }
+    for kr in all.iter().filter(|kr| kr.labels().get(CLUSTER_LABEL) == Some(cluster)) {
+        let Some(record) = store::request_in(maps.values(), kr)? else { continue };
+        if request::may_run(&record.request) {
+            brokers.extend(record.proposal.map(|proposal| proposal.brokers).unwrap_or_default());
+        }
+    }
+    Ok((brokers, unclaimed))
+}
+
+/// Moves that have not ended, with what holds them.
+fn running(map: Option<&ConfigMap>) -> Result<Option<(Moves, &ConfigMap)>, StoreError> {
+    let Some(map) = map else { return Ok(None) };
+    let moves: Moves = store::decode(map)?;
+    Ok((!moves.is_over()).then_some((moves, map)))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn kr(value: Value) -> KafkaRebalance {
+        let mut whole = json!({
+            "apiVersion": "kafka.strimzi.io/v1", "kind": "KafkaRebalance",
+            "metadata": { "name": "r", "generation": 2 },
+            "spec": { "mode": "add-brokers", "brokers": [3, 4] },
+        });
+        for (name, value) in value.as_object().unwrap() {
+            whole["metadata"][name] = value.clone();
+        }
+        serde_json::from_value(whole).unwrap()
+    }
+
+    #[test]
+    fn a_request_is_outdated_until_it_speaks_of_what_it_is_asked_now() {
+        let recorded = |generation, wish| {
+            Some(request::Recorded { generation, wish, ..request::Recorded::default() })
+        };
+        let fresh = request_of(&kr(json!({})), recorded(2, None));
+        assert!(!fresh.outdated && !fresh.stopping);
+        assert_eq!(fresh.brokers.len(), 2);
+        assert!(request_of(&kr(json!({})), recorded(1, None)).outdated);
+        assert!(request_of(&kr(json!({})), recorded(2, Some(Wish::Refresh))).outdated);
+        let asked = kr(json!({ "annotations": { WISH: "refresh", ROUND: "7" } }));
+        assert!(request_of(&asked, recorded(2, None)).outdated);
+        assert_eq!(request_of(&asked, None).round, Some(7));
+        let stopped = kr(json!({ "annotations": { WISH: "stop" } }));
+        assert!(request_of(&stopped, recorded(2, None)).stopping);
+        assert!(request_of(&kr(json!({})), recorded(2, Some(Wish::Stop))).stopping);
+    }
+}
