@@ -12,7 +12,6 @@ pub mod context;
 pub mod crash;
 pub mod cruise_control;
 pub mod fence;
-mod hash;
 #[cfg(test)]
 mod hostile;
 pub mod http;
@@ -25,7 +24,6 @@ pub mod pod_set;
 pub mod rebalance;
 pub mod rehearsal;
 pub mod runtime;
-pub mod same;
 mod time;
 pub mod users;
 pub mod words;

@@ -11,9 +11,9 @@ use k8s_openapi::api::core::v1::Secret;
 use kafka_admin::{Admin, AlterScramError, DescribeScramError, Outcome};
 use kube::{Api, ResourceExt as _};
 use model::ClusterId;
+use objects::hash;
 use serde_json::json;
 
-use crate::hash;
 use crate::write::{KafkaWriteError, WriteError, Writer};
 
 /// The value of the label that says for which kind an object was made, on Secrets of users.

@@ -25,22 +25,19 @@ use kube::api::{
 };
 use kube::core::PartialObjectMeta;
 use kube::{Api, Client, Resource, ResourceExt as _};
+use objects::{Compared, State, same};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use crate::crash::CrashSwitch;
 use crate::fence::Fence;
 use crate::liveness;
 use crate::metrics::{KafkaEffect, Metrics, WriteOutcome};
 use crate::rehearsal::Script;
-use crate::same;
 
 /// Who we are to the API server, in `managedFields`.
 pub const FIELD_MANAGER: &str = "gregor";
-
-/// On every object that was applied: a hash of what was applied.
-pub const APPLIED: &str = "gregor.io/applied";
 
 /// How long a write to Kubernetes may take. The API server answers within milliseconds; this is for one that
 /// does not answer at all, and it leaves most of the time of a Lease for the fence.
@@ -227,23 +224,34 @@ impl Writer {
         desired: &K,
         before: Option<&K>,
     ) -> Result<K, WriteError> {
+        let compared = Compared::new(desired, before).map_err(|source| {
+            let act = Act::new::<K>("apply", name, api.namespace());
+            WriteError::Encode { what: act.what, source }
+        })?;
+        self.apply_compared(api, name, &compared, before).await
+    }
+
+    /// The same for an object that was compared with `before` already.
+    pub async fn apply_compared<K: Object>(
+        &self,
+        api: &Api<K>,
+        name: &str,
+        compared: &Compared,
+        before: Option<&K>,
+    ) -> Result<K, WriteError> {
         let act = Act::new::<K>("apply", name, api.namespace());
-        let desired = act.encode(desired)?;
-        let desired = with_hash(desired);
-        if let Some(before) = before {
-            let stored = act.encode(before)?;
-            if has_hash_of(&stored, &desired) && same::contains(&stored, &desired) {
-                self.count(&act, WriteOutcome::Skipped);
-                return Ok(before.clone());
-            }
+        if let (State::Same, Some(before)) = (compared.state, before) {
+            self.count(&act, WriteOutcome::Skipped);
+            return Ok(before.clone());
         }
+        let desired = &compared.sent;
         if let Some(script) = &self.rehearsal {
             let encode = |source| WriteError::Encode { what: act.what.clone(), source };
-            return script.apply(name, &desired, before).map_err(encode);
+            return script.apply(name, desired, before).map_err(encode);
         }
         let old = self.version_before(api, name, before).await;
         let params = PatchParams::apply(FIELD_MANAGER).force();
-        let patch = Patch::Apply(&desired);
+        let patch = Patch::Apply(desired);
         let result = self.send(&act, api.patch(name, &params, &patch)).await;
         self.finish(&act, result, old.as_deref())
     }
@@ -547,62 +555,9 @@ impl Act {
     }
 }
 
-/// The object as it is sent: without nulls and status, and with the hash of itself.
-fn with_hash(mut desired: Value) -> Value {
-    remove_nulls(&mut desired);
-    let Value::Object(fields) = &mut desired else { return desired };
-    fields.remove("status");
-    let hash = same::hash(&Value::Object(fields.clone()));
-    let metadata = fields.entry("metadata").or_insert_with(|| Value::Object(Map::new()));
-    if let Value::Object(metadata) = metadata {
-        let annotations =
-            metadata.entry("annotations").or_insert_with(|| Value::Object(Map::new()));
-        if let Value::Object(annotations) = annotations {
-            annotations.insert(APPLIED.to_owned(), hash.into());
-        }
-    }
-    desired
-}
-
-fn has_hash_of(stored: &Value, desired: &Value) -> bool {
-    let hash = |object: &Value| {
-        let annotations = object.get("metadata")?.get("annotations")?;
-        annotations.get(APPLIED)?.as_str().map(str::to_owned)
-    };
-    hash(desired).is_some_and(|wanted| hash(stored) == Some(wanted))
-}
-
-fn remove_nulls(value: &mut Value) {
-    match value {
-        Value::Object(fields) => {
-            fields.retain(|_, value| !value.is_null());
-            fields.values_mut().for_each(remove_nulls);
-        }
-        Value::Array(items) => items.iter_mut().for_each(remove_nulls),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_hash_is_of_the_object_without_the_hash() {
-        let object = json!({
-            "metadata": { "name": "a", "creationTimestamp": null },
-            "spec": { "x": 1 },
-            "status": { "y": 2 },
-        });
-        let sent = with_hash(object);
-        assert_eq!(sent["metadata"].as_object().map(Map::len), Some(2));
-        assert_eq!(sent.get("status"), None);
-        let other = with_hash(json!({ "metadata": { "name": "a" }, "spec": { "x": 1 } }));
-        assert!(has_hash_of(&sent, &other));
-        let other = with_hash(json!({ "metadata": { "name": "a" }, "spec": {} }));
-        assert!(!has_hash_of(&sent, &other));
-        assert!(!has_hash_of(&json!({ "metadata": { "name": "a" } }), &other));
-    }
 
     #[tokio::test]
     async fn kafka_is_not_touched_by_one_that_does_not_lead() {

@@ -23,7 +23,7 @@ pub(crate) struct Area {
 /// All areas. A test program that is in none of them fails a test.
 #[rustfmt::skip]
 pub(crate) const AREAS: &[Area] = &[
-    area("decisions",   2, &["model", "placement", "control", "sim", "api", "xtask"]),
+    area("decisions",   2, &["model", "placement", "control", "sim", "api", "objects", "xtask"]),
     area("kafka",       8, &["kafka-admin", "testkit", "gregor::real_cli"]),
     area("node",        5, &["node", "gregor::node", "gregor::real_node"]),
     area("local",       8, &["local", "artifacts", "gregor::real_clients", "gregor::real_kubelet", "gregor::real_sweep",

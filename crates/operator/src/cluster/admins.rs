@@ -8,9 +8,9 @@ use api::names::Names;
 use kafka_admin::{
     Admin, Bootstrap, ClientOptions, Endpoint, NoBootstrap, Resolve, SystemNames, Tls, TlsError,
 };
+use objects::hash;
 
 use super::nodes::NodeClient;
-use crate::hash;
 use crate::write::KAFKA_DEADLINE;
 
 /// A node that does not take a connection by then is as good as down for this pass.

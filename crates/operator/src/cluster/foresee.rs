@@ -28,18 +28,18 @@ use kube::api::DynamicObject;
 use kube::core::ApiResource;
 use kube::{Api, Config, ResourceExt as _};
 use model::NodeId;
+use objects::Node;
+use objects::areas::configuration::KAFKA_VERSION;
+use objects::claims::DELETE_CLAIM;
+use objects::found::{Found, FoundPool};
 use serde_json::{Value, json};
 
 use super::error::PassError;
 use super::facts::KafkaFacts;
-use super::found::{Found, FoundPool};
 use super::pass::{self, Step, Work};
 use super::record::Stored;
-use super::resources::Node;
-use super::resources::claims::DELETE_CLAIM;
-use super::steps::configuration::KAFKA_VERSION;
 use super::steps::wishes::{self, Wishes};
-use super::{observe, partitions};
+use super::{found, observe, partitions};
 use crate::client;
 use crate::context::{Context, Settings};
 use crate::rehearsal::{Script, Written};
@@ -277,10 +277,10 @@ impl Stage {
     }
 
     async fn read(&self, names: &Names) -> Result<(Found, bool), ForeseeError> {
-        match Found::read(&self.ctx.client, names).await {
+        match found::read(&self.ctx.client, names).await {
             Ok(found) => Ok((found, true)),
             Err(error) if error.is_secrets_forbidden() => {
-                let found = Found::read_without_secrets(&self.ctx.client, names).await;
+                let found = found::read_without_secrets(&self.ctx.client, names).await;
                 Ok((found.map_err(PassError::from)?, false))
             }
             Err(error) => Err(PassError::from(error).into()),

@@ -16,11 +16,11 @@ use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kube::api::{DynamicObject, ListParams};
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, ResourceExt as _};
+use objects::access;
 use serde_json::json;
 
 use super::act::rebalance::release as release_rebalance;
 use super::error::PassError;
-use super::resources::access;
 use crate::client::watching;
 use crate::context::Context;
 use crate::users;

@@ -1,23 +1,21 @@
 //! The keys and certificates of a cluster: what is stored of them, what they should be, and how they are written.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::collections::BTreeMap;
 
 use api::kafka::{CertificateAuthority, ExpirationPolicy};
 use api::names::Labels;
 use control::certificates::authority::{Expiry, Facts, Kind, PodGenerations, Source, Users};
 use control::certificates::windows;
-use control::cluster::spec::{Certificate, Listener};
-use k8s_openapi::ByteString;
+use control::conditions::Note;
 use k8s_openapi::api::core::v1::{Pod, Secret};
 use kube::ResourceExt as _;
-use model::NodeId;
+use objects::areas::certificates::{self, Entries, Hosts, Secrets};
+use objects::pods::Marks;
+use objects::{Node, secrets};
 use time::OffsetDateTime;
 
 use super::error::PassError;
 use super::pass::Work;
-use super::resources::{Node, secrets};
-use crate::hash;
 use crate::pki::authority::{self, Observed, Outcome, Wishes};
 use crate::pki::{Clock, SecretContent, leaf, names};
 
@@ -179,39 +177,28 @@ pub(crate) fn operator_wanted(work: &Work) -> leaf::Wanted {
 pub(crate) fn node_wanted(work: &Work, node: &Node) -> leaf::Wanted {
     let cluster = &work.blueprint.names.cluster;
     let wishes = wishes(work, Kind::Cluster);
-    leaf::Wanted::node(cluster, &work.blueprint.pod(node), hosts(work, node), &wishes)
+    let addresses = work.known.addresses.as_ref();
+    let Hosts { dns, addresses } = certificates::hosts(&work.blueprint, addresses, node);
+    let names = leaf::Names { dns, addresses };
+    leaf::Wanted::node(cluster, &work.blueprint.pod(node), names, &wishes)
 }
 
 /// The entries of the Secrets of nodes for certificates that users supply for listeners; or what is missing of them.
-pub(crate) async fn supplied(
-    work: &Work,
-) -> Result<Result<BTreeMap<String, Vec<u8>>, String>, PassError> {
-    let mut entries = BTreeMap::new();
+pub(crate) async fn supplied(work: &Work) -> Result<Result<Entries, Note>, PassError> {
     let api = work.api::<Secret>();
-    for listener in &work.blueprint.spec.listeners {
-        let Some(Certificate { secret, certificate, key }) = &listener.certificate else {
-            continue;
-        };
-        let found = api.get_opt(secret).await.map_err(|e| PassError::Get(Box::new(e)))?;
-        let data = found.and_then(|secret| secret.data).unwrap_or_default();
-        for (name, suffix) in [(certificate, "crt"), (key, "key")] {
-            let Some(ByteString(bytes)) = data.get(name) else {
-                return Ok(Err(format!(
-                    "listener {} uses the certificate of Secret {secret}, which has no entry {name}",
-                    listener.name
-                )));
-            };
-            entries.insert(format!("{}.{suffix}", listener.key()), bytes.clone());
-        }
+    let mut secrets = Secrets::new();
+    for name in certificates::needs(&work.blueprint) {
+        let secret = api.get_opt(&name).await.map_err(|e| PassError::Get(Box::new(e)))?;
+        secrets.insert(name, secret);
     }
-    Ok(Ok(entries))
+    Ok(certificates::brought(&work.blueprint, &secrets))
 }
 
 /// The content of the Secret of a node: its own certificate and key, and those that users supply for listeners.
 pub(crate) fn node_content(
     pod: &str,
     mut content: SecretContent,
-    supplied: &BTreeMap<String, Vec<u8>>,
+    supplied: &Entries,
 ) -> SecretContent {
     let own = [format!("{pod}.crt"), format!("{pod}.key")];
     content.data.retain(|name, _| own.contains(name));
@@ -229,7 +216,7 @@ pub(crate) fn authorities(work: &Work) -> Option<Authorities> {
 }
 
 /// The annotations that pods get because of the certificates that they are started with.
-pub(crate) fn marks(work: &Work) -> BTreeMap<NodeId, BTreeMap<String, String>> {
+pub(crate) fn marks(work: &Work) -> Marks {
     let cluster = &work.blueprint.names.cluster;
     let generation = |kind: Kind| {
         let certificates = content(work, &names::cert_secret(cluster, kind));
@@ -259,14 +246,10 @@ fn node_marks(work: &Work, node: &Node) -> Option<Vec<(String, String)>> {
         (names::CLUSTER_KEY_GENERATION.to_owned(), key_generation.to_string()),
         (SERVER_CERT.to_owned(), leaf::thumbprint(&content, &pod)?),
     ];
-    let supplied: Vec<_> = content
-        .data
-        .iter()
-        .filter(|(name, _)| !own.contains(name))
-        .map(|(name, bytes)| format!("{name}={}", hash::short(bytes)))
-        .collect();
+    let supplied: Entries =
+        content.data.into_iter().filter(|(name, _)| !own.contains(name)).collect();
     if !supplied.is_empty() && node.roles.is_broker() {
-        marks.push((LISTENER_CERTS.to_owned(), supplied.join(",")));
+        marks.push((LISTENER_CERTS.to_owned(), certificates::fingerprints(&supplied)));
     }
     Some(marks)
 }
@@ -299,49 +282,4 @@ pub(crate) async fn put(
     };
     work.found.secrets.insert(name.to_owned(), after);
     Ok(())
-}
-
-/// All names and addresses by which a node is reached.
-fn hosts(work: &Work, node: &Node) -> leaf::Names {
-    let (names, domain) = (&work.blueprint.names, &work.blueprint.domain);
-    let mut all: BTreeSet<String> = BTreeSet::new();
-    all.extend(names.service_hosts(&names.bootstrap_service(), domain));
-    all.extend(names.service_hosts(&names.brokers_service(), domain));
-    let host = names.host(&work.blueprint.pod(node));
-    all.insert(format!("{host}.{domain}"));
-    all.insert(host);
-    if node.roles.is_broker() {
-        for listener in &work.blueprint.spec.listeners {
-            all.extend(listener_hosts(work, node, listener));
-        }
-    }
-    let (mut dns, mut addresses) = (BTreeSet::new(), BTreeSet::new());
-    for name in all {
-        match name.parse::<IpAddr>() {
-            Ok(address) => {
-                addresses.insert(address);
-            }
-            Err(_) => {
-                dns.insert(name);
-            }
-        }
-    }
-    leaf::Names { dns, addresses }
-}
-
-/// The names by which clients of a listener that is not internal reach a broker.
-fn listener_hosts(work: &Work, node: &Node, listener: &Listener) -> Vec<String> {
-    let mut all = listener.alternative_names.clone();
-    let Some(known) = &work.known.addresses else { return all };
-    let begin = known.bootstrap.get(&listener.name).into_iter().flatten();
-    all.extend(begin.map(|(host, _)| host.clone()));
-    if let Some((Some(host), _)) = known.brokers.get(&(node.id, listener.name.clone())) {
-        all.push(host.clone());
-    }
-    let wish = listener.brokers.get(&node.id).and_then(|broker| broker.advertised_host.clone());
-    let template = listener.advertised_host.as_ref().map(|template| {
-        control::cluster::properties::broker_text(template, node.id, &work.blueprint.pod(node))
-    });
-    all.extend(wish.or(template));
-    all
 }

@@ -6,6 +6,7 @@
 
 mod act;
 pub(crate) mod admins;
+mod apply;
 mod census;
 mod error;
 mod facts;
@@ -21,7 +22,6 @@ mod partitions;
 mod pass;
 mod rebalances;
 pub(crate) mod record;
-pub(crate) mod resources;
 mod status;
 mod steps;
 

@@ -9,7 +9,7 @@ use api::Kafka;
 use api::names::Names;
 use control::cluster::area::Area;
 use control::cluster::areas;
-use control::cluster::draft::Outputs;
+use control::cluster::draft::{Flow, Outputs};
 use control::cluster::fact::Fact;
 use control::cluster::record::Record;
 use control::cluster::snapshot::Partitions;
@@ -17,18 +17,21 @@ use control::conditions::{Note, Outcome, Reason};
 use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, ResourceExt as _};
+use objects::Blueprint;
+use objects::areas::configuration::Configuration;
+use objects::areas::services::Addresses;
+use objects::found::Found;
+use objects::pods::Marks;
 use serde_json::Value;
 use tokio::sync::OnceCell;
 
 use super::act;
 use super::error::PassError;
 use super::facts::KafkaFacts;
-use super::found::Found;
 use super::keys;
 use super::rebalances::Rebalances;
 use super::record::Stored;
-use super::resources::Blueprint;
-use super::{status, steps};
+use super::{found, status, steps};
 use crate::context::{Context, PAUSE};
 use crate::liveness;
 
@@ -51,6 +54,18 @@ pub(crate) enum Step {
     Hold(Note),
     /// It cannot go on before somebody acts, and the steps after this one do not rest on it.
     Fault(Note),
+}
+
+impl From<Flow> for Step {
+    fn from(flow: Flow) -> Self {
+        match flow {
+            Flow::Go => Self::Done,
+            Flow::Wait(note) => Self::Waiting(note),
+            Flow::Stop(note) => Self::Stop(note),
+            Flow::Hold(note) => Self::Hold(note),
+            Flow::Fault(note) => Self::Fault(note),
+        }
+    }
 }
 
 pub(crate) type StepFn = for<'w> fn(&'w mut Work) -> BoxFuture<'w, Result<Step, PassError>>;
@@ -101,10 +116,10 @@ pub(crate) struct Work {
 #[derive(Default)]
 pub(crate) struct Known {
     pub(crate) authorities: Option<keys::Authorities>,
-    pub(crate) addresses: Option<steps::services::Addresses>,
+    pub(crate) addresses: Option<Addresses>,
     /// The annotations that pods get because of their certificates.
-    pub(crate) certificate_marks: BTreeMap<model::NodeId, BTreeMap<String, String>>,
-    pub(crate) configuration: steps::configuration::Configuration,
+    pub(crate) certificate_marks: Marks,
+    pub(crate) configuration: Configuration,
     pub(crate) kafka: KafkaFacts,
     /// All partitions, once somebody has asked for them.
     pub(crate) partitions: OnceCell<Fact<Partitions>>,
@@ -170,7 +185,7 @@ pub(crate) async fn run(ctx: &Context, kafka: Kafka, written: &Value) -> Result<
     let found = {
         // Never closed, so that there is always a permit to come.
         let _permit = liveness::waiting(ctx.readers.acquire()).await.ok();
-        Found::read(&ctx.client, &names).await?
+        found::read(&ctx.client, &names).await?
     };
     let mut look_again = None;
     let (mut report, error) = match steps::wishes::run(ctx, kafka.clone(), written, found).await {

@@ -7,9 +7,9 @@ use api::names::Names;
 use control::cluster::record::{FormatVersion, InvalidFormatVersion, Record};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Api;
+use objects::{object, owner_of};
 use serde_json::{Map, Value, json};
 
-use super::resources::{object, owner_of};
 use crate::write::{WriteError, Writer};
 
 /// The entry of the ConfigMap.

@@ -5,9 +5,9 @@
 //! admission policy refuses every binding of the operator but those of [`KAFKA_NODE_ROLE`] to accounts of Kafka
 //! nodes, and every deletion of a binding that is not one of these.
 
+use objects::access::KAFKA_NODE_ROLE;
 use serde_json::{Value, json};
 
-use super::rbac::KAFKA_NODE_ROLE;
 use super::{NAME, labels};
 
 /// The role that Strimzi binds by the name that we use, too. A cluster that is taken over has such a binding,

@@ -5,12 +5,10 @@
 //!
 //! `patch` creates, too: server-side apply of an object that does not exist needs `create` besides.
 
+use objects::access::KAFKA_NODE_ROLE;
 use serde_json::{Value, json};
 
 use super::{Installation, NAME, labels, policy};
-
-/// The ClusterRole that lets Kafka nodes read the machine that they run on, for racks and node ports.
-pub const KAFKA_NODE_ROLE: &str = "gregor-kafka-node";
 
 const API_GROUP: &str = "rbac.authorization.k8s.io";
 

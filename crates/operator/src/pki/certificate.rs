@@ -6,14 +6,13 @@ use std::net::IpAddr;
 use aws_lc_rs::digest;
 use control::certificates::leaf::Subject;
 use control::certificates::{KeyId, Validity};
+use objects::hash;
 use rcgen::{KeyPair, PublicKeyData as _};
 use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject as _;
 use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::GeneralName;
 use x509_parser::prelude::FromDer as _;
-
-use crate::hash;
 
 /// A certificate, with what we look at.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -11,15 +11,14 @@
 
 pub mod authority;
 mod certificate;
-mod content;
 mod issue;
 pub mod leaf;
 pub mod names;
 mod pkcs12;
 pub mod user;
 
-pub use content::SecretContent;
 pub use issue::{IssueError, Signer};
+pub use objects::SecretContent;
 pub use pkcs12::Pkcs12Error;
 
 /// The time, and whether it is one at which pods may be restarted for a renewal.

@@ -22,12 +22,11 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::{Api, Client, Resource as _, ResourceExt as _};
 use model::NodeId;
+use objects::{hash, owner_of};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::cluster::resources::owner_of;
-use crate::hash;
 use crate::write::{WriteError, Writer};
 
 /// The kind that these ConfigMaps are made for, in their label. They begin no pass over a cluster.

@@ -41,13 +41,14 @@ pub(crate) const CRATES: &[Crate] = &[
     row("control",     Pure,   &["model", "placement"],                   &[]),
     row("sim",         Pure,   &["model", "placement", "control"],        &[]),
     row("api",         Edge,   &["model", "control"],                     &[]),
+    row("objects",     Edge,   &["model", "control", "api"],              &[]),
     // Two libraries that shells are built on; they are not shells themselves.
     row("artifacts",   Io,     &[],                                       &[]),
     row("testkit",     Dev,    &["artifacts"],                            &[]),
     row("kafka-admin", Io,     &["model"],                                &["testkit"]),
     // The shells: they point inward, and never at each other.
     row("node",        Io,     &["model", "control", "api"],              &["testkit"]),
-    row("operator",    Io,     &["model", "placement", "control", "api", "kafka-admin"],
+    row("operator",    Io,     &["model", "placement", "control", "api", "objects", "kafka-admin"],
                                                                           &["testkit"]),
     row("local",       Io,     &["model", "control", "api", "artifacts"], &["testkit"]),
     row("fleet",       Io,     &["model", "control", "api"],              &["testkit"]),

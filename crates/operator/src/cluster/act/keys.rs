@@ -72,7 +72,7 @@ pub(super) async fn store_certificate(work: &mut Work, id: NodeId) -> Result<Ans
     let Some(content) = made(work, &pod, &wanted)? else { return Ok(not_issued(&pod)) };
     let supplied = match keys::supplied(work).await? {
         Ok(supplied) => supplied,
-        Err(missing) => return Ok((Answer::NotSent, Some(missing))),
+        Err(note) => return Ok((Answer::NotSent, Some(note.message))),
     };
     let content = keys::node_content(&pod, content, &supplied);
     let labels = work.blueprint.node_labels(&node);

@@ -17,10 +17,9 @@ use control::quorum::answer::Answer;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Secret, Service};
 
 use super::error::PassError;
-use super::found::Found;
-use super::observe;
 use super::pass::{Step, Work};
 use super::steps::kafka::ask;
+use super::{found, observe};
 use crate::time::now_ms;
 
 /// What an act was answered, with the words of the answer.
@@ -67,13 +66,7 @@ pub(crate) async fn run(work: &mut Work, area: Decider) -> Result<Step, PassErro
             return Ok(Step::Stop(note.clone()));
         }
     }
-    Ok(match flow {
-        Flow::Go => Step::Done,
-        Flow::Wait(note) => Step::Waiting(note),
-        Flow::Stop(note) => Step::Stop(note),
-        Flow::Hold(note) => Step::Hold(note),
-        Flow::Fault(note) => Step::Fault(note),
-    })
+    Ok(flow.into())
 }
 
 /// The snapshot with everything that the area needs.
@@ -121,7 +114,7 @@ async fn outdated(
 
 /// Reads everything again.
 async fn read_again(work: &mut Work, area: Decider, before: &Draft) -> Result<Snapshot, PassError> {
-    let found = Found::read(&work.ctx.client, &work.blueprint.names).await?;
+    let found = found::read(&work.ctx.client, &work.blueprint.names).await?;
     (work.found.pods, work.found.claims) = (found.pods, found.claims);
     work.found.at_ms = found.at_ms;
     work.known.partitions = tokio::sync::OnceCell::new();

@@ -1,13 +1,12 @@
 //! Certificate authorities and certificates, without anything secret.
 
-use std::collections::BTreeMap;
-
 use control::certificates::authority::Kind;
 use control::cluster::fact::Fact;
 use control::cluster::snapshot::{
     AuthoritiesView, AuthorityView, CertificateView, CertificatesView,
 };
 use model::NodeId;
+use objects::areas::certificates::Entries;
 
 use crate::cluster::error::PassError;
 use crate::cluster::keys::{self, Contents};
@@ -38,13 +37,13 @@ pub(super) fn authorities(work: &Work) -> Fact<AuthoritiesView> {
 pub(super) async fn certificates(work: &Work) -> Result<Fact<CertificatesView>, PassError> {
     let (supplied, missing) = match keys::supplied(work).await? {
         Ok(supplied) => (supplied, None),
-        Err(missing) => (BTreeMap::new(), Some(missing)),
+        Err(note) => (Entries::new(), Some(note.message)),
     };
     let authority = Contents::of(work, Kind::Cluster).next(work, Kind::Cluster)?;
     let (wanted, clock) = (keys::operator_wanted(work), keys::clock(work));
     let own = keys::content(work, &work.blueprint.names.operator_certificate());
     let operator = view(own.as_ref(), (&wanted, &authority), &clock);
-    let node = |node: &crate::cluster::resources::Node| -> (NodeId, CertificateView) {
+    let node = |node: &objects::Node| -> (NodeId, CertificateView) {
         let pod = work.blueprint.pod(node);
         let (content, wanted) = (keys::content(work, &pod), keys::node_wanted(work, node));
         let mut view = view(content.as_ref(), (&wanted, &authority), &clock);

@@ -22,11 +22,11 @@ use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kafka_admin::{ConfigResource, Quorum};
 use kube::{Resource, ResourceExt as _};
 use model::NodeId;
+use objects::claims::DELETE_CLAIM;
+use objects::services;
 
 use super::error::PassError;
 use super::pass::Work;
-use super::resources::claims::DELETE_CLAIM;
-use super::resources::services;
 use super::steps::kafka::view;
 use super::{partitions, rebalances};
 use crate::metrics::KafkaEffect;

@@ -9,13 +9,12 @@ use control::node::Roles;
 use control::rolling::facts::Recovery;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
+use objects::areas::configuration::{DYNAMIC, KAFKA_VERSION, QUORUM};
+use objects::pods::{REVISION, SETTINGS, is_ready};
 
 use super::{RESTART, is_annotated};
 use crate::cluster::keys::SERVER_CERT;
 use crate::cluster::pass::Work;
-use crate::cluster::resources::pods::{REVISION, SETTINGS};
-use crate::cluster::steps::configuration::{DYNAMIC, KAFKA_VERSION, QUORUM};
-use crate::cluster::steps::workload::is_ready;
 use crate::pki::names;
 use crate::time::now_ms;
 use crate::words::chain;

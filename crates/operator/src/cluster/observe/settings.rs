@@ -6,9 +6,9 @@ use control::node::Roles;
 use control::rolling::config::{self, Described, Source};
 use kafka_admin::{ConfigEntry, ConfigResource, ConfigSource};
 use model::NodeId;
+use objects::areas::configuration::major_minor;
 
 use crate::cluster::pass::Work;
-use crate::cluster::steps::configuration::major_minor;
 use crate::metrics::KafkaEffect;
 use crate::time::now_ms;
 use crate::words::chain;

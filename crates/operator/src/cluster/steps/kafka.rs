@@ -4,8 +4,8 @@ use control::cluster::areas;
 use control::quorum::format::QuorumMode;
 use control::quorum::{QuorumView, Replica, mode};
 use kafka_admin::Quorum;
+use objects::pods::is_ready;
 
-use super::workload::is_ready;
 use crate::cluster::act;
 use crate::cluster::admins::Keys;
 use crate::cluster::error::PassError;
@@ -53,7 +53,7 @@ fn keys(authorities: &Authorities) -> Keys<'_> {
 pub(crate) async fn ask(work: &mut Work) -> Result<(), PassError> {
     let Some(authorities) = &work.known.authorities else { return Ok(()) };
     let names = &work.blueprint.names;
-    let hosts = |nodes: Vec<&crate::cluster::resources::Node>| -> Vec<String> {
+    let hosts = |nodes: Vec<&objects::Node>| -> Vec<String> {
         nodes.into_iter().map(|node| names.host(&work.blueprint.pod(node))).collect()
     };
     let brokers = hosts(work.blueprint.brokers().collect());

@@ -20,15 +20,15 @@ use control::quorum::{InitialController, InitialControllers};
 use control::scaling::up;
 use kube::ResourceExt as _;
 use model::{DirectoryId, NodeId};
+use objects::areas::configuration::known_versions;
+use objects::found::Found;
+use objects::{Blueprint, Node, claims};
 use serde_json::Value;
 
-use super::configuration::known_versions;
 use super::pools;
 use crate::cluster::error::PassError;
-use crate::cluster::found::Found;
 use crate::cluster::pass::{Known, Work};
 use crate::cluster::record::Stored;
-use crate::cluster::resources::{Blueprint, Node, claims};
 use crate::context::Context;
 
 /// What came of the wishes.
@@ -182,7 +182,7 @@ fn accepted(
     let metadata = status.and_then(|status| status.kafka_metadata_version.as_deref());
     let current = Current { metadata: metadata.and_then(|text| text.parse().ok()) };
     let current = record.cluster_id.is_some().then_some(&current);
-    let findings = validate(&spec, &known_versions(ctx), current);
+    let findings = validate(&spec, &known_versions(&ctx.settings.kafka_images), current);
     let is_told = |finding: &&Finding| finding.severity() != Severity::Refused;
     warnings.extend(findings.iter().filter(is_told).map(Finding::note));
     if !is_refused(&findings) {

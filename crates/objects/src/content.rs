@@ -13,23 +13,31 @@ pub struct SecretContent {
 }
 
 impl SecretContent {
-    pub(super) fn text(&self, entry: &str) -> Option<&[u8]> {
+    /// The bytes of an entry.
+    #[must_use]
+    pub fn text(&self, entry: &str) -> Option<&[u8]> {
         self.data.get(entry).map(Vec::as_slice)
     }
 
-    pub(super) fn put(&mut self, entry: impl Into<String>, bytes: impl Into<Vec<u8>>) {
+    /// Sets an entry.
+    pub fn put(&mut self, entry: impl Into<String>, bytes: impl Into<Vec<u8>>) {
         self.data.insert(entry.into(), bytes.into());
     }
 
-    pub(super) fn annotate(&mut self, name: &str, value: impl ToString) {
+    /// Sets an annotation.
+    pub fn annotate(&mut self, name: &str, value: impl ToString) {
         self.annotations.insert(name.to_owned(), value.to_string());
     }
 
-    pub(crate) fn number(&self, annotation: &str) -> Option<u64> {
+    /// The value of an annotation that is a number.
+    #[must_use]
+    pub fn number(&self, annotation: &str) -> Option<u64> {
         self.annotations.get(annotation)?.trim().parse().ok()
     }
 
-    pub(super) fn is_asked(&self, annotation: &str) -> bool {
+    /// Whether an annotation is `true`.
+    #[must_use]
+    pub fn is_asked(&self, annotation: &str) -> bool {
         self.annotations.get(annotation).is_some_and(|value| value.trim() == "true")
     }
 }

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::json;
 
-use super::{Blueprint, Node, object};
+use crate::{Blueprint, Node, object};
 
 /// The ConfigMap of a node.
-pub(crate) fn config_map(
+pub fn config_map(
     blueprint: &Blueprint,
     node: &Node,
     files: &BTreeMap<&'static str, String>,

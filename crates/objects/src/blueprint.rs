@@ -1,14 +1,4 @@
-//! The Kubernetes objects of a cluster, built from what has been decided.
-//!
-//! Nothing here reads, writes or decides: the same blueprint gives the same objects.
-
-pub(crate) mod access;
-pub(crate) mod claims;
-pub(crate) mod node_config;
-pub(crate) mod pods;
-pub(crate) mod secrets;
-pub(crate) mod security;
-pub(crate) mod services;
+//! What all objects of a cluster are built from, and what they have in common.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,73 +12,82 @@ use model::NodeId;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-pub(crate) use control::cluster::record::Node;
+pub use control::cluster::record::Node;
 
 /// What all objects of a cluster are built from.
 #[derive(Debug)]
-pub(crate) struct Blueprint {
-    pub(crate) names: Names,
-    pub(crate) kafka: Kafka,
-    pub(crate) pools: Vec<KafkaNodePool>,
+pub struct Blueprint {
+    /// The names of its objects.
+    pub names: Names,
+    /// The resource of the cluster.
+    pub kafka: Kafka,
+    /// The resources of its pools.
+    pub pools: Vec<KafkaNodePool>,
     /// The wishes after they were found good.
-    pub(crate) spec: ClusterSpec,
+    pub spec: ClusterSpec,
     /// All nodes that have a pod, by id, those that leave among them, with the roles that they have now.
-    pub(crate) nodes: Vec<Node>,
+    pub nodes: Vec<Node>,
     /// The nodes that are wished for, with the roles that they shall have.
-    pub(crate) wished: BTreeMap<NodeId, Roles>,
+    pub wished: BTreeMap<NodeId, Roles>,
     /// The nodes that should be controllers too and cannot: the quorum is static.
-    pub(crate) refused: BTreeSet<NodeId>,
+    pub refused: BTreeSet<NodeId>,
     /// The DNS domain of the Kubernetes cluster.
-    pub(crate) domain: String,
+    pub domain: String,
 }
 
 impl Blueprint {
     /// The reference by which the garbage collector takes an object away with the cluster.
-    pub(crate) fn owner(&self) -> Option<OwnerReference> {
+    #[must_use]
+    pub fn owner(&self) -> Option<OwnerReference> {
         owner_of(&self.kafka)
     }
 
-    pub(crate) fn pool(&self, name: &str) -> Option<&KafkaNodePool> {
+    /// The resource of a pool.
+    #[must_use]
+    pub fn pool(&self, name: &str) -> Option<&KafkaNodePool> {
         self.pools.iter().find(|pool| pool.metadata.name.as_deref() == Some(name))
     }
 
-    pub(crate) fn pod(&self, node: &Node) -> String {
+    /// The name of the pod of a node.
+    #[must_use]
+    pub fn pod(&self, node: &Node) -> String {
         self.names.pod(&node.pool, node.id)
     }
 
-    pub(crate) fn brokers(&self) -> impl Iterator<Item = &Node> {
+    /// The nodes that are brokers.
+    pub fn brokers(&self) -> impl Iterator<Item = &Node> {
         self.nodes.iter().filter(|node| node.roles.is_broker())
     }
 
-    pub(crate) fn controllers(&self) -> impl Iterator<Item = &Node> {
+    /// The nodes that are controllers.
+    pub fn controllers(&self) -> impl Iterator<Item = &Node> {
         self.nodes.iter().filter(|node| node.roles.is_controller())
     }
 
     /// The labels of what belongs to the whole cluster.
-    pub(crate) fn labels(&self) -> Labels {
+    #[must_use]
+    pub fn labels(&self) -> Labels {
         self.names.labels(self.kafka.metadata.labels.as_ref().unwrap_or(&Labels::new()))
     }
 
     /// The labels of what belongs to a pool.
-    pub(crate) fn pool_labels(&self, pool: &str) -> Labels {
+    #[must_use]
+    pub fn pool_labels(&self, pool: &str) -> Labels {
         let user = self.pool(pool).and_then(|pool| pool.metadata.labels.as_ref());
         self.names.pool_labels(pool, user.unwrap_or(&Labels::new()))
     }
 
     /// The labels of what belongs to one node.
-    pub(crate) fn node_labels(&self, node: &Node) -> Labels {
+    #[must_use]
+    pub fn node_labels(&self, node: &Node) -> Labels {
         let mut labels = self.pool_labels(&node.pool);
         labels.insert(api::names::POD_NAME_LABEL.to_owned(), self.pod(node));
         labels
     }
 
     /// The metadata of an object of this cluster: `template` adds to the labels, but never wins.
-    pub(crate) fn metadata(
-        &self,
-        name: &str,
-        labels: Labels,
-        template: Option<&ObjectTemplate>,
-    ) -> Value {
+    #[must_use]
+    pub fn metadata(&self, name: &str, labels: Labels, template: Option<&ObjectTemplate>) -> Value {
         let (labels, annotations) = with_template(labels, template);
         let mut metadata = json!({
             "name": name,
@@ -104,7 +103,8 @@ impl Blueprint {
 }
 
 /// The reference to a cluster as the owner of an object.
-pub(crate) fn owner_of(kafka: &Kafka) -> Option<OwnerReference> {
+#[must_use]
+pub fn owner_of(kafka: &Kafka) -> Option<OwnerReference> {
     let mut owner = kafka.owner_ref(&())?;
     owner.block_owner_deletion = Some(true);
     owner.controller = Some(false);
@@ -125,6 +125,6 @@ pub(crate) fn with_template(
 
 /// An object that was written as a value. Fails only if something that a user wrote has another type
 /// than Kubernetes wants.
-pub(crate) fn object<K: DeserializeOwned>(value: Value) -> Result<K, serde_json::Error> {
+pub fn object<K: DeserializeOwned>(value: Value) -> Result<K, serde_json::Error> {
     serde_json::from_value(value)
 }

@@ -14,6 +14,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
+/// The annotation of every object that was applied: a hash of what was applied.
+pub const APPLIED: &str = "gregor.io/applied";
+
 /// Fields that the API server leaves out when they are false.
 const FALSE_IS_ABSENT: &[&str] = &[
     "hostIPC",

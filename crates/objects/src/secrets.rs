@@ -8,12 +8,12 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt as _;
 use serde_json::json;
 
-use super::{Blueprint, object};
-use crate::pki::SecretContent;
-use crate::write::APPLIED;
+use crate::same::APPLIED;
+use crate::{Blueprint, SecretContent, object};
 
 /// What is in a Secret.
-pub(crate) fn content(secret: &Secret) -> SecretContent {
+#[must_use]
+pub fn content(secret: &Secret) -> SecretContent {
     let data = secret.data.clone().unwrap_or_default();
     let mut annotations = secret.annotations().clone();
     annotations.remove(APPLIED);
@@ -24,7 +24,7 @@ pub(crate) fn content(secret: &Secret) -> SecretContent {
 }
 
 /// A Secret with this content. It is the cluster's unless `is_owned` says otherwise.
-pub(crate) fn secret(
+pub fn secret(
     blueprint: &Blueprint,
     (name, labels): (&str, Labels),
     content: SecretContent,

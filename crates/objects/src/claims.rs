@@ -7,17 +7,17 @@ use control::cluster::spec::Claim;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use serde_json::json;
 
-use super::{Blueprint, Node, object};
+use crate::{Blueprint, Node, object};
 
 /// The annotation that says whether a claim goes with its node.
-pub(crate) const DELETE_CLAIM: &str = "strimzi.io/delete-claim";
+pub const DELETE_CLAIM: &str = "strimzi.io/delete-claim";
 /// The annotation with the id of the cluster in Kafka.
-pub(crate) const CLUSTER_ID: &str = "gregor.io/cluster-id";
+pub const CLUSTER_ID: &str = "gregor.io/cluster-id";
 /// The annotation with what the node was for when the claim was made.
-pub(crate) const ROLES: &str = "gregor.io/roles";
+pub const ROLES: &str = "gregor.io/roles";
 
 /// The claim of a node's volume. `size` is what it shall have now: never less than it has.
-pub(crate) fn claim(
+pub fn claim(
     blueprint: &Blueprint,
     node: &Node,
     (volume, wish): (&str, &Claim),

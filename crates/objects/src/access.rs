@@ -9,16 +9,19 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use serde_json::{Value, json};
 
-use super::{Blueprint, object};
-use crate::install::rbac::KAFKA_NODE_ROLE;
+use crate::pods::METRICS_PORT;
+use crate::{Blueprint, object};
+
+/// The ClusterRole that lets Kafka nodes read the machine that they run on, for racks and node ports.
+pub const KAFKA_NODE_ROLE: &str = "gregor-kafka-node";
 
 /// The annotation with the namespace of the cluster that a binding is for.
-pub(crate) const NAMESPACE: &str = "gregor.io/namespace";
+pub const NAMESPACE: &str = "gregor.io/namespace";
 
 type Built<K> = Result<K, serde_json::Error>;
 
 /// The account that all nodes run as.
-pub(crate) fn service_account(blueprint: &Blueprint) -> Built<ServiceAccount> {
+pub fn service_account(blueprint: &Blueprint) -> Built<ServiceAccount> {
     let template = blueprint.kafka.spec.kafka.template.as_ref();
     let template = template.and_then(|template| template.service_account.as_ref());
     let metadata = blueprint.metadata(
@@ -31,7 +34,7 @@ pub(crate) fn service_account(blueprint: &Blueprint) -> Built<ServiceAccount> {
 
 /// The right of the nodes to read the labels and addresses of machines. Belongs to no namespace, so
 /// nothing owns it: it is taken away by name.
-pub(crate) fn node_reader(blueprint: &Blueprint) -> Built<ClusterRoleBinding> {
+pub fn node_reader(blueprint: &Blueprint) -> Built<ClusterRoleBinding> {
     let mut metadata =
         blueprint.metadata(&blueprint.names.init_binding(), blueprint.labels(), None);
     if let Some(metadata) = metadata.as_object_mut() {
@@ -58,7 +61,7 @@ pub(crate) fn node_reader(blueprint: &Blueprint) -> Built<ClusterRoleBinding> {
 
 /// Evictions leave all nodes but one, unless the user says otherwise. The number is absolute because
 /// Kubernetes cannot count the pods of a controller that it does not know.
-pub(crate) fn disruption_budget(blueprint: &Blueprint) -> Built<PodDisruptionBudget> {
+pub fn disruption_budget(blueprint: &Blueprint) -> Built<PodDisruptionBudget> {
     let template = blueprint.kafka.spec.kafka.template.as_ref();
     let template = template.and_then(|template| template.pod_disruption_budget.as_ref());
     let unavailable = template.and_then(|template| template.max_unavailable).unwrap_or(1);
@@ -81,7 +84,7 @@ pub(crate) fn disruption_budget(blueprint: &Blueprint) -> Built<PodDisruptionBud
 
 /// Controllers and brokers are reached by each other and by the operator; each listener by whom its
 /// user says, which is everybody if he says nothing.
-pub(crate) fn network_policy(blueprint: &Blueprint) -> Built<NetworkPolicy> {
+pub fn network_policy(blueprint: &Blueprint) -> Built<NetworkPolicy> {
     let operator = json!({
         "podSelector": { "matchLabels": { KIND_LABEL: "cluster-operator" } },
         "namespaceSelector": {},
@@ -98,7 +101,7 @@ pub(crate) fn network_policy(blueprint: &Blueprint) -> Built<NetworkPolicy> {
         ingress.push(rule(listener.port, &peers));
     }
     if blueprint.spec.metrics.is_some() {
-        ingress.push(rule(super::pods::METRICS_PORT.into(), &[]));
+        ingress.push(rule(METRICS_PORT.into(), &[]));
     }
     let metadata = blueprint.metadata(&blueprint.names.network_policy(), blueprint.labels(), None);
     object(json!({

@@ -9,12 +9,12 @@ use control::cluster::spec::{Authentication, Listener, ListenerKind, ServiceWish
 use k8s_openapi::api::core::v1::Service;
 use serde_json::{Value, json};
 
-use super::{Blueprint, Node, object};
+use crate::{Blueprint, Node, object};
 
 type Built = Result<Service, serde_json::Error>;
 
 /// All Services of the cluster.
-pub(crate) fn all(blueprint: &Blueprint) -> Result<Vec<Service>, serde_json::Error> {
+pub fn all(blueprint: &Blueprint) -> Result<Vec<Service>, serde_json::Error> {
     let mut services = vec![headless(blueprint)?, bootstrap(blueprint)?];
     for listener in &blueprint.spec.listeners {
         if listener.kind == ListenerKind::Internal {
@@ -31,7 +31,8 @@ pub(crate) fn all(blueprint: &Blueprint) -> Result<Vec<Service>, serde_json::Err
 }
 
 /// Whether a listener has a Service of its own where clients begin.
-pub(crate) fn has_bootstrap(listener: &Listener) -> bool {
+#[must_use]
+pub fn has_bootstrap(listener: &Listener) -> bool {
     listener.kind != ListenerKind::LoadBalancer || listener.services.create_bootstrap
 }
 
@@ -229,11 +230,8 @@ fn listener_broker(blueprint: &Blueprint, listener: &Listener, node: &Node) -> B
 }
 
 /// The name of the Service of one broker for a listener.
-pub(crate) fn broker_service_name(
-    blueprint: &Blueprint,
-    listener: &Listener,
-    node: &Node,
-) -> String {
+#[must_use]
+pub fn broker_service_name(blueprint: &Blueprint, listener: &Listener, node: &Node) -> String {
     let of = (listener.name.as_str(), i64::from(listener.port));
     blueprint.names.listener_broker_service(&node.pool, node.id, of)
 }

@@ -13,25 +13,26 @@ use api::names::{
 use api::{StrimziPodSet, Verbatim};
 use control::cluster::spec::{ListenerKind, Rack};
 use control::cluster::validate::templates::is_own_variable;
+use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Map, Value, json};
 
-use super::services::port_name;
-use super::{Blueprint, Node, object, security, with_template};
-use crate::hash;
+use crate::blueprint::with_template;
+use crate::services::port_name;
+use crate::{Blueprint, Node, hash, object, security};
 
 /// Where metrics are served if the user asks for them.
-pub(crate) const METRICS_PORT: u16 = 9404;
+pub const METRICS_PORT: u16 = 9404;
 /// The annotation with the hash of the whole pod.
-pub(crate) const REVISION: &str = "strimzi.io/revision";
+pub const REVISION: &str = "strimzi.io/revision";
 /// The annotation with a hash of the settings that there were when the pod was made.
-pub(crate) const SETTINGS: &str = "gregor.io/settings";
+pub const SETTINGS: &str = "gregor.io/settings";
 
 /// Where a node finds its configuration.
 const CONFIG_DIR: &str = "/opt/kafka/custom-config";
 /// Where a node finds its own certificate.
-pub(crate) const CERTIFICATE_DIR: &str = "/opt/kafka/certs/node";
+const CERTIFICATE_DIR: &str = "/opt/kafka/certs/node";
 /// Where a node finds what it trusts.
-pub(crate) const TRUST_DIR: &str = "/opt/kafka/certs/trust";
+const TRUST_DIR: &str = "/opt/kafka/certs/trust";
 /// Where a broker finds what is known of the machine that it runs on.
 const MACHINE_DIR: &str = "/opt/kafka/init";
 /// Where a node writes temporary files: the root file system is read-only. Not `/tmp`, which local mode would
@@ -40,42 +41,51 @@ const TMP_DIR: &str = "/opt/kafka/tmp";
 /// Kafka has this long to hand over its partitions unless the user says otherwise.
 const GRACE_SECONDS: i64 = 30;
 
+/// What each node is started with and keeps until it is restarted, by annotation.
+pub type Marks = BTreeMap<model::NodeId, BTreeMap<String, String>>;
+
 /// A volume of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Volume {
+pub struct Volume {
     /// `data`, or `data-<id>` where there are several.
-    pub(crate) name: String,
+    pub name: String,
     /// Where it is in the container.
-    pub(crate) mount: String,
-    pub(crate) source: Source,
+    pub mount: String,
+    /// Where its data is.
+    pub source: Source,
 }
 
 /// Where the data of a volume is.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Source {
+pub enum Source {
     /// In a claim.
     Claim,
     /// Gone with the pod.
-    Scratch { size_limit: Option<String> },
+    Scratch {
+        /// The maximum size; `None` if there is none.
+        size_limit: Option<String>,
+    },
 }
 
 /// What the pods of a pool are made of besides the blueprint.
 #[derive(Debug)]
-pub(crate) struct PodParts {
-    pub(crate) image: String,
+pub struct PodParts {
+    /// The image of the containers.
+    pub image: String,
     /// What each node was decided to be started with, by annotation.
-    pub(crate) marks: BTreeMap<model::NodeId, BTreeMap<String, String>>,
+    pub marks: Marks,
     /// A hash of all settings of each node.
-    pub(crate) settings: BTreeMap<model::NodeId, String>,
-    pub(crate) volumes: Vec<Volume>,
+    pub settings: BTreeMap<model::NodeId, String>,
+    /// The volumes with data.
+    pub volumes: Vec<Volume>,
     /// Bytes that a node may use, for its heap.
-    pub(crate) memory_bytes: Option<u64>,
+    pub memory_bytes: Option<u64>,
     /// What the pod set itself remembers.
-    pub(crate) annotations: BTreeMap<String, String>,
+    pub annotations: BTreeMap<String, String>,
 }
 
 /// The pod set of a pool.
-pub(crate) fn pod_set(
+pub fn pod_set(
     blueprint: &Blueprint,
     pool: &str,
     parts: &PodParts,
@@ -124,8 +134,20 @@ fn templates<'a>(blueprint: &'a Blueprint, pool: &str) -> Templates<'a> {
     }
 }
 
+/// Whether the kubelet finds a pod ready.
+#[must_use]
+pub fn is_ready(pod: &Pod) -> bool {
+    let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
+    let ready = conditions
+        .into_iter()
+        .flatten()
+        .any(|condition| condition.type_ == "Ready" && condition.status == "True");
+    ready && pod.metadata.deletion_timestamp.is_none()
+}
+
 /// Whether brokers have to know the machine that they run on before they start.
-pub(crate) fn needs_machine(blueprint: &Blueprint) -> bool {
+#[must_use]
+pub fn needs_machine(blueprint: &Blueprint) -> bool {
     let by_label = matches!(blueprint.spec.rack, Some(Rack::TopologyLabel(_)));
     by_label || blueprint.spec.listeners.iter().any(|l| l.kind == ListenerKind::NodePort)
 }

@@ -3,12 +3,14 @@
 use aws_lc_rs::digest;
 
 /// Eight hexadecimal digits of the SHA-256 of the bytes.
-pub(crate) fn short(bytes: &[u8]) -> String {
+#[must_use]
+pub fn short(bytes: &[u8]) -> String {
     hex(&digest::digest(&digest::SHA256, bytes).as_ref()[..4])
 }
 
 /// The whole SHA-256 of the bytes, in hexadecimal digits.
-pub(crate) fn long(bytes: &[u8]) -> String {
+#[must_use]
+pub fn long(bytes: &[u8]) -> String {
     hex(digest::digest(&digest::SHA256, bytes).as_ref())
 }
 

@@ -1,0 +1,252 @@
+//! Claims for the volumes of all nodes. A claim only ever grows.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use control::cluster::quantity;
+use control::cluster::spec::{Claim, Disk};
+use control::cluster::storage::{ClaimFacts, Resize, layout, resize};
+use control::conditions::{Note, Reason};
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use k8s_openapi::api::storage::v1::StorageClass;
+
+use super::Built;
+use crate::found::Found;
+use crate::{Blueprint, Node, claims};
+
+/// The StorageClasses that were read, by name; `None` for one that does not exist.
+pub type Classes = BTreeMap<String, Option<StorageClass>>;
+
+/// The StorageClasses of claims that should grow: whether they can is read only where it matters.
+#[must_use]
+pub fn needs(blueprint: &Blueprint, found: &Found) -> BTreeSet<String> {
+    let classes = wanted(blueprint).into_iter().filter_map(|(node, volume, wish)| {
+        let claim = found.claims.get(&blueprint.names.claim(&volume, &node.pool, node.id))?;
+        let grows = bytes(requested(claim)?) < wish.size.bytes();
+        class(claim).filter(|_| grows).cloned()
+    });
+    classes.collect()
+}
+
+/// Builds the claims. `classes` are those that [`needs`] asks for.
+pub fn build(
+    blueprint: &Blueprint,
+    found: &Found,
+    cluster_id: &str,
+    classes: &Classes,
+) -> Result<Built, serde_json::Error> {
+    let mut built = Built::new(());
+    for (node, volume, wish) in wanted(blueprint) {
+        let name = blueprint.names.claim(&volume, &node.pool, node.id);
+        let existing = found.claims.get(&name).and_then(|claim| Some((claim, requested(claim)?)));
+        let size = match existing {
+            None => wish.size.to_string(),
+            Some((claim, requested)) => {
+                let decision = resize(&wish.size, &facts(claim, requested, &wish, classes));
+                let warning = decision.warning(&name);
+                let note = |text| Note::new(Reason::PvcResizingWarning, text);
+                built.warnings.extend(warning.map(note));
+                size(decision, requested, &wish)
+            }
+        };
+        let claim = claims::claim(blueprint, node, (&volume, &wish), (&size, cluster_id))?;
+        built.objects.push(claim.into());
+    }
+    Ok(built)
+}
+
+/// The claims that there should be: the node, the name of the volume, what is asked for.
+fn wanted(blueprint: &Blueprint) -> Vec<(&Node, String, Claim)> {
+    let mut all = Vec::new();
+    for node in &blueprint.nodes {
+        let pools = &blueprint.spec.pools;
+        let Some(pool) = pools.iter().find(|pool| pool.name == node.pool) else { continue };
+        for place in layout(&pool.storage, node.id).places {
+            if let Disk::Claim(wish) = place.volume.disk {
+                all.push((node, place.name, wish));
+            }
+        }
+    }
+    all
+}
+
+/// The size that a claim asks for.
+fn size(decision: Resize, requested: &str, wish: &Claim) -> String {
+    match decision {
+        Resize::Grow(_) => wish.size.to_string(),
+        Resize::Keep
+        | Resize::WaitForVolume
+        | Resize::WaitForResize
+        | Resize::RestartPod
+        | Resize::CannotShrink
+        | Resize::CannotGrow
+        | Resize::Unknown => requested.to_owned(),
+    }
+}
+
+/// The size that an existing claim asks for, as it was written.
+fn requested(claim: &PersistentVolumeClaim) -> Option<&str> {
+    let requests = claim.spec.as_ref()?.resources.as_ref()?.requests.as_ref()?;
+    requests.get("storage").map(|quantity| quantity.0.as_str())
+}
+
+/// A size that is not understood is never exceeded.
+fn bytes(requested: &str) -> u64 {
+    quantity::bytes(requested).unwrap_or(u64::MAX)
+}
+
+fn class(claim: &PersistentVolumeClaim) -> Option<&String> {
+    claim.spec.as_ref()?.storage_class_name.as_ref()
+}
+
+fn facts(
+    claim: &PersistentVolumeClaim,
+    requested: &str,
+    wish: &Claim,
+    classes: &Classes,
+) -> ClaimFacts {
+    let requested_bytes = bytes(requested);
+    let status = claim.status.as_ref();
+    let is = |kind: &str| {
+        let conditions = status.and_then(|status| status.conditions.as_ref());
+        conditions.into_iter().flatten().any(|one| one.type_ == kind && one.status == "True")
+    };
+    let can_grow = |class: &Option<StorageClass>| {
+        class.as_ref().and_then(|class| class.allow_volume_expansion).unwrap_or(false)
+    };
+    let expandable = match class(claim) {
+        Some(class) if requested_bytes < wish.size.bytes() => classes.get(class).map(can_grow),
+        Some(_) | None => Some(false),
+    };
+    ClaimFacts {
+        requested_bytes,
+        bound: status.and_then(|status| status.phase.as_deref()) == Some("Bound"),
+        resizing: is("Resizing"),
+        file_system_pending: is("FileSystemResizePending"),
+        expandable,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::samples::blueprint;
+    use crate::{Object, object};
+
+    /// An existing claim of broker 0 that is bound, with 10Gi of the class `fast`.
+    fn existing() -> Value {
+        json!({
+            "metadata": { "name": "data-my-broker-0" },
+            "spec": {
+                "storageClassName": "fast",
+                "resources": { "requests": { "storage": "10Gi" } },
+            },
+            "status": { "phase": "Bound", "conditions": [] },
+        })
+    }
+
+    fn condition(kind: &str) -> Value {
+        json!([{ "type": kind, "status": "True" }])
+    }
+
+    fn classes(expandable: Value) -> Classes {
+        let metadata = json!({ "name": "fast" });
+        let class =
+            json!({ "metadata": metadata, "provisioner": "p", "allowVolumeExpansion": expandable });
+        [("fast".to_owned(), Some(object(class).unwrap()))].into()
+    }
+
+    /// The size that the claim of broker 0 asks for, with the warnings.
+    fn asked(size: &str, claim: Option<Value>, classes: &Classes) -> (String, Vec<String>) {
+        let pool = json!({ "storage": { "type": "persistent-claim", "size": size } });
+        let mut found = Found::default();
+        let named = claim.map(|claim| ("data-my-broker-0".to_owned(), object(claim).unwrap()));
+        found.claims.extend(named);
+        let built = build(&blueprint(json!({}), pool), &found, "id", classes).unwrap();
+        let warnings = built.warnings.into_iter().map(|note| {
+            assert_eq!(note.reason, Reason::PvcResizingWarning);
+            note.message
+        });
+        let Object::PersistentVolumeClaim(claim) = &built.objects[0] else { panic!() };
+        (requested(claim).unwrap().to_owned(), warnings.collect())
+    }
+
+    #[test]
+    #[rustfmt::skip]
+    fn a_claim_grows_if_it_can_and_never_shrinks() {
+        let (yes, no) = (|| classes(json!(true)), || classes(json!(false)));
+        let (silent, unread) = (|| classes(json!(null)), Classes::new);
+        let absent = || Classes::from([("fast".to_owned(), None)]);
+        // The size in the spec, the class, how the existing claim differs, the size that is asked for, the warning.
+        let rows: [(&str, Classes, fn(&mut Value), &str, &str); 13] = [
+            ("10Gi",    yes(),    |_| {}, "10Gi", ""),
+            ("10240Mi", yes(),    |_| {}, "10Gi", ""),
+            ("11Gi",    yes(),    |_| {}, "11Gi", ""),
+            ("9Gi",     yes(),    |_| {}, "10Gi", "a claim cannot shrink; set its size back"),
+            ("11Gi",    no(),     |_| {}, "10Gi", "its storage class does not allow volumes to grow"),
+            ("11Gi",    silent(), |_| {}, "10Gi", "its storage class does not allow volumes to grow"),
+            ("11Gi",    absent(), |_| {}, "10Gi", "its storage class does not allow volumes to grow"),
+            ("11Gi",    unread(), |_| {}, "10Gi", "its storage class could not be read"),
+            ("11Gi",    yes(),    |c| c["spec"]["storageClassName"] = json!(null), "10Gi", "its storage class does not allow volumes to grow"),
+            ("11Gi",    yes(),    |c| c["status"]["phase"] = json!("Pending"), "10Gi", ""),
+            ("12Gi",    yes(),    |c| c["status"]["conditions"] = condition("Resizing"), "10Gi", ""),
+            ("10Gi",    yes(),    |c| c["status"]["conditions"] = condition("FileSystemResizePending"), "10Gi", ""),
+            ("11Gi",    yes(),    |c| c["spec"]["resources"] = json!({}), "11Gi", ""),
+        ];
+        for (wished, classes, change, expected, warning) in rows {
+            let mut claim = existing();
+            change(&mut claim);
+            let (size, warnings) = asked(wished, Some(claim.clone()), &classes);
+            let warning = match warning {
+                "" => Vec::new(),
+                why => vec![format!("claim data-my-broker-0 is not resized: {why}")],
+            };
+            assert_eq!((size.as_str(), warnings), (expected, warning), "{wished} {claim}");
+        }
+    }
+
+    #[test]
+    fn a_claim_that_does_not_exist_asks_for_the_size_in_the_spec() {
+        assert_eq!(asked("11Gi", None, &Classes::new()), ("11Gi".to_owned(), Vec::new()));
+    }
+
+    #[test]
+    fn a_class_is_read_only_for_a_claim_that_should_grow() {
+        let needed = |size: &str, claim: Value| {
+            let pool = json!({ "storage": { "type": "persistent-claim", "size": size } });
+            let mut found = Found::default();
+            found.claims.insert("data-my-broker-0".to_owned(), object(claim).unwrap());
+            needs(&blueprint(json!({}), pool), &found).into_iter().collect::<Vec<_>>()
+        };
+        let mut without = existing();
+        without["spec"]["storageClassName"] = json!(null);
+        assert_eq!(needed("11Gi", existing()), ["fast"]);
+        assert_eq!(needed("10Gi", existing()), Vec::<String>::new());
+        assert_eq!(needed("9Gi", existing()), Vec::<String>::new());
+        assert_eq!(needed("11Gi", without), Vec::<String>::new());
+    }
+
+    #[test]
+    fn every_volume_of_every_node_has_a_claim() {
+        let volume = |id: u32, kind: &str| json!({ "id": id, "type": kind, "size": "1Gi" });
+        let volumes = json!([
+            volume(0, "persistent-claim"),
+            { "id": 1, "type": "ephemeral" },
+            volume(2, "persistent-claim"),
+        ]);
+        let pool = json!({ "storage": { "type": "jbod", "volumes": volumes } });
+        let blueprint = blueprint(json!({}), pool);
+        let built = build(&blueprint, &Found::default(), "id", &Classes::new()).unwrap();
+        let names: Vec<_> = built.objects.iter().map(Object::name).collect();
+        let expected = [
+            "data-0-my-broker-0",
+            "data-2-my-broker-0",
+            "data-0-my-broker-1",
+            "data-2-my-broker-1",
+            "data-0-my-controller-2",
+            "data-2-my-controller-2",
+        ];
+        assert_eq!(names, expected);
+    }
+}

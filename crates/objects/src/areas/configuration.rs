@@ -1,0 +1,293 @@
+//! The configuration of each node, in a ConfigMap of its own: one entry for each file that
+//! `gregor node` reads.
+
+use std::collections::BTreeMap;
+
+use control::cluster::draft::Flow;
+use control::cluster::jvm;
+use control::cluster::properties::{
+    self, Address, ClusterInput, NodeInput, QuorumProperties, Server,
+};
+use control::cluster::record::Record;
+use control::cluster::spec::{MetricsSource, PoolSpec};
+use control::cluster::storage::layout;
+use control::cluster::validate::{self, Known, Versions, resolve};
+use control::conditions::{Note, Reason};
+use control::quorum::format::QuorumMode;
+use control::registration::KafkaVersion;
+use control::rolling::config;
+use k8s_openapi::api::core::v1::ConfigMap;
+use model::NodeId;
+
+use super::Built;
+use super::services::Addresses;
+use crate::pods::Marks;
+use crate::{Blueprint, Node, hash, node_config};
+
+/// The annotation with the hash of what a node must be restarted for.
+pub const CONFIG_HASH: &str = "strimzi.io/configuration-hash";
+/// The annotation with the version of Kafka that a pod runs.
+pub const KAFKA_VERSION: &str = "strimzi.io/kafka-version";
+
+/// The annotation that says how a pod was told to find the controllers: `static` is by
+/// `controller.quorum.voters`, `dynamic` by `controller.quorum.bootstrap.servers`.
+pub const QUORUM: &str = "gregor.io/quorum";
+/// Its value where the quorum is dynamic.
+pub const DYNAMIC: &str = "dynamic";
+
+/// What the configuration is built from.
+#[derive(Debug, Clone, Copy)]
+pub struct Input<'a> {
+    /// The cluster.
+    pub blueprint: &'a Blueprint,
+    /// Its record.
+    pub record: &'a Record,
+    /// The image of a Kafka node, by the version of Kafka.
+    pub images: &'a BTreeMap<String, String>,
+    /// The addresses of its brokers; `None` if they are unknown.
+    pub addresses: Option<&'a Addresses>,
+}
+
+/// What pods are made of and marked with.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Configuration {
+    /// Whether nodes are configured for a dynamic quorum. What a pass learns of it later is
+    /// configured in the next one.
+    pub is_dynamic: bool,
+    /// The image of the nodes.
+    pub image: String,
+    /// The version of Kafka that nodes run.
+    pub kafka_version: String,
+    /// The metadata version that empty disks are formatted for.
+    pub metadata_version: String,
+    /// The marks of each node.
+    pub marks: Marks,
+    /// The server properties of each node.
+    pub properties: BTreeMap<NodeId, Vec<(String, String)>>,
+}
+
+impl Configuration {
+    /// A hash of all settings that a node is to run with.
+    #[must_use]
+    pub fn fingerprint(&self, node: NodeId) -> Option<String> {
+        let settings = self.properties.get(&node)?;
+        let text: String = settings.iter().map(|(key, value)| format!("{key}={value}\n")).collect();
+        Some(hash::short(text.as_bytes()))
+    }
+}
+
+/// The ConfigMap with the user's rules for metrics that [`build`] needs.
+#[must_use]
+pub fn needs<'a>(input: &Input<'a>) -> Option<&'a MetricsSource> {
+    // Without an image nothing is configured.
+    versions_and_image(input)?;
+    input.blueprint.spec.metrics.as_ref()
+}
+
+/// Builds the ConfigMaps. `metrics` is the ConfigMap that [`needs`] asks for, if it exists.
+pub fn build(
+    input: &Input<'_>,
+    metrics: Option<&ConfigMap>,
+) -> Result<Built<Configuration>, serde_json::Error> {
+    let mut built = Built::new(Configuration::default());
+    let Some((versions, image)) = versions_and_image(input) else {
+        built.flow = Flow::Hold(Note::new(
+            Reason::Spec(validate::Reason::UnsupportedKafkaVersion),
+            "there is no image for the version of Kafka that is asked for",
+        ));
+        return Ok(built);
+    };
+    let metrics = match rules(input.blueprint, metrics) {
+        Ok(metrics) => metrics,
+        Err(note) => {
+            built.flow = Flow::Hold(note);
+            return Ok(built);
+        }
+    };
+    built.outputs = Configuration {
+        is_dynamic: input.record.quorum.mode == QuorumMode::Dynamic,
+        image,
+        kafka_version: versions.kafka.to_string(),
+        metadata_version: versions.metadata.to_string(),
+        ..Configuration::default()
+    };
+    let quorum = quorum(input);
+    for node in &input.blueprint.nodes {
+        let pools = &input.blueprint.spec.pools;
+        let Some(pool) = pools.iter().find(|pool| pool.name == node.pool) else { continue };
+        match server(input, (node, pool), (versions.kafka, &quorum)) {
+            Ok(server) => add(&mut built, input, (node, pool), &server, metrics)?,
+            Err(note) => {
+                built.flow = Flow::Stop(note);
+                break;
+            }
+        }
+    }
+    Ok(built)
+}
+
+/// The versions that are asked for, the newest that there are if none are, and the image.
+fn versions_and_image(input: &Input<'_>) -> Option<(Versions, String)> {
+    let spec = &input.blueprint.spec;
+    let versions = resolve(spec, &known_versions(input.images))?;
+    let image = input.images.get(&versions.kafka.to_string());
+    Some((versions, spec.image.as_ref().or(image)?.clone()))
+}
+
+/// The versions of Kafka that there are images for.
+#[must_use]
+pub fn known_versions(images: &BTreeMap<String, String>) -> Known {
+    Known::of(images.keys().filter_map(|version| version.parse().ok()))
+}
+
+/// The user's rules for metrics.
+fn rules<'a>(
+    blueprint: &Blueprint,
+    metrics: Option<&'a ConfigMap>,
+) -> Result<Option<&'a str>, Note> {
+    let Some(source) = &blueprint.spec.metrics else { return Ok(None) };
+    let text = metrics.and_then(|map| map.data.as_ref()?.get(&source.key));
+    text.map(|text| Some(text.as_str())).ok_or_else(|| {
+        Note::new(
+            Reason::MetricsConfigMissing,
+            format!("metricsConfig: ConfigMap {} has no entry {}", source.config_map, source.key),
+        )
+    })
+}
+
+/// How nodes find the controllers.
+fn quorum(input: &Input<'_>) -> QuorumProperties {
+    let (blueprint, names) = (input.blueprint, &input.blueprint.names);
+    let hosts = blueprint.controllers();
+    let hosts = hosts.map(|node| (node.id, names.host(&blueprint.pod(node)))).collect();
+    match input.record.quorum.mode {
+        QuorumMode::Dynamic => QuorumProperties::Dynamic(hosts),
+        // A quorum of which nothing is known was made by somebody who knew static ones only; and a
+        // node whose log has voters does not look at this.
+        QuorumMode::Static | QuorumMode::Unknown => QuorumProperties::Static(hosts),
+    }
+}
+
+fn server(
+    input: &Input<'_>,
+    (node, pool): (&Node, &PoolSpec),
+    (version, quorum): (KafkaVersion, &QuorumProperties),
+) -> Result<Server, Note> {
+    let blueprint = input.blueprint;
+    let pod = blueprint.pod(node);
+    let host = blueprint.names.host(&pod);
+    let disks = layout(&pool.storage, node.id);
+    let leaving = input.record.leaving.get(&node.id);
+    let cordoned = leaving.is_some_and(|leaving| leaving.duty().cordoned);
+    let known = input.addresses.map(|addresses| &addresses.brokers);
+    let addresses = known.into_iter().flatten().filter(|((id, _), _)| *id == node.id);
+    let addresses = addresses.map(|((_, listener), (host, port))| {
+        (listener.clone(), Address { host: host.clone(), port: *port })
+    });
+    let input = NodeInput {
+        id: node.id,
+        pod: &pod,
+        roles: node.roles,
+        host: &host,
+        domain: &blueprint.domain,
+        metadata_dir: &disks.metadata_dir,
+        log_dirs: &disks.log_dirs,
+        addresses: &addresses.collect(),
+        cordoned,
+    };
+    let cluster = ClusterInput { spec: &blueprint.spec, version, quorum };
+    properties::server(&cluster, &input).map_err(|missing| {
+        let lines: Vec<_> = missing.iter().map(ToString::to_string).collect();
+        Note::new(Reason::AwaitingAddresses, format!("{pod}: {}", lines.join("; ")))
+    })
+}
+
+/// Major and minor of a version of Kafka.
+#[must_use]
+pub fn major_minor(version: &str) -> (u32, u32) {
+    let mut numbers = version.split('.').map_while(|part| part.parse().ok());
+    (numbers.next().unwrap_or(4), numbers.next().unwrap_or(0))
+}
+
+/// Adds the ConfigMap, the marks and the properties of a node.
+fn add(
+    built: &mut Built<Configuration>,
+    input: &Input<'_>,
+    (node, pool): (&Node, &PoolSpec),
+    server: &Server,
+    metrics: Option<&str>,
+) -> Result<(), serde_json::Error> {
+    let jvm = jvm::options(&pool.jvm, pool.memory_bytes);
+    if !jvm.left_out.is_empty() {
+        let message = format!("pool {}: {}", pool.name, jvm.left_out.join(", "));
+        built.warnings.push(Note::new(Reason::InvalidJvmOptions, message));
+    }
+    let jvm = jvm.render();
+    let files = files(input, (node, &built.outputs), (server, &jvm), metrics);
+    built.objects.push(node_config::config_map(input.blueprint, node, &files)?.into());
+    let restart_hash = restart_hash((node, &built.outputs), (server, &jvm), metrics);
+    let configuration = &mut built.outputs;
+    let told = if configuration.is_dynamic { DYNAMIC } else { "static" };
+    let marks = [
+        (CONFIG_HASH, restart_hash),
+        (KAFKA_VERSION, configuration.kafka_version.clone()),
+        (QUORUM, told.to_owned()),
+    ];
+    let marks = marks.map(|(name, value)| (name.to_owned(), value)).into();
+    configuration.marks.insert(node.id, marks);
+    configuration.properties.insert(node.id, server.properties.clone());
+    Ok(())
+}
+
+/// The files that a node reads, by name.
+fn files(
+    input: &Input<'_>,
+    (node, configuration): (&Node, &Configuration),
+    (server, jvm): (&Server, &str),
+    metrics: Option<&str>,
+) -> BTreeMap<&'static str, String> {
+    let quorum = &input.record.quorum;
+    let mode = match quorum.mode {
+        QuorumMode::Dynamic => "dynamic",
+        QuorumMode::Static => "static",
+        QuorumMode::Unknown => "unknown",
+    };
+    let mut files: BTreeMap<&'static str, String> = [
+        ("server.config", properties::render(&server.properties)),
+        ("cluster.id", input.record.cluster_id.clone().unwrap_or_default()),
+        ("metadata.version", configuration.metadata_version.clone()),
+        ("quorum.mode", mode.to_owned()),
+        ("jvm.options", jvm.to_owned()),
+    ]
+    .into();
+    if quorum.mode == QuorumMode::Dynamic {
+        files.insert("initial.controllers", quorum.initial.to_string());
+        if let Some(seen) = quorum.seen(node.id) {
+            files.insert("controller.seen", seen.to_string());
+        }
+    }
+    if let Some(metrics) = metrics {
+        files.insert("metrics-config.json", metrics.to_owned());
+    }
+    files
+}
+
+/// The hash of what a node must be restarted for and Kafka does not show.
+fn restart_hash(
+    (node, configuration): (&Node, &Configuration),
+    (server, jvm): (&Server, &str),
+    metrics: Option<&str>,
+) -> String {
+    let properties = server.properties.iter().cloned().collect();
+    let version = major_minor(&configuration.kafka_version);
+    let hashed =
+        config::restart_hash_input(config::Node { roles: node.roles, version }, &properties);
+    let mut text: String = hashed.iter().map(|(key, value)| format!("{key}={value}\n")).collect();
+    text.push_str(jvm);
+    text.push_str(metrics.unwrap_or_default());
+    hash::short(text.as_bytes())
+}
+
+#[cfg(test)]
+#[path = "configuration_tests.rs"]
+mod tests;
