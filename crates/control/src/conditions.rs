@@ -9,13 +9,15 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 use crate::cluster::validate;
 
 /// Declares the reasons once: their names and documentation.
 macro_rules! reasons {
     ($($(#[$doc:meta])* $name:ident,)*) => {
         /// Why a condition holds: one word for programs. The list is closed.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
         pub enum Reason {
             $($(#[$doc])* $name,)*
             /// A finding of the validation of the spec.
@@ -74,6 +76,8 @@ reasons! {
     Creating,
     /// Two pools claim the same node id.
     DuplicateNodeIds,
+    /// The facts of a pass were too old to act on.
+    FactsOutdated,
     /// An annotation has a value that is not understood.
     InvalidAnnotation,
     /// JVM options are ignored.
@@ -167,7 +171,7 @@ impl fmt::Display for Reason {
 }
 
 /// Something to tell people: a word for programs, a sentence for them.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Note {
     /// One word for programs.
     pub reason: Reason,

@@ -22,7 +22,6 @@ pub mod metrics;
 pub mod pki;
 pub mod pod_set;
 pub mod rebalance;
-pub mod rehearsal;
 pub mod runtime;
 mod time;
 pub mod users;

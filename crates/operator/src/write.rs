@@ -34,7 +34,6 @@ use crate::crash::CrashSwitch;
 use crate::fence::Fence;
 use crate::liveness;
 use crate::metrics::{KafkaEffect, Metrics, WriteOutcome};
-use crate::rehearsal::Script;
 
 /// Who we are to the API server, in `managedFields`.
 pub const FIELD_MANAGER: &str = "gregor";
@@ -164,8 +163,6 @@ pub struct Writer {
     crash: CrashSwitch,
     metrics: Metrics,
     in_vain: Arc<Mutex<BTreeMap<String, Vain>>>,
-    /// Where writes are noted down instead of being sent.
-    rehearsal: Option<Script>,
 }
 
 /// A patch that changed nothing, and the version of the object that it did not change.
@@ -191,14 +188,12 @@ impl Writer {
     /// A door to what the client talks to.
     #[must_use]
     pub fn new(client: Client, fence: Fence, crash: CrashSwitch, metrics: Metrics) -> Self {
-        Self { client, fence, crash, metrics, in_vain: Arc::default(), rehearsal: None }
+        Self { client, fence, crash, metrics, in_vain: Arc::default() }
     }
 
-    /// A door through which nothing goes: what would be written is noted down in the script. Kafka is not
-    /// touched either, as one that does not lead.
-    pub(crate) fn rehearsing(client: Client, script: Script) -> Self {
-        let writer = Self::new(client, Fence::closed(), CrashSwitch::Off, Metrics::new());
-        Self { rehearsal: Some(script), ..writer }
+    /// A door through which nothing goes, for one who only looks.
+    pub(crate) fn closed(client: Client) -> Self {
+        Self::new(client, Fence::closed(), CrashSwitch::Off, Metrics::new())
     }
 
     /// The client, for reads.
@@ -245,10 +240,6 @@ impl Writer {
             return Ok(before.clone());
         }
         let desired = &compared.sent;
-        if let Some(script) = &self.rehearsal {
-            let encode = |source| WriteError::Encode { what: act.what.clone(), source };
-            return script.apply(name, desired, before).map_err(encode);
-        }
         let old = self.version_before(api, name, before).await;
         let params = PatchParams::apply(FIELD_MANAGER).force();
         let patch = Patch::Apply(desired);
@@ -259,9 +250,6 @@ impl Writer {
     /// Creates an object; one that is there already is an error.
     pub async fn create<K: Object>(&self, api: &Api<K>, object: &K) -> Result<K, WriteError> {
         let act = Act::new::<K>("create", &object.name_any(), api.namespace());
-        if let Some(script) = &self.rehearsal {
-            return Ok(script.write(object));
-        }
         let params = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), dry_run: false };
         let result = self.send(&act, api.create(&params, object)).await;
         self.finish(&act, result, None)
@@ -271,9 +259,6 @@ impl Writer {
     pub async fn replace<K: Object>(&self, api: &Api<K>, object: &K) -> Result<K, WriteError> {
         let name = object.name_any();
         let act = Act::new::<K>("replace", &name, api.namespace());
-        if let Some(script) = &self.rehearsal {
-            return Ok(script.write(object));
-        }
         let params = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), dry_run: false };
         let result = self.send(&act, api.replace(&name, &params, object)).await;
         self.finish(&act, result, object.meta().resource_version.as_deref())
@@ -291,9 +276,6 @@ impl Writer {
         before: Option<&K>,
     ) -> Result<Option<K>, WriteError> {
         let act = Act::new::<K>("patch status", name, api.namespace());
-        if self.rehearsal.is_some() {
-            return Ok(None);
-        }
         let stored = before.map(|before| act.encode(before)).transpose()?;
         let stored = stored.as_ref().and_then(|stored| stored.get("status"));
         let Some(patch) = same::status_patch(stored, desired) else {
@@ -329,9 +311,6 @@ impl Writer {
         before: Option<&K>,
     ) -> Result<Option<K>, WriteError> {
         let act = Act::new::<K>("patch", name, api.namespace());
-        if self.rehearsal.is_some() {
-            return Ok(None);
-        }
         if let Some(before) = before
             && same::merges_to_itself(&act.encode(before)?, patch)
         {
@@ -355,9 +334,6 @@ impl Writer {
         grace: Option<u32>,
     ) -> Result<Deleted, WriteError> {
         let act = Act::new::<K>("delete", name, api.namespace());
-        if self.rehearsal.is_some() {
-            return Ok(Deleted::Asked);
-        }
         self.lead(KUBERNETES_DEADLINE)
             .then_some(())
             .ok_or_else(|| WriteError::NotLeader { what: act.what.clone() })?;

@@ -4,6 +4,7 @@
 //! halves only; nothing secret ever comes near a decision.
 
 pub mod authority;
+mod authority_words;
 pub mod leaf;
 mod time;
 pub mod windows;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::journal::Entered;
 use super::record::Record;
-use super::snapshot::{ObjectKind, Snapshot};
+use super::snapshot::{ObjectKey, ObjectKind, Snapshot};
 use crate::certificates::authority;
 use crate::conditions::{Note, Reason};
 use crate::quorum::answer::{self, Answer};
@@ -134,6 +134,13 @@ pub enum What {
         /// The pool.
         pool: String,
     },
+    /// Apply an object that was built.
+    Apply(ObjectKey),
+    /// Remove the pods that have to go from the pod set of a pool that is gone.
+    ShrinkPodSet {
+        /// Its name.
+        name: String,
+    },
     /// Change the Secrets of a certificate authority.
     ChangeAuthority {
         /// The authority.
@@ -143,9 +150,9 @@ pub enum What {
     },
     /// Publish the certificates of the authorities in the trust bundle of the nodes.
     PublishTrust,
-    /// Issue the certificate of the operator, or complete its Secret.
+    /// Store the certificate of the operator, issued anew if it is due.
     StoreOperatorCertificate,
-    /// Issue the certificate of a node, or complete its Secret.
+    /// Store the certificate of a node, issued anew if it is due, and those of listeners.
     StoreCertificate {
         /// The node.
         id: NodeId,
@@ -210,6 +217,12 @@ pub enum Rule {
     RestartedLeadAgain,
     /// Every node that was to be restarted has been.
     AllRestarted,
+    /// The object does not exist, or differs from what the spec asks for.
+    ObjectDiffers,
+    /// What the object gives cannot be changed, so it is created anew.
+    ObjectIsOutdated,
+    /// The pool of the set is gone, and the node has no pod any more.
+    PoolIsGone,
     /// The certificate authority is missing, is due, or a stage of the replacement of its key has ended.
     AuthorityIsDue,
     /// Nodes trust what the authorities have signed and will sign.
@@ -270,6 +283,13 @@ impl Rule {
                 "a broker that was restarted and is in sync leads what it is preferred for"
             }
             Self::AllRestarted => "every node that was to be restarted has been",
+            Self::ObjectDiffers => {
+                "the object does not exist, or differs from what the spec asks for"
+            }
+            Self::ObjectIsOutdated => {
+                "what the object gives cannot be changed, so it is created anew"
+            }
+            Self::PoolIsGone => "the pool of the set is gone, and the node has no pod any more",
             Self::AuthorityIsDue => {
                 "the certificate authority is missing, is due, or a stage of the replacement of its key has ended"
             }
@@ -340,6 +360,8 @@ impl Act {
             | What::AlterCluster { .. }
             | What::ElectPreferred { .. }
             | What::ClearRestartRequest { .. }
+            | What::Apply(_)
+            | What::ShrinkPodSet { .. }
             | What::ChangeAuthority { .. }
             | What::PublishTrust
             | What::StoreOperatorCertificate
@@ -383,6 +405,8 @@ impl Act {
             | What::AlterCluster { .. }
             | What::ElectPreferred { .. }
             | What::ClearRestartRequest { .. }
+            | What::Apply(_)
+            | What::ShrinkPodSet { .. }
             | What::ChangeAuthority { .. }
             | What::PublishTrust
             | What::StoreOperatorCertificate
@@ -396,19 +420,41 @@ impl Act {
         }
     }
 
-    /// What is awaited after this answer, for acts that nothing outside of their area depends on. The acts after it in
-    /// the area may depend on it; they are left to the next pass.
+    /// What is awaited after this answer, where no later decision learns of it. The acts after it in the area may depend
+    /// on it; they are left to the next pass.
     #[must_use]
     pub fn unfinished(&self, (answer, message): &(Answer, Option<String>)) -> Option<Note> {
-        let is_of_user = matches!(
-            self.what,
+        let reason = match self.what {
             What::RememberCredential { .. }
-                | What::SetCredential { .. }
-                | What::DeleteCredential { .. }
-                | What::ReleaseUser { .. }
-        );
+            | What::SetCredential { .. }
+            | What::DeleteCredential { .. }
+            | What::ReleaseUser { .. } => Reason::UsersNotGiven,
+            What::ChangeAuthority { .. }
+            | What::PublishTrust
+            | What::StoreOperatorCertificate
+            | What::StoreCertificate { .. } => Reason::CertificateProblem,
+            What::AddVoter { .. }
+            | What::RemoveVoter { .. }
+            | What::Unregister { .. }
+            | What::Cordon { .. }
+            | What::Uncordon { .. }
+            | What::DeleteClaim { .. }
+            | What::Delete { .. }
+            | What::RaiseKraftVersion { .. }
+            | What::RemoveMigrationAnnotation
+            | What::ChangeMetadataVersion { .. }
+            | What::RestartPod { .. }
+            | What::AlterNode { .. }
+            | What::AlterCluster { .. }
+            | What::ElectPreferred { .. }
+            | What::ClearRestartRequest { .. }
+            | What::Apply(_)
+            | What::ShrinkPodSet { .. }
+            | What::Rebalance(_)
+            | What::StopUnclaimedMoves => return None,
+        };
         let said = || message.clone().unwrap_or_else(|| format!("cannot {}", self.what));
-        (is_of_user && *answer != Answer::Done).then(|| Note::new(Reason::UsersNotGiven, said()))
+        (*answer != Answer::Done).then(|| Note::new(reason, said()))
     }
 }
 
@@ -475,12 +521,14 @@ impl fmt::Display for What {
             Self::ClearRestartRequest { pool } => {
                 write!(f, "remove the request to restart pool {pool}")
             }
+            Self::Apply(ObjectKey { kind, name }) => write!(f, "apply {kind:?} {name}"),
+            Self::ShrinkPodSet { name } => write!(f, "shrink StrimziPodSet {name}"),
             Self::ChangeAuthority { kind, change } => {
                 write!(f, "{change} of the {} CA", kind.name())
             }
             Self::PublishTrust => f.write_str("publish the certificates of the CAs"),
-            Self::StoreOperatorCertificate => f.write_str("issue the certificate of the operator"),
-            Self::StoreCertificate { id } => write!(f, "issue the certificate of node {id}"),
+            Self::StoreOperatorCertificate => f.write_str("store the certificate of the operator"),
+            Self::StoreCertificate { id } => write!(f, "store the certificate of node {id}"),
             Self::Rebalance(act) => write!(f, "{act}"),
             Self::StopUnclaimedMoves => f.write_str("cancel moves whose KafkaRebalance is gone"),
             Self::RememberCredential { user, mark: Mark::Set(_) } => {

@@ -2,9 +2,12 @@
 
 use std::fmt;
 
+use serde::{Deserialize, Serialize};
+
 /// What a pass takes care of. The order is the operator's behaviour: each area depends on those that its
 /// documentation names, and an area that stops a pass skips all that follow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum Area {
     /// Certificate authorities. Depends on nothing: keys come before what they sign.
     Authorities,

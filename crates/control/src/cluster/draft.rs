@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use model::NodeId;
+use serde::{Deserialize, Serialize};
 
 use super::act::{Act, Rule, What};
 use super::record::Record;
@@ -19,9 +20,11 @@ use crate::scaling::leaving;
 pub const LOOK_AGAIN_MS: u64 = 5_000;
 
 /// How a pass goes on after an area.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum Flow {
     /// The area is done.
+    #[default]
     Go,
     /// The area waits for something; the areas after it do not depend on it.
     Wait(Note),

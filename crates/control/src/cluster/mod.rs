@@ -11,6 +11,7 @@
 pub mod act;
 pub mod area;
 pub mod areas;
+pub mod decide;
 pub mod draft;
 pub mod fact;
 pub mod ids;

@@ -9,8 +9,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use model::{DirectoryId, NodeId, TopicPartition};
 use serde::{Deserialize, Serialize};
 
+use super::area::Area;
+use super::draft::Flow;
 use super::fact::Fact;
 use crate::certificates::{Entry, Timing, authority, leaf};
+use crate::conditions::Note;
 use crate::node::Roles;
 use crate::quorum::{Mark, QuorumView};
 use crate::rebalance::auto::{Brokers, Partner, PerMode, Setting};
@@ -44,12 +47,40 @@ pub struct Snapshot {
     pub kafka: KafkaView,
     /// The certificate authorities.
     pub authorities: Fact<AuthoritiesView>,
-    /// The certificates of the operator and of the nodes.
+    /// The certificates of the nodes.
     pub certificates: Fact<CertificatesView>,
     /// `KafkaRebalance` resources and moves of replicas.
     pub rebalance: Fact<RebalanceView>,
     /// Users whose Secret holds a password.
     pub users: Vec<User>,
+    /// The objects that areas build, by area.
+    pub built: BTreeMap<Area, BuiltView>,
+}
+
+/// The objects that an area builds.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct BuiltView {
+    /// Existing objects that have to be deleted before others can be created.
+    pub outdated: Vec<(ObjectKey, String)>,
+    /// Objects that do not exist or differ, in the order in which they are applied.
+    pub changes: Vec<ObjectKey>,
+    /// Pod sets of removed pools that hold pods that have to go.
+    pub orphans: Vec<String>,
+    /// What people should know.
+    pub warnings: Vec<Note>,
+    /// How the pass goes on.
+    pub flow: Flow,
+}
+
+/// Which object.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ObjectKey {
+    /// Its kind.
+    pub kind: ObjectKind,
+    /// Its name.
+    pub name: String,
 }
 
 /// `KafkaRebalance` resources and moves of replicas.
@@ -76,6 +107,8 @@ pub struct AuthoritiesView {
     pub clients: AuthorityView,
     /// Whether the trust bundle of the nodes has the certificates of both.
     pub published: bool,
+    /// The certificate of the operator.
+    pub operator: CertificateView,
 }
 
 /// A certificate authority.
@@ -90,13 +123,11 @@ pub struct AuthorityView {
     pub trusted: bool,
 }
 
-/// The certificates of the operator and of the nodes.
+/// The certificates of the nodes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CertificatesView {
-    /// The certificate of the operator.
-    pub operator: CertificateView,
-    /// Those of the nodes.
+    /// The certificate of each node.
     pub nodes: BTreeMap<NodeId, CertificateView>,
     /// What is missing of a certificate that the user supplies for a listener.
     pub missing: Option<String>,
@@ -116,8 +147,9 @@ pub struct CertificateView {
     pub timing: Timing,
     /// Whether another key has taken the place of the one that signed it, under the same generation.
     pub unannounced: bool,
-    /// Whether its Secret lacks something besides: the generations of the authority, or certificates that the user
-    /// supplies for listeners.
+    /// Whether its Secret lacks the generations of an authority that may sign.
+    pub unmarked: bool,
+    /// Whether its Secret has other certificates for listeners than the user supplies.
     pub incomplete: bool,
 }
 
@@ -258,6 +290,16 @@ pub enum ObjectKind {
     Service,
     /// A StrimziPodSet.
     PodSet,
+    /// A ServiceAccount.
+    ServiceAccount,
+    /// A NetworkPolicy.
+    NetworkPolicy,
+    /// A PodDisruptionBudget.
+    PodDisruptionBudget,
+    /// A ClusterRoleBinding.
+    ClusterRoleBinding,
+    /// A PersistentVolumeClaim.
+    PersistentVolumeClaim,
 }
 
 /// A claim.
@@ -396,7 +438,7 @@ pub struct Needs {
     pub contacts: BTreeSet<NodeId>,
     /// The certificate authorities.
     pub authorities: bool,
-    /// The certificates of the operator and of the nodes.
+    /// The certificates of the nodes.
     pub certificates: bool,
     /// Whether these brokers recover their logs.
     pub recoveries: BTreeSet<NodeId>,
@@ -413,6 +455,22 @@ impl Needs {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
+    }
+
+    /// Adds what another area needs.
+    pub fn extend(&mut self, other: Self) {
+        self.partitions |= other.partitions;
+        self.controllers |= other.controllers;
+        self.directories.extend(other.directories);
+        self.servers.extend(other.servers);
+        self.cordons.extend(other.cordons);
+        self.contacts.extend(other.contacts);
+        self.authorities |= other.authorities;
+        self.certificates |= other.certificates;
+        self.recoveries.extend(other.recoveries);
+        self.settings.extend(other.settings);
+        self.rebalance |= other.rebalance;
+        self.scram_users |= other.scram_users;
     }
 }
 
@@ -475,6 +533,26 @@ mod tests {
         };
         snapshot.nodes.insert(node, view);
         snapshot.kafka.cordons.insert(node, Fact::read(true, 4));
+        snapshot.kafka.contacts.insert(node, Fact::read(Contact::Fails, 4));
+        let recovery = Recovery::Yes { logs: 1, segments: 2 };
+        snapshot.kafka.recoveries.insert(node, Fact::read(recovery, 4));
+        let described = Described {
+            value: None,
+            source: crate::rolling::config::Source::File,
+            read_only: true,
+            sensitive: true,
+            synonyms: Vec::new(),
+        };
+        let running = [("a".to_owned(), described)].into();
+        let settings = SettingsView { desired: [].into(), running };
+        snapshot.kafka.settings.insert(node, Fact::read(settings, 4));
+        let key = ObjectKey { kind: ObjectKind::PodSet, name: "c-broker".to_owned() };
+        let built = BuiltView {
+            changes: vec![key],
+            flow: Flow::Wait(Note::new(crate::conditions::Reason::Creating, "soon")),
+            ..BuiltView::default()
+        };
+        snapshot.built.insert(Area::Workload, built);
         let request = Request {
             round: Some(1),
             brokers: [node].into(),

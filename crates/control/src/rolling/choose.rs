@@ -234,11 +234,15 @@ impl Pass<'_> {
     }
 
     /// What brokers wait for while there are controllers to be restarted or to come up. Those that were
-    /// given up are not waited for.
+    /// given up are not waited for. While voters change no controller is restarted, and a broker that becomes a controller
+    /// may be what the change waits for.
     fn controllers_first(&self, controllers: &[&NodeFacts]) -> Option<Hold> {
         let awaited = self.awaited(controllers.iter().copied());
         if !awaited.is_empty() {
             return Some(Hold::OthersNotReady { nodes: awaited });
+        }
+        if self.facts.quorum_settled == Some(false) {
+            return None;
         }
         let open =
             |node: &&&NodeFacts| self.work.contains_key(&node.node) && !self.of(node.node).given_up;

@@ -15,7 +15,7 @@ use crate::node::Roles;
 /// What a pass knows. What could not be read, or was not asked for, is unknown, never absent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Facts {
-    /// All nodes of the cluster that should be: by pool, then by id.
+    /// All nodes of the cluster that should be, by id.
     pub nodes: Vec<NodeFacts>,
     /// The quorum, as Kafka describes it.
     pub quorum: Option<quorum::Facts>,

@@ -512,3 +512,15 @@ node 3 (its pod has an old revision): it was restarted for a, b and still runs w
     let given_up = why(Hold::QuorumUnknown, true);
     assert!(given_up.ends_with("quorum is; given up after 10 attempts, tried on"), "{given_up}");
 }
+
+#[test]
+fn while_voters_change_controllers_wait_and_hold_no_broker_back() {
+    let mut facts = facts();
+    facts.quorum_settled = Some(false);
+    let decision = decide(&facts, &Settings::default(), NOW);
+    assert_eq!(restarted(&decision), [0]);
+    assert_eq!(hold(&decision, 11), "the voters are being changed first");
+    // Where that is unknown, nobody is restarted before the controllers.
+    facts.quorum_settled = None;
+    assert_eq!(restarted(&decide(&facts, &Settings::default(), NOW)), Vec::<i32>::new());
+}

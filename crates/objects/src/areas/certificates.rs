@@ -36,6 +36,14 @@ pub fn needs(blueprint: &Blueprint) -> BTreeSet<String> {
     certificates.map(|certificate| certificate.secret.clone()).collect()
 }
 
+/// The names of the entries of node Secrets for certificates of users.
+#[must_use]
+pub fn entries(blueprint: &Blueprint) -> BTreeSet<String> {
+    let listeners = blueprint.spec.listeners.iter().filter(|one| one.certificate.is_some());
+    let names = |one: &Listener| ["crt", "key"].map(|suffix| format!("{}.{suffix}", one.key()));
+    listeners.flat_map(names).collect()
+}
+
 /// The entries of node Secrets for certificates that users brought for their listeners.
 ///
 /// # Errors

@@ -104,6 +104,11 @@ impl Contents {
             .map_err(|error| PassError::Certificates(Box::new(error)))
     }
 
+    /// The authority as it is stored.
+    pub(crate) fn current(&self, work: &Work, kind: Kind) -> Outcome {
+        authority::current(&self.observed(), &wishes(work, kind), &self.users(), &clock(work))
+    }
+
     fn observed(&self) -> Observed<'_> {
         Observed {
             keys: self.keys.as_ref(),
@@ -240,14 +245,14 @@ pub(crate) fn marks(work: &Work) -> Marks {
 fn node_marks(work: &Work, node: &Node) -> Option<Vec<(String, String)>> {
     let pod = work.blueprint.pod(node);
     let content = content(work, &pod)?;
-    let own = [format!("{pod}.crt"), format!("{pod}.key")];
     let key_generation = content.number(names::CLUSTER_KEY_GENERATION).unwrap_or_default();
     let mut marks = vec![
         (names::CLUSTER_KEY_GENERATION.to_owned(), key_generation.to_string()),
         (SERVER_CERT.to_owned(), leaf::thumbprint(&content, &pod)?),
     ];
+    let names = certificates::entries(&work.blueprint);
     let supplied: Entries =
-        content.data.into_iter().filter(|(name, _)| !own.contains(name)).collect();
+        content.data.into_iter().filter(|(name, _)| names.contains(name)).collect();
     if !supplied.is_empty() && node.roles.is_broker() {
         marks.push((LISTENER_CERTS.to_owned(), certificates::fingerprints(&supplied)));
     }

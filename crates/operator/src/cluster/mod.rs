@@ -6,7 +6,7 @@
 
 mod act;
 pub(crate) mod admins;
-mod apply;
+mod build;
 mod census;
 mod error;
 mod facts;

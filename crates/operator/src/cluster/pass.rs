@@ -7,14 +7,12 @@ use std::time::Duration;
 
 use api::Kafka;
 use api::names::Names;
-use control::cluster::area::Area;
-use control::cluster::areas;
-use control::cluster::draft::{Flow, Outputs};
+use control::cluster::decide::{Decision, Scope, decide};
+use control::cluster::draft::Outputs;
 use control::cluster::fact::Fact;
 use control::cluster::record::Record;
 use control::cluster::snapshot::Partitions;
 use control::conditions::{Note, Outcome, Reason};
-use futures::future::BoxFuture;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, ResourceExt as _};
 use objects::Blueprint;
@@ -26,6 +24,7 @@ use serde_json::Value;
 use tokio::sync::OnceCell;
 
 use super::act;
+use super::build::{self, Objects};
 use super::error::PassError;
 use super::facts::KafkaFacts;
 use super::keys;
@@ -41,65 +40,6 @@ const SOON: Duration = Duration::from_secs(2);
 /// How soon one whose Kafka does not answer is. Pods that come up begin a pass by themselves.
 const LATER: Duration = Duration::from_secs(10);
 
-/// What a step came to.
-#[derive(Debug)]
-pub(crate) enum Step {
-    /// All is as it shall be.
-    Done,
-    /// Something is awaited; the steps after this one do not rest on it.
-    Waiting(Note),
-    /// Something is awaited, and the steps after this one rest on it.
-    Stop(Note),
-    /// It cannot go on before somebody acts. Steps after this one rest on it.
-    Hold(Note),
-    /// It cannot go on before somebody acts, and the steps after this one do not rest on it.
-    Fault(Note),
-}
-
-impl From<Flow> for Step {
-    fn from(flow: Flow) -> Self {
-        match flow {
-            Flow::Go => Self::Done,
-            Flow::Wait(note) => Self::Waiting(note),
-            Flow::Stop(note) => Self::Stop(note),
-            Flow::Hold(note) => Self::Hold(note),
-            Flow::Fault(note) => Self::Fault(note),
-        }
-    }
-}
-
-pub(crate) type StepFn = for<'w> fn(&'w mut Work) -> BoxFuture<'w, Result<Step, PassError>>;
-
-/// What an area does. The order of a pass is [`Area::ALL`].
-pub(crate) fn step(area: Area) -> StepFn {
-    match area {
-        Area::Authorities => |work| Box::pin(act::run(work, areas::AUTHORITIES)),
-        Area::Access => |work| Box::pin(steps::access::run(work)),
-        Area::Services => |work| Box::pin(steps::services::run(work)),
-        Area::Certificates => |work| Box::pin(certificates(work)),
-        Area::Claims => |work| Box::pin(steps::claims::run(work)),
-        Area::Configuration => |work| Box::pin(steps::configuration::run(work)),
-        Area::Workload => |work| Box::pin(steps::workload::run(work)),
-        Area::Kafka => |work| Box::pin(steps::kafka::run(work)),
-        Area::Migration => |work| Box::pin(steps::migration::run(work)),
-        Area::Quorum => |work| Box::pin(steps::quorum::run(work)),
-        Area::Roll => |work| Box::pin(act::run(work, areas::ROLL)),
-        Area::Rebalance => |work| Box::pin(act::run(work, areas::REBALANCE)),
-        Area::ScaleIn => |work| Box::pin(act::run(work, areas::SCALE_IN)),
-        Area::Registration => |work| Box::pin(act::run(work, areas::REGISTRATION)),
-        Area::Users => |work| Box::pin(act::run(work, areas::USERS)),
-        Area::Leftovers => |work| Box::pin(act::run(work, areas::LEFTOVERS)),
-    }
-}
-
-/// Certificates, and what later areas use of them.
-async fn certificates(work: &mut Work) -> Result<Step, PassError> {
-    let step = act::run(work, areas::CERTIFICATES).await?;
-    work.known.authorities = keys::authorities(work);
-    work.known.certificate_marks = keys::marks(work);
-    Ok(step)
-}
-
 /// A pass, from the moment that the wishes were found good and recorded.
 pub(crate) struct Work {
     pub(crate) ctx: Context,
@@ -108,11 +48,13 @@ pub(crate) struct Work {
     pub(crate) record: Record,
     pub(crate) stored: Stored,
     pub(crate) warnings: Vec<Note>,
-    /// What the steps before have found out for those after them.
+    /// The objects that the spec asks for.
+    pub(crate) objects: Objects,
+    /// What was read besides.
     pub(crate) known: Known,
 }
 
-/// What steps tell each other.
+/// What was read and built, besides the objects of the cluster.
 #[derive(Default)]
 pub(crate) struct Known {
     pub(crate) authorities: Option<keys::Authorities>,
@@ -125,19 +67,12 @@ pub(crate) struct Known {
     pub(crate) partitions: OnceCell<Fact<Partitions>>,
     /// The `KafkaRebalance` resources, once an area has asked for them.
     pub(crate) rebalances: OnceCell<Rebalances>,
-    /// What the areas that are decided in `control` tell each other.
+    /// What the areas have found out, for the report.
     pub(crate) outputs: Outputs,
     /// Where clients of a listener with node ports begin, by its name.
     pub(crate) machines: BTreeMap<String, Vec<(String, u16)>>,
     /// When what is being done will be worth another look, if that is known.
     pub(crate) look_again: Option<Duration>,
-}
-
-impl Known {
-    /// Asks for another pass after at most this time. The earliest that a step asks for holds.
-    pub(crate) fn look_again(&mut self, after: Duration) {
-        self.look_again = Some(self.look_again.map_or(after, |before| before.min(after)));
-    }
 }
 
 impl Work {
@@ -156,8 +91,10 @@ impl Work {
         Ok(self.stored.save(&self.ctx.writer, &api, of, &self.record).await?)
     }
 
-    pub(crate) fn warn(&mut self, reason: Reason, message: impl Into<String>) {
-        self.warnings.push(Note::new(reason, message));
+    /// Asks for another pass after at most this time. The earliest that is asked for holds.
+    pub(crate) fn look_again(&mut self, after: Duration) {
+        let before = self.known.look_again.get_or_insert(after);
+        *before = after.min(*before);
     }
 }
 
@@ -188,9 +125,9 @@ pub(crate) async fn run(ctx: &Context, kafka: Kafka, written: &Value) -> Result<
         found::read(&ctx.client, &names).await?
     };
     let mut look_again = None;
-    let (mut report, error) = match steps::wishes::run(ctx, kafka.clone(), written, found).await {
+    let (mut report, error) = match steps::wishes::run(ctx, kafka.clone(), written, found) {
         Ok(steps::wishes::Wishes::Good(mut work)) => {
-            let (outcome, error) = steps(&mut work).await;
+            let (outcome, error) = reconcile(&mut work).await;
             if outcome == Outcome::Done && !work.record.was_ready {
                 work.record.was_ready = true;
                 work.save().await?;
@@ -219,36 +156,51 @@ pub(crate) async fn run(ctx: &Context, kafka: Kafka, written: &Value) -> Result<
     Ok(Next(look_again.map_or(next, |soon| soon.min(next))))
 }
 
-/// Goes through the steps. A step that fails ends the pass like one that holds it.
-async fn steps(work: &mut Work) -> (Outcome, Option<PassError>) {
-    let (mut awaited, mut fault): (Option<Note>, _) = (None, None);
-    for area in Area::ALL {
-        tracing::trace!(%area, "reconciling");
-        liveness::progress();
-        match step(area)(work).await {
-            Ok(Step::Done) => {}
-            Ok(Step::Waiting(note)) => match &awaited {
-                Some(first) if !area.explains(first.reason) => {}
-                Some(_) | None => awaited = Some(note),
-            },
-            Ok(Step::Fault(note)) => {
-                fault.get_or_insert(note);
-            }
-            Ok(Step::Stop(note)) => {
-                awaited.get_or_insert(note);
-                break;
-            }
-            Ok(Step::Hold(note)) => return (Outcome::Held(fault.unwrap_or(note)), None),
-            Err(error) if error.is_conflict() => {
-                // Somebody wrote at the same time; the next pass sees it.
-                return (
-                    Outcome::Progressing(awaited.unwrap_or_else(|| error.note())),
-                    Some(error),
-                );
-            }
-            Err(error) => return (Outcome::Held(error.note()), Some(error)),
-        }
+/// Observes, decides, records and acts. How the cluster is, and why the pass ended early if it did.
+async fn reconcile(work: &mut Work) -> (Outcome, Option<PassError>) {
+    match decide_and_act(work).await {
+        Ok(outcome) => (outcome, None),
+        // Somebody wrote at the same time; the next pass sees it.
+        Err(error) if error.is_conflict() => (Outcome::Progressing(error.note()), Some(error)),
+        Err(error) => (Outcome::Held(error.note()), Some(error)),
     }
-    let going_on = awaited.map_or(Outcome::Done, Outcome::Progressing);
-    (fault.map_or(going_on, Outcome::Held), None)
+}
+
+async fn decide_and_act(work: &mut Work) -> Result<Outcome, PassError> {
+    // Which nodes there are is recorded before anything of theirs is made.
+    work.save().await?;
+    steps::pools::tell(work).await?;
+    build::all(work, false).await?;
+    // Without Kafka, objects and certificates are still brought up to date: that may be what it takes.
+    let unreachable = steps::kafka::read(work).await.err();
+    let (before, scope) = (work.record.clone(), Scope::pass());
+    let snapshot = act::observe(work, &before, &scope).await?;
+    let decision = decide(&snapshot, &before, &scope);
+    work.record = decision.record.clone();
+    work.save().await?;
+    remember(work, &before, &decision).await;
+    let outcome = act::all(work, snapshot, (&decision, &before)).await?;
+    match (outcome, unreachable) {
+        (Outcome::Done | Outcome::Progressing(_), Some(error)) => Err(error),
+        (outcome, _) => Ok(outcome),
+    }
+}
+
+/// Keeps what the report and the next pass use of a decision.
+async fn remember(work: &mut Work, before: &Record, decision: &Decision) {
+    work.warnings.extend(decision.warnings.iter().cloned());
+    work.known.outputs = decision.outputs.clone();
+    if let Some(after_ms) = decision.look_again_ms {
+        work.look_again(Duration::from_millis(after_ms));
+    }
+    let names = &work.blueprint.names;
+    let quorum = decision.outputs.quorum.as_ref().and_then(|facts| facts.quorum.as_ref());
+    if let Some(view) = quorum {
+        work.ctx.marks.set(names, view.mark());
+    }
+    let (was, now) = (before.quorum_migration, work.record.quorum_migration);
+    if now != was {
+        tracing::info!("{}/{}: migration: {was:?} -> {now:?}", names.namespace, names.cluster);
+    }
+    status::tell_ignored(work).await;
 }

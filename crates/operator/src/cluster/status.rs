@@ -139,6 +139,29 @@ async fn tell(ctx: &Context, kafka: &Kafka, outcome: &Outcome) {
     }
 }
 
+/// An Event, once, for an annotation that has no effect. The condition stays as long as the annotation.
+pub(crate) async fn tell_ignored(work: &Work) {
+    const IGNORED: Reason = Reason::QuorumMigrationIgnored;
+    let Some(note) = work.warnings.iter().find(|note| note.reason == IGNORED) else { return };
+    let kafka = &work.blueprint.kafka;
+    let conditions = kafka.status.as_ref().and_then(|status| status.conditions.as_ref());
+    let is_told =
+        conditions.into_iter().flatten().any(|one| one.reason.as_deref() == Some(IGNORED.name()));
+    if is_told {
+        return;
+    }
+    let event = Event {
+        type_: EventType::Warning,
+        reason: IGNORED.name().to_owned(),
+        note: Some(note.message.clone()),
+        action: "Reconcile".to_owned(),
+        secondary: None,
+    };
+    if let Err(error) = work.ctx.recorder.publish(&event, &kafka.object_ref(&())).await {
+        tracing::info!("cannot publish an Event: {error}");
+    }
+}
+
 fn fields(work: &Work, is_done: bool) -> Map<String, Value> {
     let record = &work.record;
     let pools = work.blueprint.pools.iter().map(|pool| json!({ "name": pool.name_any() }));

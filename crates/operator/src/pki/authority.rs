@@ -113,6 +113,31 @@ pub enum Error {
     },
 }
 
+/// The authority as it is stored. It signs nothing while a change is due.
+#[must_use]
+pub fn current(
+    observed: &Observed<'_>,
+    wishes: &Wishes,
+    users: &Users<'_>,
+    clock: &Clock,
+) -> Outcome {
+    let facts = facts(observed, wishes, users, clock);
+    let decision = decisions::decide(&wishes.settings(), &facts);
+    let is_settled = matches!(decision.act, Act::Keep | Act::Hold(_));
+    let mut outcome = outcome(observed, wishes.kind, decision, Written::default());
+    outcome.key_is_announced = is_announced(wishes, &facts);
+    outcome.signer = outcome.signer.filter(|_| is_settled);
+    outcome
+}
+
+/// Whether a new key must come with a new generation.
+fn is_announced(wishes: &Wishes, facts: &Facts) -> bool {
+    match wishes.source {
+        Source::Generated => false,
+        Source::Supplied => facts.in_use != Some(false),
+    }
+}
+
 /// Decides about one authority and makes what is to be written.
 ///
 /// # Errors
@@ -141,10 +166,7 @@ pub fn next(
     };
     let written = work.apply(&decision.act)?;
     let mut outcome = outcome(observed, wishes.kind, decision, written);
-    outcome.key_is_announced = match wishes.source {
-        Source::Generated => false,
-        Source::Supplied => facts.in_use != Some(false),
-    };
+    outcome.key_is_announced = is_announced(wishes, &facts);
     Ok(outcome)
 }
 

@@ -5,8 +5,9 @@
 use crate::certificates::authority::{self, Act, Decision, Kind, Signing};
 use crate::certificates::windows;
 use crate::cluster::act::{Rule, What};
+use crate::cluster::areas::certificates::{self, Next};
 use crate::cluster::draft::{Draft, Flow};
-use crate::cluster::snapshot::{AuthorityView, Needs, Snapshot};
+use crate::cluster::snapshot::{CertificateView, Needs, Snapshot};
 use crate::conditions::{Note, Reason};
 
 /// The facts that the area requires.
@@ -50,20 +51,36 @@ pub fn decide(snapshot: &Snapshot, draft: &mut Draft) -> Flow {
             }
         }
     }
-    if !changes.is_empty() {
-        return Flow::Stop(Note::new(Reason::CertificateAuthority, changes.join("; ")));
-    }
-    let is_trusted = |one: &AuthorityView| one.trusted;
-    if !is_trusted(&view.cluster) || !is_trusted(&view.clients) {
+    if changes.is_empty() && !(view.cluster.trusted && view.clients.trusted) {
         return Flow::Hold(Note::new(Reason::CertificateAuthorityMissing, warnings.join("; ")));
     }
     for warning in warnings {
         draft.warn(Reason::CertificateAuthority, warning);
     }
+    if !changes.is_empty() {
+        return Flow::Stop(Note::new(Reason::CertificateAuthority, changes.join("; ")));
+    }
     if !view.published {
         draft.act(What::PublishTrust, Rule::TrustComesFirst);
     }
-    Flow::Go
+    operator(&view.operator, draft)
+}
+
+/// The certificate with which the operator talks to nodes.
+fn operator(one: &CertificateView, draft: &mut Draft) -> Flow {
+    let Next { store, problem } = certificates::next(one, draft.outputs.signing.as_ref());
+    if store {
+        draft.act(What::StoreOperatorCertificate, Rule::CertificateIsDue);
+    }
+    match problem {
+        Some(problem) if one.found.read().is_none() => {
+            Flow::Hold(Note::new(Reason::CertificateMissing, problem))
+        }
+        problem => {
+            draft.warnings.extend(problem.map(|text| Note::new(Reason::Certificate, text)));
+            Flow::Go
+        }
+    }
 }
 
 /// What people should know of a decision.
@@ -81,10 +98,11 @@ mod tests {
     use super::*;
     use crate::certificates::authority::{Certificates, Expiry, Facts, Keys, Settings, Source};
     use crate::certificates::{Entry, KeyId, Stored, Timing, Validity};
+    use crate::cluster::areas::certificates::tests::good;
     use crate::cluster::areas::samples::{NOW, asked, brief, settled};
     use crate::cluster::fact::{Fact, Why};
     use crate::cluster::record::Record;
-    use crate::cluster::snapshot::AuthoritiesView;
+    use crate::cluster::snapshot::{AuthoritiesView, AuthorityView};
 
     const DAY: i64 = 86_400;
 
@@ -124,7 +142,7 @@ mod tests {
 
     fn view() -> AuthoritiesView {
         let (cluster, clients) = (steady(Kind::Cluster), steady(Kind::Clients));
-        AuthoritiesView { cluster, clients, published: true }
+        AuthoritiesView { cluster, clients, published: true, operator: good("cluster-operator") }
     }
 
     fn absent(one: &mut AuthorityView, in_use: bool) {
@@ -144,9 +162,11 @@ mod tests {
     #[rustfmt::skip]
     fn the_rows_hold() {
         // What differs from authorities that are as they should be, the acts, how the pass goes on.
-        let rows: [(&str, Edit, &str, &str); 9] = [
+        let rows: [(&str, Edit, &str, &str); 11] = [
             ("nothing",                   |_| {}, "", "go"),
             ("not published",             |v| v.published = false, "publish the certificates of the CAs", "go"),
+            ("the operator has no certificate", |v| v.operator.found = Entry::Missing, "store the certificate of the operator", "go"),
+            ("and the CA may not sign",   |v| { v.operator.found = Entry::Missing; v.operator.unannounced = true; }, "", "hold CertificateMissing"),
             ("a new cluster",             |v| { absent(&mut v.cluster, false); absent(&mut v.clients, false); },
                 "create the key and the certificate of the cluster CA; create the key and the certificate of the clients CA", "stop CertificateAuthority"),
             ("both Secrets are lost",     |v| absent(&mut v.cluster, true), "", "hold CertificateAuthorityMissing"),

@@ -1,6 +1,6 @@
-//! Certificates of the operator and of the nodes, as [`crate::certificates::leaf`] decides.
+//! Certificates of the nodes, as [`crate::certificates::leaf`] decides.
 //!
-//! A certificate that is issued ends the pass: a pod is started with its fingerprint, which is known only then.
+//! A Secret that is written ends the pass: a pod is started with the fingerprints of what is in it.
 
 use crate::certificates::authority::{Reason as Held, Signing};
 use crate::certificates::leaf::{self, Decision};
@@ -15,7 +15,7 @@ pub fn needs(snapshot: &Snapshot, _: &Draft) -> Needs {
     Needs { certificates: snapshot.certificates.is_unread(), ..Needs::default() }
 }
 
-/// Decides which certificates are issued.
+/// Decides which certificates are issued, and which Secrets get the certificates of listeners.
 pub fn decide(snapshot: &Snapshot, draft: &mut Draft) -> Flow {
     let Some(view) = snapshot.certificates.known() else {
         let message = "the certificates of the nodes are unknown";
@@ -25,42 +25,40 @@ pub fn decide(snapshot: &Snapshot, draft: &mut Draft) -> Flow {
         return Flow::Hold(Note::new(Reason::ListenerCertificateMissing, missing.clone()));
     }
     let signing = draft.outputs.signing.clone();
-    let operator = (What::StoreOperatorCertificate, &view.operator);
-    let nodes = view.nodes.iter().map(|(id, one)| (What::StoreCertificate { id: *id }, one));
-    let mut issued = 0_usize;
-    for (what, one) in std::iter::once(operator).chain(nodes) {
-        match next(one, signing.as_ref()) {
-            Next::Nothing => {}
-            Next::Issue => {
-                issued += 1;
-                draft.act(what, Rule::CertificateIsDue);
+    for (id, one) in &view.nodes {
+        let next = next(one, signing.as_ref());
+        if let Some(problem) = next.problem {
+            // What is stored stays in use.
+            if one.found.read().is_none() {
+                return Flow::Hold(Note::new(Reason::CertificateMissing, problem));
             }
-            Next::Complete => draft.act(what, Rule::CertificateIsDue),
-            Next::Hold { message, is_usable: true } => draft.warn(Reason::Certificate, message),
-            Next::Hold { message, is_usable: false } => {
-                return Flow::Hold(Note::new(Reason::CertificateMissing, message));
-            }
+            draft.warn(Reason::Certificate, problem);
+        }
+        if next.store {
+            draft.act(What::StoreCertificate { id: *id }, Rule::CertificateIsDue);
         }
     }
-    match issued {
+    let stored = draft.acts.iter().filter(|act| matches!(act.what, What::StoreCertificate { .. }));
+    match stored.count() {
         0 => Flow::Go,
-        1 => Flow::Stop(Note::new(Reason::Certificate, "a certificate is issued")),
-        _ => {
-            let message = format!("{issued} certificates are issued");
+        1 => Flow::Stop(Note::new(Reason::Certificate, "a certificate is stored")),
+        count => {
+            let message = format!("{count} certificates are stored");
             Flow::Stop(Note::new(Reason::Certificate, message))
         }
     }
 }
 
 /// What to do about a certificate.
-enum Next {
-    Nothing,
-    Issue,
-    Complete,
-    Hold { message: String, is_usable: bool },
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Next {
+    /// Whether its Secret is written.
+    pub(super) store: bool,
+    /// Why it is not issued though it should be.
+    pub(super) problem: Option<String>,
 }
 
-fn next(one: &CertificateView, signing: Option<&Signing>) -> Next {
+pub(super) fn next(one: &CertificateView, signing: Option<&Signing>) -> Next {
     // Where the authority is unknown, it signs nothing.
     let signing = match signing {
         _ if one.unannounced => &Signing::Held(Held::NotAnnounced),
@@ -68,19 +66,18 @@ fn next(one: &CertificateView, signing: Option<&Signing>) -> Next {
         None => &Signing::Held(Held::UseUnknown),
     };
     match leaf::decide(&one.found, &one.wanted, signing, &one.timing) {
-        Decision::Issue(_) => Next::Issue,
-        Decision::Keep if one.incomplete => Next::Complete,
-        Decision::Keep | Decision::Waits => Next::Nothing,
-        Decision::Hold { reason, .. } => Next::Hold {
-            message: format!("the certificate of {} is not issued: {reason}", one.entry),
-            // What is stored stays in use.
-            is_usable: one.found.read().is_some(),
+        Decision::Issue(_) => Next { store: true, problem: None },
+        Decision::Keep => Next { store: one.unmarked || one.incomplete, problem: None },
+        Decision::Waits => Next { store: one.incomplete, problem: None },
+        Decision::Hold { reason, .. } => Next {
+            store: one.incomplete,
+            problem: Some(format!("the certificate of {} is not issued: {reason}", one.entry)),
         },
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::certificates::{Entry, Timing, Validity};
     use crate::cluster::areas::samples::{NOW, asked, brief, id, settled};
@@ -89,7 +86,7 @@ mod tests {
 
     const DAY: i64 = 86_400;
 
-    fn good(entry: &str) -> CertificateView {
+    pub(in crate::cluster::areas) fn good(entry: &str) -> CertificateView {
         let subject = leaf::Subject { common_name: entry.to_owned(), organization: None };
         let found = leaf::Found {
             subject: subject.clone(),
@@ -105,6 +102,7 @@ mod tests {
             wanted: leaf::Wanted { subject, names: [].into() },
             timing: Timing { now: 100 * DAY, renewal_days: 30, window_open: true },
             unannounced: false,
+            unmarked: false,
             incomplete: false,
         }
     }
@@ -112,7 +110,7 @@ mod tests {
     fn view() -> CertificatesView {
         let node = |node: i32| (id(node), good(&format!("c-{node}")));
         let nodes = (0..6).map(node).collect();
-        CertificatesView { operator: good("cluster-operator"), nodes, missing: None }
+        CertificatesView { nodes, missing: None }
     }
 
     fn node(view: &mut CertificatesView) -> &mut CertificateView {
@@ -129,22 +127,31 @@ mod tests {
         brief(decide, &snapshot, &record)
     }
 
+    fn waits(one: &mut CertificateView) {
+        one.timing.now = 350 * DAY;
+        one.timing.window_open = false;
+    }
+
     type Edit = fn(&mut CertificatesView);
 
     #[test]
     #[rustfmt::skip]
     fn the_rows_hold() {
-        const NODE: &str = "issue the certificate of node 3";
-        const OPERATOR: &str = "issue the certificate of the operator";
+        const NODE: &str = "store the certificate of node 3";
+        const STOP: &str = "stop Certificate";
+        const HOLD: &str = "hold CertificateMissing";
         // What differs; what is done where the authority may sign, and where it may not.
-        let rows: [(&str, Edit, (&str, &str), (&str, &str)); 8] = [
+        let rows: [(&str, Edit, (&str, &str), (&str, &str)); 11] = [
             ("nothing",                |_| {}, ("", "go"), ("", "go")),
-            ("a node has none",        |v| node(v).found = Entry::Missing, (NODE, "stop Certificate"), ("", "hold CertificateMissing")),
-            ("it cannot be read",      |v| node(v).found = Entry::Unreadable, (NODE, "stop Certificate"), ("", "hold CertificateMissing")),
-            ("the operator has none",  |v| v.operator.found = Entry::Missing, (OPERATOR, "stop Certificate"), ("", "hold CertificateMissing")),
-            ("it is due",              |v| node(v).timing.now = 350 * DAY, (NODE, "stop Certificate"), ("", "go")),
-            ("it waits for a window",  |v| { node(v).timing.now = 350 * DAY; node(v).timing.window_open = false; }, ("", "go"), ("", "go")),
-            ("its Secret lacks something", |v| node(v).incomplete = true, (NODE, "go"), (NODE, "go")),
+            ("it has none",            |v| node(v).found = Entry::Missing, (NODE, STOP), ("", HOLD)),
+            ("it cannot be read",      |v| node(v).found = Entry::Unreadable, (NODE, STOP), ("", HOLD)),
+            ("it is due",              |v| node(v).timing.now = 350 * DAY, (NODE, STOP), ("", "go")),
+            ("it waits for a window",  |v| waits(node(v)), ("", "go"), ("", "go")),
+            ("it has no generations",  |v| node(v).unmarked = true, (NODE, STOP), (NODE, STOP)),
+            ("and waits for a window", |v| { node(v).unmarked = true; waits(node(v)); }, ("", "go"), ("", "go")),
+            ("a listener's changed",   |v| node(v).incomplete = true, (NODE, STOP), (NODE, STOP)),
+            ("and it waits",           |v| { node(v).incomplete = true; waits(node(v)); }, (NODE, STOP), (NODE, STOP)),
+            ("and it is due",          |v| { node(v).incomplete = true; node(v).timing.now = 350 * DAY; }, (NODE, STOP), (NODE, STOP)),
             ("a listener's is missing", |v| v.missing = Some("no entry".to_owned()), ("", "hold ListenerCertificateMissing"), ("", "hold ListenerCertificateMissing")),
         ];
         for (name, edit, allowed, held) in rows {

@@ -44,6 +44,12 @@ fn is_leftover(snapshot: &Snapshot, object: &ObjectView) -> bool {
             let has_pods = snapshot.pods.values().any(|pod| pod.pool.as_ref() == Some(pool));
             object.ours && !current().any(|node| node.pool == *pool) && !has_pods
         }),
+        // There is one for the cluster; a claim belongs to a node, and is decided on as such.
+        ObjectKind::ServiceAccount
+        | ObjectKind::NetworkPolicy
+        | ObjectKind::PodDisruptionBudget
+        | ObjectKind::ClusterRoleBinding
+        | ObjectKind::PersistentVolumeClaim => false,
     }
 }
 
@@ -67,7 +73,12 @@ mod tests {
                 ObjectView { pod: Some(name.to_owned()), ..view }
             }
             ObjectKind::PodSet => ObjectView { pool: Some(name.to_owned()), ..view },
-            ObjectKind::Service => view,
+            ObjectKind::Service
+            | ObjectKind::ServiceAccount
+            | ObjectKind::NetworkPolicy
+            | ObjectKind::PodDisruptionBudget
+            | ObjectKind::ClusterRoleBinding
+            | ObjectKind::PersistentVolumeClaim => view,
         }
     }
 

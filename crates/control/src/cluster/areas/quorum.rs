@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use model::{DirectoryId, NodeId};
 
 use crate::cluster::act::{Act, Rule, What};
-use crate::cluster::draft::{Draft, Flow, LOOK_AGAIN_MS};
+use crate::cluster::draft::{Draft, Flow};
 use crate::cluster::journal::{Entered, Permit};
 use crate::cluster::properties::{CONTROLLER_PORT, CONTROLLER_TITLE};
 use crate::cluster::record::Record;
@@ -83,7 +83,6 @@ pub fn decide(snapshot: &Snapshot, draft: &mut Draft) -> Flow {
         }
         // The controllers stay as they are, and everything else goes on.
         Step::Refuse(_) | Step::StaticRefused { .. } => {
-            draft.look_again(LOOK_AGAIN_MS);
             draft.warnings.push(note);
             Flow::Go
         }

@@ -19,7 +19,7 @@ use crate::registration::KafkaVersion;
 
 pub(super) const NOW: u64 = 1_000_000;
 
-pub(super) fn id(id: i32) -> NodeId {
+pub(in crate::cluster) fn id(id: i32) -> NodeId {
     NodeId::new(id).unwrap()
 }
 
@@ -29,7 +29,7 @@ pub(super) fn directory(id: i32) -> DirectoryId {
 }
 
 /// A cluster with controllers 0, 1, 2 and brokers 3, 4, 5 that is as it should be, and its record.
-pub(super) fn settled() -> (Snapshot, Record) {
+pub(in crate::cluster) fn settled() -> (Snapshot, Record) {
     let mut snapshot = Snapshot { now_ms: NOW, objects_ms: NOW, ..Snapshot::default() };
     let rebalance = RebalanceView {
         settings: PerMode { remove: Setting::Off, add: Setting::Off },
@@ -136,7 +136,7 @@ pub(super) fn asked(
 }
 
 /// No partition is anywhere.
-pub(super) fn empty(snapshot: &mut Snapshot) {
+pub(in crate::cluster) fn empty(snapshot: &mut Snapshot) {
     snapshot.kafka.partitions = Fact::read(Partitions::default(), NOW);
 }
 

@@ -91,7 +91,9 @@ pub enum Severity {
 macro_rules! reasons {
     ($($(#[$doc:meta])* $name:ident => $severity:ident,)*) => {
         /// The kinds of findings.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+        #[derive(
+            Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
+        )]
         pub enum Reason {
             $($(#[$doc])* $name,)*
         }

@@ -35,7 +35,11 @@ fn delete(key: &str) -> Change {
 /// The difference for one setting.
 fn one(node: Node, key: &str, wished: Option<&str>, described: Described) -> Diff {
     let wished = wished.map(|value| map(&[(key, value)])).unwrap_or_default();
-    diff(node, &wished, &BTreeMap::from([(key.to_owned(), described)]))
+    let described = BTreeMap::from([(key.to_owned(), described)]);
+    let diff = diff(node, &wished, &described);
+    // Values that are left out make no difference.
+    assert_eq!(super::diff(node, &shown(node, wished), &described), diff, "{key}");
+    diff
 }
 
 use Source::{Default as Builtin, DynamicCluster, DynamicNode, File};
@@ -182,6 +186,10 @@ fn what_kafka_does_not_show_is_hashed_and_nothing_is_both() {
             is_compared(key, value, node) && hashed.contains_key(key.as_str())
         });
         assert_eq!(both, None, "{node:?}");
+        let shown = shown(node, properties.clone());
+        assert!(shown.keys().eq(properties.keys()), "{node:?}");
+        assert!(!shown.values().any(|value| value == "secret" || value == "x"), "{node:?}");
+        assert!(hashed.keys().all(|key| shown[*key] == HIDDEN), "{node:?}");
     }
 }
 

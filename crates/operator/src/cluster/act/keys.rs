@@ -90,7 +90,7 @@ fn made(
     name: &str,
     wanted: &leaf::Wanted,
 ) -> Result<Option<crate::pki::SecretContent>, PassError> {
-    let authority = Contents::of(work, Kind::Cluster).next(work, Kind::Cluster)?;
+    let authority = Contents::of(work, Kind::Cluster).current(work, Kind::Cluster);
     let stored = keys::content(work, name);
     let outcome = leaf::next(stored.as_ref(), wanted, &authority, &keys::clock(work))
         .map_err(|error| PassError::Certificates(Box::new(error)))?;

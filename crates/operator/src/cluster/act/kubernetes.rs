@@ -5,8 +5,9 @@ use control::quorum::migrate;
 use control::rolling::reasons::{self, Reason};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kube::runtime::events::{Event, EventType};
-use kube::{Resource, ResourceExt as _};
+use kube::{Api, Resource, ResourceExt as _};
 use serde_json::{Value, json};
 
 use super::Answered;
@@ -23,6 +24,17 @@ where
     K: Object + Resource<DynamicType = (), Scope = NamespaceResourceScope>,
 {
     work.ctx.writer.delete(&work.api::<K>(), name, uid, None).await?;
+    Ok(DONE)
+}
+
+/// Deletes a ClusterRoleBinding, if it still is the one with this uid.
+pub(super) async fn delete_binding(
+    work: &Work,
+    name: &str,
+    uid: &str,
+) -> Result<Answered, PassError> {
+    let api: Api<ClusterRoleBinding> = Api::all(work.ctx.client.clone());
+    work.ctx.writer.delete(&api, name, uid, None).await?;
     Ok(DONE)
 }
 

@@ -1,129 +1,133 @@
-//! Carries out what an area decided: record, then act, and enter what became of it.
+//! Carries out what was decided: checks that the facts are fresh, acts, and enters what became of it.
 
-mod kafka;
 mod keys;
 mod kubernetes;
+mod objects;
+mod on_kafka;
 pub(crate) mod rebalance;
 mod users;
 
 use std::time::Duration;
 
+use ::objects::found::Found;
 use control::cluster::act::{Act, What, settle};
-use control::cluster::areas::Decider;
-use control::cluster::draft::{Draft, Flow, LOOK_AGAIN_MS};
+use control::cluster::area::Area;
+use control::cluster::decide::{Decision, Scope, decide, needs};
+use control::cluster::draft::LOOK_AGAIN_MS;
 use control::cluster::record::Record;
 use control::cluster::snapshot::{ObjectKind, Snapshot};
+use control::conditions::{Note, Outcome, Reason};
 use control::quorum::answer::Answer;
-use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Secret, Service};
+use k8s_openapi::api::core::v1::{
+    ConfigMap, PersistentVolumeClaim, Secret, Service, ServiceAccount,
+};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use tokio::sync::OnceCell;
 
 use super::error::PassError;
-use super::pass::{Step, Work};
-use super::steps::kafka::ask;
+use super::pass::Work;
+use super::steps::kafka;
 use super::{found, observe};
+use crate::liveness;
 use crate::time::now_ms;
 
 /// What an act was answered, with the words of the answer.
 pub(super) type Answered = (Answer, Option<String>);
 
-/// The number of times that an area may ask for more facts.
+/// The number of times that the decision may ask for more facts.
 const ROUNDS: usize = 3;
 
-/// Observes, decides, records and acts for one area.
-pub(crate) async fn run(work: &mut Work, area: Decider) -> Result<Step, PassError> {
-    let before = Draft { outputs: work.known.outputs.clone(), ..Draft::new(work.record.clone()) };
-    let mut snapshot = observe(work, area, &before).await?;
-    let (draft, flow) = area.draft(&snapshot, &before);
-    work.record = draft.record;
-    work.save().await?;
-    work.warnings.extend(draft.warnings);
-    work.known.outputs = draft.outputs;
-    if let Some(after_ms) = draft.look_again_ms {
-        work.known.look_again(Duration::from_millis(after_ms));
+/// The snapshot with everything that the decision requires.
+pub(crate) async fn observe(
+    work: &Work,
+    record: &Record,
+    scope: &Scope,
+) -> Result<Snapshot, PassError> {
+    let mut snapshot = observe::snapshot(work);
+    for _ in 0..ROUNDS {
+        liveness::progress();
+        let needs = needs(&snapshot, record, scope);
+        if needs.is_empty() {
+            break;
+        }
+        observe::read(work, &mut snapshot, &needs).await?;
     }
-    let mut again = None;
-    for (sent, act) in draft.acts.iter().enumerate() {
+    Ok(snapshot)
+}
+
+/// Carries out a decision that is recorded, and enters what became of each act. `before` is the record that it was
+/// decided on. Returns how the cluster is.
+pub(crate) async fn all(
+    work: &mut Work,
+    mut snapshot: Snapshot,
+    (decision, before): (&Decision, &Record),
+) -> Result<Outcome, PassError> {
+    let scope = Scope::pass();
+    let mut again: Option<Decision> = None;
+    let mut failed: Option<(Area, Note)> = None;
+    for (sent, (area, act)) in decision.acts.iter().enumerate() {
+        liveness::progress();
+        if failed.as_ref().is_some_and(|(failed, _)| failed == area) {
+            continue;
+        }
         if act.is_stale(&snapshot, now_ms()) {
-            snapshot = read_again(work, area, &before).await?;
-            again = Some(area.draft_again(&snapshot, &before));
+            read_again(work).await?;
+            snapshot = observe(work, before, &scope).await?;
+            again = Some(decide(&snapshot, before, &scope));
         }
         // Every later act has to hold by the new facts too.
-        if let Some((again, flow)) = again.take_if(|(again, _)| !again.acts.contains(act)) {
+        let holds = |again: &Decision| again.acts.iter().any(|(_, one)| one == act);
+        if let Some(again) = again.take_if(|again| !holds(again)) {
             tracing::info!("not done, because the facts have changed: {}", act.what);
-            return outdated(work, (sent, again.record), flow).await;
+            return outdated(work, sent, again).await;
         }
         tracing::debug!("{}: {}", act.what, act.rule);
         let answered = send(work, act).await?;
         if let (answer, Some(message)) = &answered {
             tracing::info!("{}: {answer:?}: {message}", act.what);
         }
-        let unfinished = act.unfinished(&answered);
+        failed = failed.or(act.unfinished(&answered).map(|note| (*area, note)));
         let ends = settle(&mut work.record, act, answered, now_ms());
         work.save().await?;
-        if let Some(note) = unfinished {
-            return Ok(Step::Waiting(note));
-        }
-        if let (true, Flow::Wait(note)) = (ends, &flow) {
-            return Ok(Step::Stop(note.clone()));
-        }
-    }
-    Ok(flow.into())
-}
-
-/// The snapshot with everything that the area needs.
-async fn observe(work: &Work, area: Decider, before: &Draft) -> Result<Snapshot, PassError> {
-    let mut snapshot = observe::snapshot(work);
-    complete(work, &mut snapshot, area, before).await?;
-    Ok(snapshot)
-}
-
-/// Reads what the area needs besides.
-async fn complete(
-    work: &Work,
-    snapshot: &mut Snapshot,
-    area: Decider,
-    before: &Draft,
-) -> Result<(), PassError> {
-    for _ in 0..ROUNDS {
-        let needs = (area.needs)(snapshot, before);
-        if needs.is_empty() {
+        if ends {
             break;
         }
-        observe::read(work, snapshot, &needs).await?;
     }
-    Ok(())
+    Ok(match (decision.outcome(), failed) {
+        // Nothing depends on users.
+        (outcome @ (Outcome::Progressing(_) | Outcome::Held(_)), Some((Area::Users, _))) => outcome,
+        (Outcome::Done | Outcome::Progressing(_), Some((_, note))) => Outcome::Progressing(note),
+        (outcome, _) => outcome,
+    })
 }
 
 /// Ends the pass because its facts were old. If nothing was done because of them, what was recorded because of them is
 /// replaced by what the new facts say.
-async fn outdated(
-    work: &mut Work,
-    (sent, record): (usize, Record),
-    flow: Flow,
-) -> Result<Step, PassError> {
+async fn outdated(work: &mut Work, sent: usize, again: Decision) -> Result<Outcome, PassError> {
+    let outcome = again.outcome();
     if sent == 0 {
-        work.record = record;
+        work.record = again.record;
         work.save().await?;
     }
-    work.known.look_again(Duration::from_millis(LOOK_AGAIN_MS));
-    Ok(match flow {
-        Flow::Go => Step::Done,
-        Flow::Wait(note) | Flow::Stop(note) => Step::Stop(note),
-        Flow::Hold(note) | Flow::Fault(note) => Step::Hold(note),
+    work.look_again(Duration::from_millis(LOOK_AGAIN_MS));
+    Ok(match outcome {
+        Outcome::Done => {
+            let message = "the facts of this pass were old; the next one decides on new ones";
+            Outcome::Progressing(Note::new(Reason::FactsOutdated, message))
+        }
+        other => other,
     })
 }
 
-/// Reads everything again.
-async fn read_again(work: &mut Work, area: Decider, before: &Draft) -> Result<Snapshot, PassError> {
+/// Reads Kubernetes and Kafka again.
+async fn read_again(work: &mut Work) -> Result<(), PassError> {
     let found = found::read(&work.ctx.client, &work.blueprint.names).await?;
-    (work.found.pods, work.found.claims) = (found.pods, found.claims);
-    work.found.at_ms = found.at_ms;
-    work.known.partitions = tokio::sync::OnceCell::new();
-    ask(work).await?;
-    let mut snapshot = observe::snapshot(work);
-    for area in area.rests_on.iter().chain([&area]) {
-        complete(work, &mut snapshot, *area, before).await?;
-    }
-    Ok(snapshot)
+    let bindings = std::mem::take(&mut work.found.bindings);
+    work.found = Found { bindings, ..found };
+    work.known.partitions = OnceCell::new();
+    work.known.rebalances = OnceCell::new();
+    kafka::ask(work).await
 }
 
 /// Sends one act. What Kafka answered, with its words.
@@ -144,11 +148,28 @@ async fn send(work: &mut Work, act: &Act) -> Result<Answered, PassError> {
         What::Delete { kind: ObjectKind::PodSet, name, uid } => {
             kubernetes::delete::<api::StrimziPodSet>(work, name, uid).await
         }
+        What::Delete { kind: ObjectKind::ServiceAccount, name, uid } => {
+            kubernetes::delete::<ServiceAccount>(work, name, uid).await
+        }
+        What::Delete { kind: ObjectKind::NetworkPolicy, name, uid } => {
+            kubernetes::delete::<NetworkPolicy>(work, name, uid).await
+        }
+        What::Delete { kind: ObjectKind::PodDisruptionBudget, name, uid } => {
+            kubernetes::delete::<PodDisruptionBudget>(work, name, uid).await
+        }
+        What::Delete { kind: ObjectKind::PersistentVolumeClaim, name, uid } => {
+            kubernetes::delete::<PersistentVolumeClaim>(work, name, uid).await
+        }
+        What::Delete { kind: ObjectKind::ClusterRoleBinding, name, uid } => {
+            kubernetes::delete_binding(work, name, uid).await
+        }
         What::RestartPod { pod, uid, reasons, .. } => {
             kubernetes::restart(work, (pod, uid), reasons).await
         }
         What::RemoveMigrationAnnotation => kubernetes::remove_migration_annotation(work).await,
         What::ClearRestartRequest { pool } => kubernetes::clear_restart_request(work, pool).await,
+        What::Apply(key) => objects::apply(work, key).await,
+        What::ShrinkPodSet { name } => objects::shrink(work, name).await,
         What::ChangeAuthority { kind, change } => keys::change_authority(work, *kind, change).await,
         What::PublishTrust => keys::publish_trust(work).await,
         What::StoreOperatorCertificate => keys::store_operator_certificate(work).await,
@@ -168,6 +189,6 @@ async fn send(work: &mut Work, act: &Act) -> Result<Answered, PassError> {
         | What::ChangeMetadataVersion { .. }
         | What::AlterNode { .. }
         | What::AlterCluster { .. }
-        | What::ElectPreferred { .. } => Ok(kafka::send(work, &act.what).await),
+        | What::ElectPreferred { .. } => Ok(on_kafka::send(work, &act.what).await),
     }
 }

@@ -8,7 +8,7 @@ use control::users::Mark;
 use k8s_openapi::api::core::v1::Secret;
 
 use super::Answered;
-use super::kafka::{brokers, nobody, refused};
+use super::on_kafka::{brokers, nobody, refused};
 use crate::cluster::pass::Work;
 use crate::users::{self, UsersError};
 use crate::words::chain;
@@ -19,8 +19,20 @@ const DONE: Answered = (Answer::Done, None);
 /// Marks the Secret of a user with what Kafka was given, or is about to be.
 pub(super) async fn remember(work: &mut Work, user: &str, mark: &Mark) -> Answered {
     let Some(secret) = work.found.secrets.get(user) else { return DONE };
+    let cluster = work.known.kafka.cluster_id(&work.record);
+    let print = cluster.and_then(|cluster| users::user(secret, &cluster).wanted);
+    // Decisions do not know fingerprints: a mark is always that of the password that is wanted.
+    let mark = match (mark, print) {
+        (Mark::None, _) => Mark::None,
+        (Mark::Setting(_), Some(print)) => Mark::Setting(print),
+        (Mark::Set(_), Some(print)) => Mark::Set(print),
+        (Mark::Setting(_) | Mark::Set(_), None) => {
+            let message = format!("the Secret of {user} has no password");
+            return (Answer::NotSent, Some(message));
+        }
+    };
     let api = work.api::<Secret>();
-    let done = users::remember(&work.ctx.writer, &api, secret, mark).await;
+    let done = users::remember(&work.ctx.writer, &api, secret, &mark).await;
     let done = done.map(|after| {
         if let Some(after) = after {
             work.found.secrets.insert(user.to_owned(), after);

@@ -7,7 +7,6 @@ use control::cluster::snapshot::NodeView;
 use control::node::Roles;
 use control::rolling::facts::Contact;
 use kafka_admin::{CallError, Endpoint};
-use objects::Node;
 
 use crate::cluster::pass::Work;
 use crate::metrics::KafkaEffect;

@@ -14,7 +14,7 @@ use crate::cluster::pass::Work;
 use crate::pki::authority::Outcome;
 use crate::pki::{Clock, SecretContent, leaf};
 
-/// The authorities.
+/// The authorities, and the certificate of the operator.
 pub(super) fn authorities(work: &Work) -> Fact<AuthoritiesView> {
     let one = |kind: Kind| {
         let contents = Contents::of(work, kind);
@@ -25,34 +25,36 @@ pub(super) fn authorities(work: &Work) -> Fact<AuthoritiesView> {
         }
     };
     let bundle = keys::content(work, &work.blueprint.names.trust_bundle());
+    let own = keys::content(work, &work.blueprint.names.operator_certificate());
+    let authority = Contents::of(work, Kind::Cluster).current(work, Kind::Cluster);
+    let wanted = keys::operator_wanted(work);
     let view = AuthoritiesView {
         cluster: one(Kind::Cluster),
         clients: one(Kind::Clients),
         published: bundle.is_some() && bundle == keys::trust_bundle(work),
+        operator: view(own.as_ref(), (&wanted, &authority), &keys::clock(work)),
     };
     Fact::read(view, work.found.at_ms)
 }
 
-/// The certificates of the operator and of the nodes.
+/// The certificates of the nodes.
 pub(super) async fn certificates(work: &Work) -> Result<Fact<CertificatesView>, PassError> {
     let (supplied, missing) = match keys::supplied(work).await? {
         Ok(supplied) => (supplied, None),
         Err(note) => (Entries::new(), Some(note.message)),
     };
-    let authority = Contents::of(work, Kind::Cluster).next(work, Kind::Cluster)?;
-    let (wanted, clock) = (keys::operator_wanted(work), keys::clock(work));
-    let own = keys::content(work, &work.blueprint.names.operator_certificate());
-    let operator = view(own.as_ref(), (&wanted, &authority), &clock);
+    let authority = Contents::of(work, Kind::Cluster).current(work, Kind::Cluster);
+    let clock = keys::clock(work);
     let node = |node: &objects::Node| -> (NodeId, CertificateView) {
         let pod = work.blueprint.pod(node);
         let (content, wanted) = (keys::content(work, &pod), keys::node_wanted(work, node));
         let mut view = view(content.as_ref(), (&wanted, &authority), &clock);
-        view.incomplete |= content
+        view.incomplete = content
             .is_some_and(|content| keys::node_content(&pod, content.clone(), &supplied) != content);
         (node.id, view)
     };
     let nodes = work.blueprint.nodes.iter().map(node).collect();
-    Ok(Fact::read(CertificatesView { operator, nodes, missing }, work.found.at_ms))
+    Ok(Fact::read(CertificatesView { nodes, missing }, work.found.at_ms))
 }
 
 fn view(
@@ -67,6 +69,7 @@ fn view(
         wanted: wanted.decided(),
         timing: wanted.timing(clock),
         unannounced: stored.unannounced,
-        incomplete: stored.unmarked,
+        unmarked: stored.unmarked,
+        incomplete: false,
     }
 }

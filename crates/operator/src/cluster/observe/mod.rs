@@ -16,7 +16,7 @@ use control::cluster::snapshot::{
 };
 use control::node::Roles;
 use control::quorum::{bootstrap, migrate};
-use control::users::User;
+use control::users::{Mark, User};
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kafka_admin::{ConfigResource, Quorum};
@@ -61,6 +61,7 @@ pub(crate) fn snapshot(work: &Work) -> Snapshot {
         certificates: Fact::default(),
         rebalance: Fact::default(),
         users: users(work),
+        built: work.objects.views.clone(),
     }
 }
 
@@ -244,7 +245,22 @@ fn users(work: &Work) -> Vec<User> {
     let Some(id) = work.known.kafka.cluster_id(&work.record) else { return Vec::new() };
     let cluster = &work.blueprint.names.cluster;
     let secrets = work.found.secrets.values().filter(|secret| users::is_user(secret, cluster));
-    secrets.map(|secret| users::user(secret, &id)).collect()
+    secrets.map(|secret| without_fingerprints(users::user(secret, &id))).collect()
+}
+
+/// A user without the fingerprints of passwords, from which passwords could be guessed: decisions only compare them.
+fn without_fingerprints(user: User) -> User {
+    const WANTED: &str = "wanted";
+    let word = |print: &String| {
+        let is_wanted = user.wanted.as_ref() == Some(print);
+        if is_wanted { WANTED.to_owned() } else { "other".to_owned() }
+    };
+    let mark = match &user.mark {
+        Mark::None => Mark::None,
+        Mark::Setting(print) => Mark::Setting(word(print)),
+        Mark::Set(print) => Mark::Set(word(print)),
+    };
+    User { wanted: user.wanted.as_ref().map(|_| WANTED.to_owned()), mark, ..user }
 }
 
 /// The users for whom Kafka has a credential.

@@ -86,9 +86,11 @@ fn revision(annotation: impl Fn(&str) -> Option<String>) -> Revision {
     }
 }
 
-/// The revision that each pod should have, as the pod sets say, by the name of the pod.
+/// The revision that each pod should have, as its pod set says once it is applied, by the name of the pod.
 pub(super) fn desired_revisions(work: &Work) -> BTreeMap<String, Revision> {
-    let pods = work.found.pod_sets.values().flat_map(|set| &set.spec.pods);
+    // Sets of pools that are gone are not built any more.
+    let built = work.objects.pod_sets.iter();
+    let pods = work.found.pod_sets.values().chain(built).flat_map(|set| &set.spec.pods);
     let revision = |pod: &api::Verbatim| {
         let metadata = pod.0.get("metadata")?;
         let annotations = metadata.get("annotations")?.as_object()?;

@@ -1,18 +1,16 @@
-//! Asks Kafka how it is, and records what must not be forgotten of it.
+//! Asks Kafka how it is.
 
-use control::cluster::areas;
 use control::quorum::format::QuorumMode;
 use control::quorum::{QuorumView, Replica, mode};
 use kafka_admin::Quorum;
 use objects::pods::is_ready;
 
-use crate::cluster::act;
 use crate::cluster::admins::Keys;
 use crate::cluster::error::PassError;
 use crate::cluster::keys::Authorities;
 use crate::cluster::machines;
 use crate::cluster::nodes::NodeClient;
-use crate::cluster::pass::{Step, Work};
+use crate::cluster::pass::Work;
 use crate::metrics::KafkaEffect;
 use crate::time::now_ms;
 use crate::words::chain;
@@ -20,9 +18,10 @@ use crate::words::chain;
 /// What a controller may lag behind before it counts as out of date, if the user does not say.
 const FETCH_TIMEOUT_MS: u64 = 2000;
 
-pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
+/// Reads what Kafka and its nodes say, if there are nodes and keys to talk to them with.
+pub(crate) async fn read(work: &mut Work) -> Result<(), PassError> {
     work.known.machines = machines::read(work).await?;
-    // Nodes tell how they are also when none of them is ready: one may recover its logs for hours.
+    // Nodes are asked also when none of them is ready: one may recover its logs for hours.
     if let Some(authorities) = &work.known.authorities {
         let nodes = NodeClient::new(&keys(authorities));
         let nodes = nodes.map_err(|error| PassError::Certificates(Box::new(error)))?;
@@ -33,12 +32,10 @@ pub(crate) async fn run(work: &mut Work) -> Result<Step, PassError> {
         .nodes
         .iter()
         .any(|node| work.found.pods.get(&work.blueprint.pod(node)).is_some_and(is_ready));
-    if !any_ready {
-        return Ok(Step::Done);
+    if any_ready {
+        ask(work).await?;
     }
-    ask(work).await?;
-    ask_leader_again(work).await;
-    act::run(work, areas::KAFKA).await
+    Ok(())
 }
 
 fn keys(authorities: &Authorities) -> Keys<'_> {
@@ -80,6 +77,7 @@ pub(crate) async fn ask(work: &mut Work) -> Result<(), PassError> {
     facts.features = answered("controllers", features);
     facts.brokers = brokers.and_then(|answer| answered("brokers", answer));
     facts.access = Some(access);
+    ask_leader_again(work).await;
     Ok(())
 }
 

@@ -25,7 +25,7 @@ use objects::found::Found;
 use objects::{Blueprint, Node, claims};
 use serde_json::Value;
 
-use super::pools;
+use crate::cluster::build::Objects;
 use crate::cluster::error::PassError;
 use crate::cluster::pass::{Known, Work};
 use crate::cluster::record::Stored;
@@ -39,7 +39,7 @@ pub(crate) enum Wishes {
     Refused { note: Note, warnings: Vec<Note> },
 }
 
-pub(crate) async fn run(
+pub(crate) fn run(
     ctx: &Context,
     kafka: Kafka,
     written: &Value,
@@ -82,15 +82,15 @@ pub(crate) async fn run(
         domain,
     };
     let known = Known::default();
-    let mut work = Work { ctx: ctx.clone(), blueprint, found, record, stored, warnings, known };
+    let objects = Objects::default();
+    let mut work =
+        Work { ctx: ctx.clone(), blueprint, found, record, stored, warnings, objects, known };
     if let Err(note) = choose_nodes(&mut work) {
         return refuse(note, &work.warnings);
     }
     if let Err(note) = begin(&mut work) {
         return refuse(note, &work.warnings);
     }
-    work.save().await?;
-    pools::tell(&work).await?;
     Ok(Wishes::Good(Box::new(work)))
 }
 

@@ -15,7 +15,7 @@ use control::scaling::guard;
 use kube::ResourceExt as _;
 use model::NodeId;
 use operator::cluster::foresee::View;
-use operator::rehearsal::Written;
+use operator::cluster::foresee::Written;
 
 use super::restarts;
 

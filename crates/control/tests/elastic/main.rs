@@ -9,40 +9,33 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails where it cannot go on")]
 
+mod observe;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use control::cluster::act::{Act, What, settle};
-use control::cluster::areas::{self, Decider};
-use control::cluster::draft::{Draft, Flow, Outputs};
-use control::cluster::fact::{Fact, Why};
+use control::cluster::area::Area;
+use control::cluster::decide::{Decision, Scope, decide};
 use control::cluster::journal::Entered;
 use control::cluster::record::Record;
-use control::cluster::snapshot::{
-    BrokerView, ClaimView, FeaturesView, Needs, NodeView, Partitions, PodView, RebalanceView,
-    Revision, Snapshot,
-};
+use control::cluster::snapshot::Revision;
+use control::conditions::Outcome;
 use control::node::Roles;
 use control::quorum::answer::Answer;
 use control::quorum::format::QuorumMode;
-use control::quorum::{QuorumView, Replica};
-use control::rebalance::auto::{Partner, PerMode, Setting};
-use control::registration::KafkaVersion;
-use control::rolling::availability::PartitionFacts;
-use control::rolling::facts::{Contact, Recovery};
 use control::scaling::guard::Phase;
 use control::scaling::up;
-use model::{DirectoryId, NodeId, TopicName, TopicPartition};
+use model::{DirectoryId, NodeId};
 
 const SEEDS: u64 = 100;
 const PASSES: usize = 120;
 const QUIET_PASSES: usize = 120;
 
-/// The areas of a pass that are decided from a snapshot, in their order.
-#[rustfmt::skip]
-const AREAS: [Decider; 8] = [
-    areas::KAFKA, areas::MIGRATION, areas::QUORUM, areas::ROLL, areas::REBALANCE, areas::SCALE_IN,
-    areas::REGISTRATION, areas::LEFTOVERS,
-];
+/// The areas of a pass that the world has facts for.
+fn scope() -> Scope {
+    use Area::{Kafka, Leftovers, Migration, Quorum, Rebalance, Registration, Roll, ScaleIn};
+    Scope::of([Kafka, Migration, Quorum, Roll, Rebalance, ScaleIn, Registration, Leftovers])
+}
 
 /// A small generator of numbers that is the same everywhere.
 struct Chance(u64);
@@ -211,196 +204,6 @@ impl Life {
         }
     }
 
-    /// The quorum; `None` if no voter runs.
-    fn quorum(&self) -> Option<QuorumView> {
-        let now = self.world.now_ms;
-        let replica = |node: NodeId, disk: DirectoryId| {
-            let runs = self.world.pods.contains_key(&node);
-            let at = if runs { now } else { now - 600_000 };
-            Replica {
-                id: node,
-                directory: Some(disk),
-                log_end: Some(100),
-                last_fetch_ms: Some(at),
-                last_caught_up_ms: Some(at),
-            }
-        };
-        let voters: Vec<Replica> =
-            self.world.voters.iter().map(|(node, disk)| replica(*node, *disk)).collect();
-        // Every node follows: brokers too.
-        let follows = |node: &&NodeId| !self.world.voters.contains_key(node);
-        let observers = self.world.pods.keys().filter(follows);
-        let leads = |voter: &&Replica| self.world.pods.contains_key(&voter.id);
-        Some(QuorumView {
-            leader: voters.iter().find(leads)?.id,
-            epoch: 1,
-            high_watermark: Some(100),
-            observers: observers.map(|node| replica(*node, self.world.disks[node])).collect(),
-            voters,
-            fetch_timeout_ms: 2000,
-        })
-    }
-
-    /// What a pass observes.
-    fn snapshot(&self, silent: bool) -> Snapshot {
-        let world = &self.world;
-        let now = world.now_ms;
-        let node = |node: &control::cluster::record::Node| {
-            let desired = world.desired.get(&node.id).copied();
-            let current = self.record.roles_now(node, desired);
-            let view = NodeView {
-                pool: node.pool.clone(),
-                pod: pod(node.id),
-                host: pod(node.id),
-                recorded: Some(node.roles),
-                desired,
-                current,
-                revision: current.map(revision),
-                settings: None,
-            };
-            (node.id, view)
-        };
-        let mut snapshot = Snapshot {
-            now_ms: now,
-            objects_ms: now,
-            nodes: self.record.nodes().iter().map(node).collect(),
-            ..Snapshot::default()
-        };
-        let pods = world.pods.iter().map(|(node, roles)| {
-            let view = PodView {
-                node: Some(*node),
-                uid: self.uid(*node),
-                ready: true,
-                roles: Some(*roles),
-                kafka_version: Some(KafkaVersion::new(4, 3, 1)),
-                pool: Some("p".to_owned()),
-                dynamic_quorum: true,
-                deleting: false,
-                created_ms: 0,
-                waiting: None,
-                unschedulable: false,
-                revision: revision(*roles),
-                restart: false,
-            };
-            (pod(*node), view)
-        });
-        snapshot.pods = pods.collect();
-        let claim = |node: &NodeId| {
-            let (uid, name) = (node.to_string(), format!("data-{}", pod(*node)));
-            let view = ClaimView {
-                uid,
-                ours: true,
-                delete_with_node: true,
-                deleting: false,
-                resize_pending: false,
-            };
-            (name, view)
-        };
-        snapshot.claims = world.disks.keys().map(claim).collect();
-        snapshot.desired.kafka_version = Some(KafkaVersion::new(4, 3, 1));
-        snapshot.desired.pools = ["p".to_owned()].into();
-        snapshot.desired.configured_dynamic = true;
-        let drained = self.record.leaving.iter().filter(|(_, one)| one.phase == Phase::Draining);
-        let held = |node: &NodeId| world.partitions.get(node).is_some_and(|count| *count > 0);
-        let rebalance = RebalanceView {
-            settings: PerMode { remove: Setting::Off, add: Setting::Off },
-            partners: PerMode { remove: Partner::Missing, add: Partner::Missing },
-            moving: drained.map(|(node, _)| *node).filter(held).collect(),
-            unclaimed: false,
-        };
-        snapshot.rebalance = Fact::read(rebalance, now);
-        let kafka = &mut snapshot.kafka;
-        if silent {
-            kafka.quorum = Fact::Unknown(Why::NoAnswer);
-            kafka.brokers = Fact::Unknown(Why::NoAnswer);
-            kafka.features = Fact::Unknown(Why::NoAnswer);
-            return snapshot;
-        }
-        let quorum = self.quorum();
-        kafka.quorum = quorum.map_or(Fact::Unknown(Why::NoAnswer), |view| Fact::read(view, now));
-        let broker =
-            |(node, fenced): (&NodeId, &bool)| (*node, BrokerView { fenced: *fenced, rack: None });
-        kafka.brokers = Fact::read(world.registered.iter().map(broker).collect(), now);
-        // Below 4.3 no broker can be closed.
-        let level = if self.cordons { 30 } else { 29 };
-        let features = FeaturesView { kraft_version: Some(1), metadata_version: Some(level) };
-        kafka.features = Fact::read(features, now);
-        snapshot.desired.metadata_version =
-            Some(if self.cordons { "4.3-IV0" } else { "4.2-IV1" }.to_owned());
-        snapshot
-    }
-
-    /// Reads what an area needs besides.
-    fn read(&self, snapshot: &mut Snapshot, needs: &Needs, silent: bool) {
-        fn fact<T>(value: T, now: u64, silent: bool) -> Fact<T> {
-            if silent { Fact::Unknown(Why::NoAnswer) } else { Fact::read(value, now) }
-        }
-        let (world, now) = (&self.world, self.world.now_ms);
-        let kafka = &mut snapshot.kafka;
-        if needs.partitions {
-            kafka.partitions = fact(self.partitions(), now, silent);
-        }
-        if needs.controllers {
-            kafka.controllers = fact(world.voters.keys().copied().collect(), now, silent);
-        }
-        for node in &needs.directories {
-            let disk = world.disks.get(node).filter(|_| world.pods.contains_key(node));
-            let disk = disk.map_or(Fact::Unknown(Why::NoAnswer), |disk| Fact::read(*disk, now));
-            kafka.directories.insert(*node, disk);
-        }
-        for node in &needs.servers {
-            // Every node was started with a list of all controllers.
-            let all = world.voters.keys().map(|voter| format!("{}:9090", pod(*voter)));
-            let all = Some(all.collect::<Vec<_>>().join(","));
-            kafka.servers.insert(*node, fact(all, now, silent));
-        }
-        for node in &needs.contacts {
-            kafka.contacts.insert(*node, fact(Contact::Answers, now, silent));
-        }
-        for node in &needs.recoveries {
-            kafka.recoveries.insert(*node, fact(Recovery::No, now, silent));
-        }
-        for node in &needs.cordons {
-            kafka.cordons.insert(*node, fact(world.cordoned.contains(node), now, silent));
-        }
-    }
-
-    fn partitions(&self) -> Partitions {
-        let mut all = Partitions::default();
-        for (node, count) in &self.world.partitions {
-            for partition in 0..*count {
-                let topic = TopicName::new(format!("t{node}")).unwrap();
-                let number = i32::try_from(partition).unwrap();
-                all.facts.push(PartitionFacts {
-                    partition: TopicPartition::new(topic, number),
-                    replicas: vec![*node],
-                    isr: vec![*node],
-                    adding: vec![],
-                    removing: vec![],
-                    min_isr: Some(1),
-                });
-            }
-        }
-        all
-    }
-
-    fn observe(&self, areas: &[Decider], before: &Draft, silent: bool) -> Snapshot {
-        let mut snapshot = self.snapshot(silent);
-        for area in areas {
-            let mut rounds = 0;
-            loop {
-                let needs = (area.needs)(&snapshot, before);
-                if needs.is_empty() {
-                    break;
-                }
-                rounds += 1;
-                assert!(rounds <= 3, "seed {}: three rounds are not enough", self.seed);
-                self.read(&mut snapshot, &needs, silent);
-            }
-        }
-        snapshot
-    }
-
     fn pass(&mut self, mut faults: Faults) {
         if self.try_pass(&mut faults).is_err() {
             self.count("deaths");
@@ -425,47 +228,42 @@ impl Life {
         self.act(faults)?;
         self.pods_follow();
         self.act(faults)?;
-        let mut outputs = Outputs::default();
-        for area in AREAS {
-            let before = Draft { outputs, ..Draft::new(self.record.clone()) };
-            let mut snapshot = self.observe(&[area], &before, faults.silent);
-            let (draft, flow) = area.draft(&snapshot, &before);
-            // Record, then act.
-            self.record = draft.record;
-            outputs = draft.outputs;
+        let before = self.record.clone();
+        let mut snapshot = self.observe(&before, faults.silent);
+        let decision = decide(&snapshot, &before, &scope());
+        // Record, then act.
+        self.record = decision.record.clone();
+        self.act(faults)?;
+        let mut again: Option<Decision> = None;
+        for (sent, (area, act)) in decision.acts.iter().enumerate() {
+            if faults.disturbed && self.chance.percent(10) {
+                self.world.now_ms += 60_000;
+                (0..5).for_each(|_| self.replicas_move(false));
+                self.count("pauses");
+            }
+            if act.is_stale(&snapshot, self.world.now_ms) {
+                snapshot = self.observe(&before, faults.silent);
+                again = Some(decide(&snapshot, &before, &scope()));
+            }
+            let holds =
+                |again: &Decision| again.acts.iter().any(|one| *one == (*area, act.clone()));
+            if let Some(again) = again.take_if(|again| !holds(again)) {
+                self.count("acts dropped");
+                if sent == 0 {
+                    self.record = again.record;
+                }
+                return Ok(());
+            }
+            let answer = self.carry_out(act, faults.disturbed);
             self.act(faults)?;
-            let mut again: Option<Draft> = None;
-            for (sent, act) in draft.acts.iter().enumerate() {
-                if faults.disturbed && self.chance.percent(10) {
-                    self.world.now_ms += 60_000;
-                    (0..5).for_each(|_| self.replicas_move(false));
-                    self.count("pauses");
-                }
-                if act.is_stale(&snapshot, self.world.now_ms) {
-                    let areas: Vec<_> = area.rests_on.iter().copied().chain([area]).collect();
-                    snapshot = self.observe(&areas, &before, faults.silent);
-                    again = Some(area.draft_again(&snapshot, &before).0);
-                }
-                if let Some(again) = again.take_if(|again| !again.acts.contains(act)) {
-                    self.count("acts dropped");
-                    if sent == 0 {
-                        self.record = again.record;
-                    }
-                    return Ok(());
-                }
-                let answer = self.carry_out(act, faults.disturbed);
-                self.act(faults)?;
-                let ends = settle(&mut self.record, act, (answer, None), self.world.now_ms);
-                self.act(faults)?;
-                if ends {
-                    return Ok(());
-                }
+            let ends = settle(&mut self.record, act, (answer, None), self.world.now_ms);
+            self.act(faults)?;
+            if ends {
+                return Ok(());
             }
-            match flow {
-                Flow::Go | Flow::Wait(_) => {}
-                Flow::Stop(_) => return Ok(()),
-                Flow::Hold(note) | Flow::Fault(note) => panic!("seed {}: {note:?}", self.seed),
-            }
+        }
+        if let Outcome::Held(note) = decision.outcome() {
+            panic!("seed {}: {note:?}", self.seed);
         }
         Ok(())
     }
@@ -583,9 +381,13 @@ impl Life {
             What::RestartPod { id, uid, .. } => return self.restart(*id, uid),
             other => panic!("seed {seed}: nobody asked to {other}"),
         }
-        let alive = self.world.voters.keys().filter(|id| self.world.pods.contains_key(id)).count();
-        let all = self.world.voters.len();
-        assert!(alive * 2 > all, "seed {seed}: {alive} of {all} voters run after {}", act.what);
+        // A restart has its own rule.
+        if matches!(act.what, What::AddVoter { .. } | What::RemoveVoter { .. }) {
+            let voters = &self.world.voters;
+            let alive = voters.keys().filter(|id| self.world.pods.contains_key(id)).count();
+            let all = voters.len();
+            assert!(alive * 2 > all, "seed {seed}: {alive} of {all} voters run after {}", act.what);
+        }
     }
 
     fn is_as_desired(&self) -> bool {

@@ -1,19 +1,24 @@
 //! What the operator would do with a cluster, as it is or as an edit would have it, for people who want to know
 //! before it happens.
 //!
-//! 1. The steps are the operator's own. They are gone through with a door through which nothing goes
-//!    ([`crate::rehearsal`]) and a client that refuses to write: whatever a step does, nothing changes.
-//! 2. What could not be read is told as such. A Kafka that does not answer is asked once, not by every step.
-//! 3. What a step would decide after the next change is not told here: one pass is one pass.
+//! 1. The decision is the operator's own. Nothing is carried out, and the client refuses to write.
+//! 2. What could not be read is reported as such. A Kafka that does not answer is asked once.
+//! 3. What would be decided after the next change is not told here: one pass is one pass.
+
+mod edit;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
+use api::Kafka;
 use api::names::{Names, node_of_pod};
-use api::{Kafka, KafkaNodePool};
+use control::cluster::act::What;
 use control::cluster::area::Area;
 use control::cluster::areas::kafka;
+use control::cluster::decide::{Decision, Scope, decide};
+use control::cluster::draft::Flow;
 use control::cluster::record::Record;
+use control::cluster::snapshot::{ObjectKey, ObjectKind};
 use control::conditions::{Note, Outcome};
 use control::quorum::format::QuorumMode;
 use control::quorum::{QuorumView, plan};
@@ -31,36 +36,62 @@ use model::NodeId;
 use objects::Node;
 use objects::areas::configuration::KAFKA_VERSION;
 use objects::claims::DELETE_CLAIM;
-use objects::found::{Found, FoundPool};
-use serde_json::{Value, json};
+use objects::found::Found;
+use serde_json::Value;
+
+use edit::typed;
 
 use super::error::PassError;
 use super::facts::KafkaFacts;
-use super::pass::{self, Step, Work};
+use super::pass::{self, Work};
 use super::record::Stored;
 use super::steps::wishes::{self, Wishes};
-use super::{found, observe, partitions};
+use super::{act, build, found, observe, partitions, steps};
 use crate::client;
 use crate::context::{Context, Settings};
-use crate::rehearsal::{Script, Written};
 use crate::write::Writer;
 
-/// Which areas of a pass are gone through.
+/// Which areas of a pass are decided.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Scope {
+enum Extent {
     /// Those that say what there is and what it waits for. The others only do what follows from it.
     Present,
     /// Those that say what nodes would be made of.
     Edited,
 }
 
-impl Scope {
+impl Extent {
     fn has(self, area: Area) -> bool {
         match self {
             Self::Present => !matches!(area, Area::Users | Area::Leftovers),
             Self::Edited => area.concerns_edits(),
         }
     }
+
+    /// Without the areas that read keys, for somebody who may not read Secrets. A new Service has no address here, ever;
+    /// and what an operator would wait for a moment for is not waited for.
+    fn scope(self, secrets_readable: bool) -> Scope {
+        let is_readable = |area: &Area| secrets_readable || !area.reads_keys();
+        let areas = Area::ALL.into_iter().filter(|area| self.has(*area));
+        Scope::of(areas.filter(is_readable)).passing([
+            Area::Authorities,
+            Area::Services,
+            Area::Certificates,
+            Area::Migration,
+            Area::Quorum,
+        ])
+    }
+}
+
+/// An object that would be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    /// The kind of object.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+    /// Whether there is such an object.
+    pub exists: bool,
 }
 
 /// Why nothing can be foreseen.
@@ -208,7 +239,6 @@ impl View {
 /// Where passes are gone through without a change.
 pub struct Stage {
     ctx: Context,
-    script: Script,
 }
 
 impl Stage {
@@ -220,9 +250,8 @@ impl Stage {
         names: Arc<dyn Resolve>,
     ) -> Result<Self, ForeseeError> {
         let client = client::reading(config).map_err(|e| ForeseeError::Client(Box::new(e)))?;
-        let script = Script::default();
-        let writer = Writer::rehearsing(client, script.clone());
-        Ok(Self { ctx: Context::new(writer, settings, "rehearsal").with_names(names), script })
+        let writer = Writer::closed(client);
+        Ok(Self { ctx: Context::new(writer, settings, "plan").with_names(names) })
     }
 
     /// A cluster as it is; `None` if there is none of that name.
@@ -238,7 +267,7 @@ impl Stage {
         let kafka: Kafka = typed(&written, &format!("Kafka {}", names.cluster))?;
         let (found, secrets_readable) = self.read(names).await?;
         let start = Start { found, secrets_readable, facts: None, quorum: None };
-        let mut view = self.go((kafka, &written), start, Scope::Present).await?;
+        let mut view = self.go((kafka, &written), start, Extent::Present).await?;
         view.secrets_readable = secrets_readable;
         Ok(Some(view))
     }
@@ -271,7 +300,7 @@ impl Stage {
         edit.change_pools(names, &mut start.found)?;
         let written = edit.kafka_of(names, known.map(|known| &known.written));
         let kafka = typed(&written, &format!("Kafka {}", names.cluster))?;
-        let mut view = self.go((kafka, &written), start, Scope::Edited).await?;
+        let mut view = self.go((kafka, &written), start, Extent::Edited).await?;
         view.secrets_readable = secrets_readable;
         Ok(view)
     }
@@ -292,18 +321,17 @@ impl Stage {
         &self,
         (kafka, written): (Kafka, &Value),
         start: Start,
-        scope: Scope,
+        extent: Extent,
     ) -> Result<View, ForeseeError> {
         let names = Names::new(&kafka.namespace().unwrap_or_default(), &kafka.name_any());
         let found = start.found.clone();
         let stored = Stored::of(found.config_maps.get(&names.record()), &names);
         let stored = stored.map_err(PassError::from)?.map(|(record, _)| record);
         let mut view = View { paused: pass::is_paused(&kafka), ..View::default() };
-        let wishes = wishes::run(&self.ctx, kafka.clone(), written, start.found).await?;
+        let wishes = wishes::run(&self.ctx, kafka.clone(), written, start.found)?;
         let mut work = match wishes {
             Wishes::Good(work) => work,
             Wishes::Refused { note, warnings } => {
-                self.script.take();
                 let record = stored.unwrap_or_default();
                 let (refused, recorded) = (Some(note), members(&record));
                 let written = written.clone();
@@ -322,29 +350,14 @@ impl Stage {
         });
         view.recorded = members(&record);
         view.leaving.clone_from(&record.leaving);
-        let readable = |area: &Area| start.secrets_readable || !area.reads_keys();
-        for area in Area::ALL.into_iter().filter(|area| scope.has(*area) && readable(area)) {
-            let came = match pass::step(area)(&mut work).await {
-                Ok(came) => came,
-                // Somebody who may read less than the operator is told what he may not.
-                Err(error) if area == Area::Access => Step::Waiting(error.note()),
-                Err(error) => Step::Hold(error.note()),
-            };
-            if !view.note(area, came) {
-                break;
-            }
-            if area == Area::Kafka {
-                view.unreachable = silence(&mut work);
-            }
-        }
-        view.finish(*work, &found).await;
+        let decision = view.decide(&mut work, extent, start.secrets_readable).await?;
+        view.finish(*work, &found, decision).await;
         if !start.secrets_readable {
             // Without the keys every pod looks as if it had old ones.
             view.notes.retain(|(area, _)| *area != Area::Roll);
-            view.roll = view.roll.filter(|_| scope == Scope::Edited);
+            view.roll = view.roll.filter(|_| extent == Extent::Edited);
         }
         view.roll_account.clone_from(&record.roll_account);
-        view.written = self.script.take();
         if let Some(known) = &mut view.known {
             known.kafka = kafka;
             known.written = written.clone();
@@ -363,43 +376,44 @@ struct Start {
 }
 
 impl View {
-    /// Keeps what came of a step. Returns whether to go on.
-    fn note(&mut self, area: Area, came: Step) -> bool {
-        match came {
-            Step::Done => true,
-            Step::Waiting(note) => {
-                self.notes.push((area, note));
-                true
-            }
-            // A removal of a voter is not carried out here, which looks like one that was not answered;
-            // nor is a migration of the quorum; a new Service has no address here, ever; and a certificate that is
-            // due is not awaited.
-            Step::Stop(note) => {
-                self.notes.push((area, note));
-                matches!(
-                    area,
-                    Area::Authorities
-                        | Area::Certificates
-                        | Area::Migration
-                        | Area::Quorum
-                        | Area::Services
-                )
-            }
-            Step::Hold(note) => {
-                self.notes.push((area, note));
+    /// Observes and decides, and notes what is awaited.
+    async fn decide(
+        &mut self,
+        work: &mut Work,
+        extent: Extent,
+        secrets_readable: bool,
+    ) -> Result<Decision, PassError> {
+        if let Err(error) = build::all(work, true).await {
+            self.notes.push((Area::Workload, error.note()));
+            self.held = true;
+            return Ok(Decision { record: work.record.clone(), ..Decision::default() });
+        }
+        let scope = extent.scope(secrets_readable);
+        if extent == Extent::Present && secrets_readable {
+            if let Err(error) = steps::kafka::read(work).await {
+                self.notes.push((Area::Kafka, error.note()));
                 self.held = true;
-                false
             }
-            Step::Fault(note) => {
-                self.notes.push((area, note));
-                self.held = true;
-                true
+            self.unreachable = silence(work);
+        }
+        let record = work.record.clone();
+        let snapshot = act::observe(work, &record, &scope).await?;
+        let decision = decide(&snapshot, &record, &scope);
+        for (area, flow) in &decision.flows {
+            match flow {
+                Flow::Go => {}
+                Flow::Wait(note) | Flow::Stop(note) => self.notes.push((*area, note.clone())),
+                Flow::Hold(note) | Flow::Fault(note) => {
+                    self.notes.push((*area, note.clone()));
+                    self.held = true;
+                }
             }
         }
+        Ok(decision)
     }
 
     /// Takes over what the steps have found out.
-    async fn finish(&mut self, mut work: Work, before: &Found) {
+    async fn finish(&mut self, work: Work, before: &Found, decision: Decision) {
         let roles = work.blueprint.wished.clone();
         let pools = work
             .record
@@ -423,18 +437,20 @@ impl View {
         self.kafka_version = (!version.is_empty()).then(|| version.clone());
         self.metadata_level = work.known.kafka.metadata_level();
         self.running_versions = running_versions(&work);
-        self.claims = claims(&work.found, before);
+        self.claims = claims(&work.objects.claims, before);
+        self.written = written(&decision, before);
         self.partitions = partitions::read(&work).await.map(|seen| seen.facts.clone());
         self.quorum = work.known.kafka.quorum.clone();
-        self.quorum_facts = work.known.outputs.quorum.take();
-        self.roll = work.known.outputs.roll.take();
-        self.scale_in = work.known.outputs.leaving.take();
+        self.quorum_facts = decision.outputs.quorum;
+        self.roll = decision.outputs.roll;
+        self.scale_in = decision.outputs.leaving;
         self.warnings = work.warnings;
+        self.warnings.extend(decision.warnings);
         self.known = Some(Known {
             kafka: work.blueprint.kafka,
             written: Value::Null,
             found: Found::default(),
-            record: work.record,
+            record: decision.record,
             facts: work.known.kafka,
         });
     }
@@ -479,7 +495,7 @@ fn members(record: &Record) -> BTreeMap<NodeId, Member> {
 fn pods(work: &Work) -> BTreeMap<NodeId, Value> {
     let wanted: BTreeMap<String, NodeId> =
         work.blueprint.nodes.iter().map(|node| (work.blueprint.pod(node), node.id)).collect();
-    let all = work.found.pod_sets.values().flat_map(|set| &set.spec.pods);
+    let all = work.objects.pod_sets.iter().flat_map(|set| &set.spec.pods);
     all.filter_map(|pod| {
         let name = pod.0.get("metadata")?.get("name")?.as_str()?;
         Some((*wanted.get(name)?, pod.0.clone().into_iter().collect()))
@@ -495,78 +511,51 @@ fn running_versions(work: &Work) -> BTreeMap<NodeId, String> {
     work.blueprint.nodes.iter().filter_map(of).collect()
 }
 
-fn claims(after: &Found, before: &Found) -> BTreeMap<String, ClaimView> {
+/// The claims as they would be, and those that exist besides.
+fn claims(built: &[PersistentVolumeClaim], before: &Found) -> BTreeMap<String, ClaimView> {
     let size = |claim: &PersistentVolumeClaim| {
         let resources = claim.spec.as_ref()?.resources.as_ref()?;
         Some(resources.requests.as_ref()?.get("storage")?.0.clone())
     };
-    let view = |(name, claim): (&String, &PersistentVolumeClaim)| {
-        let delete = claim.annotations().get(DELETE_CLAIM).is_some_and(|value| value == "true");
+    let view = |claim: &PersistentVolumeClaim| {
+        let name = claim.name_any();
         let view = ClaimView {
-            node: node_of_pod(name),
+            node: node_of_pod(&name),
             size: size(claim),
-            size_now: before.claims.get(name).and_then(size),
-            delete,
+            size_now: before.claims.get(&name).and_then(size),
+            delete: claim.annotations().get(DELETE_CLAIM).is_some_and(|value| value == "true"),
         };
-        (name.clone(), view)
+        (name, view)
     };
-    after.claims.iter().map(view).collect()
+    before.claims.values().chain(built).map(view).collect()
 }
 
-impl Edit {
-    /// The `Kafka` as it would be: what was written replaces the spec, and is added to labels and
-    /// annotations.
-    fn kafka_of(&self, names: &Names, stored: Option<&Value>) -> Value {
-        let written = self.kafka.as_ref();
-        merged(stored, written, (&names.cluster, &names.namespace))
-    }
-
-    fn change_pools(&self, names: &Names, found: &mut Found) -> Result<(), ForeseeError> {
-        for (name, written) in &self.pools {
-            let at = found.pools.iter().position(|one| one.pool.name_any() == *name);
-            let stored = at.map(|at| found.pools.remove(at).written);
-            found.unreadable_pools.retain(|(other, _)| other != name);
-            let written = merged(stored.as_ref(), Some(written), (name, &names.namespace));
-            let pool: KafkaNodePool = typed(&written, &format!("KafkaNodePool {name}"))?;
-            found.pools.push(FoundPool { pool, written });
-        }
-        // As the API server would list them.
-        found.pools.sort_by_key(|one| one.pool.name_any());
-        for one in &mut found.pools {
-            if self.deleted_pools.contains(&one.pool.name_any()) {
-                one.written["metadata"]["deletionTimestamp"] = json!("1970-01-01T00:00:00Z");
-                let resource = format!("KafkaNodePool {}", one.pool.name_any());
-                one.pool = typed(&one.written, &resource)?;
+/// The objects that would be written.
+fn written(decision: &Decision, before: &Found) -> Vec<Written> {
+    let object = |key: &ObjectKey| {
+        let name = &key.name;
+        let (kind, exists) = match key.kind {
+            ObjectKind::ConfigMap => ("ConfigMap", before.config_maps.contains_key(name)),
+            ObjectKind::Secret => ("Secret", before.secrets.contains_key(name)),
+            ObjectKind::Service => ("Service", before.services.contains_key(name)),
+            ObjectKind::PodSet => ("StrimziPodSet", before.pod_sets.contains_key(name)),
+            ObjectKind::ServiceAccount => ("ServiceAccount", before.accounts.contains_key(name)),
+            ObjectKind::NetworkPolicy => ("NetworkPolicy", before.policies.contains_key(name)),
+            ObjectKind::PodDisruptionBudget => {
+                ("PodDisruptionBudget", before.budgets.contains_key(name))
             }
-        }
-        Ok(())
-    }
-}
-
-fn typed<K: serde::de::DeserializeOwned>(
-    written: &Value,
-    resource: &str,
-) -> Result<K, ForeseeError> {
-    let unreadable = |source| ForeseeError::Unreadable { resource: resource.to_owned(), source };
-    serde_json::from_value(written.clone()).map_err(unreadable)
-}
-
-fn merged(
-    stored: Option<&Value>,
-    written: Option<&Value>,
-    (name, namespace): (&str, &str),
-) -> Value {
-    let mut all = stored.or(written).cloned().unwrap_or_else(|| json!({}));
-    if let (Some(_), Some(written)) = (stored, written) {
-        all["spec"] = written.get("spec").cloned().unwrap_or(Value::Null);
-        for field in ["labels", "annotations"] {
-            let new = written.get("metadata").and_then(|metadata| metadata.get(field));
-            for (key, value) in new.and_then(Value::as_object).into_iter().flatten() {
-                all["metadata"][field][key] = value.clone();
+            ObjectKind::ClusterRoleBinding => {
+                ("ClusterRoleBinding", before.bindings.contains_key(name))
             }
-        }
-    }
-    all["metadata"]["name"] = json!(name);
-    all["metadata"]["namespace"] = json!(namespace);
-    all
+            ObjectKind::PersistentVolumeClaim => {
+                ("PersistentVolumeClaim", before.claims.contains_key(name))
+            }
+        };
+        Written { kind: kind.to_owned(), name: name.clone(), exists }
+    };
+    let applied = decision.acts.iter().filter_map(|(_, act)| match &act.what {
+        What::Apply(key) => Some(object(key)),
+        _ => None,
+    });
+    applied.collect()
 }

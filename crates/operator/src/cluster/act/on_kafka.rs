@@ -17,6 +17,9 @@ use crate::cluster::pass::Work;
 use crate::words::chain;
 use crate::write::KafkaWriteError;
 
+/// How changes of settings are counted.
+const ALTER: &str = "alter configs";
+
 /// Sends an act to Kafka. `None`, and so no answer, if it is not one for Kafka, or nobody can be asked.
 pub(super) async fn send(work: &Work, what: &What) -> Answered {
     let sent = match what {
@@ -27,11 +30,13 @@ pub(super) async fn send(work: &Work, what: &What) -> Answered {
         What::Unregister { id } => unregister(work, what, *id).await,
         What::Cordon { id } => {
             let change = ConfigChange::Set(CORDON.to_owned(), "*".to_owned());
-            alter(work, what, (brokers(work), &ConfigResource::Node(*id)), &[change]).await
+            alter(work, ("cordon", what), (brokers(work), &ConfigResource::Node(*id)), &[change])
+                .await
         }
         What::Uncordon { id } => {
             let change = ConfigChange::Delete(CORDON.to_owned());
-            alter(work, what, (brokers(work), &ConfigResource::Node(*id)), &[change]).await
+            alter(work, ("cordon", what), (brokers(work), &ConfigResource::Node(*id)), &[change])
+                .await
         }
         What::ChangeMetadataVersion { level, up, .. } => {
             let way = if *up { LevelChange::Upgrade } else { LevelChange::SafeDowngrade };
@@ -42,11 +47,11 @@ pub(super) async fn send(work: &Work, what: &What) -> Answered {
         }
         What::AlterNode { id, changes } => {
             let of = ConfigResource::Node(*id);
-            alter(work, what, (admin(work, *id), &of), &changes_of(changes)).await
+            alter(work, (ALTER, what), (admin(work, *id), &of), &changes_of(changes)).await
         }
         What::AlterCluster { changes } => {
             let of = ConfigResource::ClusterDefault;
-            alter(work, what, (brokers(work), &of), &changes_of(changes)).await
+            alter(work, (ALTER, what), (brokers(work), &of), &changes_of(changes)).await
         }
         What::ElectPreferred { partitions } => elect(work, what, partitions).await,
         What::DeleteClaim { .. }
@@ -54,6 +59,8 @@ pub(super) async fn send(work: &Work, what: &What) -> Answered {
         | What::RestartPod { .. }
         | What::RemoveMigrationAnnotation
         | What::ClearRestartRequest { .. }
+        | What::Apply(_)
+        | What::ShrinkPodSet { .. }
         | What::ChangeAuthority { .. }
         | What::PublishTrust
         | What::StoreOperatorCertificate
@@ -151,13 +158,13 @@ fn changes_of(changes: &[Change]) -> Vec<ConfigChange> {
 /// Changes settings. A change that Kafka refuses is tried again by a later pass, or made with a restart.
 async fn alter(
     work: &Work,
-    what: &What,
+    (name, what): (&str, &What),
     (admin, of): (Option<&Admin>, &ConfigResource),
     changes: &[ConfigChange],
 ) -> Option<Answered> {
     let call = admin?.alter_configs(of, changes, false);
     let writer = &work.ctx.writer;
-    let done = writer.kafka("alter configs", &what.to_string(), call, |e| e.outcome()).await;
+    let done = writer.kafka(name, &what.to_string(), call, |e| e.outcome()).await;
     Some(answer(done, |error| refused(error.outcome())))
 }
 

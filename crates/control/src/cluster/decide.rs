@@ -1,0 +1,242 @@
+//! The decision of a pass: what each area decides, in the order of [`Area::ALL`].
+//!
+//! 1. All areas decide on the same snapshot. What one of them asks for has not happened when the next one decides.
+//! 2. The record is saved before the first act. A pass that ends after some of its acts is finished by the next one.
+//! 3. The earliest time that an area asks for begins the next pass.
+
+use super::act::Act;
+use super::area::Area;
+use super::areas;
+use super::draft::{Draft, Flow, Outputs};
+use super::record::Record;
+use super::snapshot::{Needs, Snapshot};
+use crate::conditions::{Note, Outcome};
+
+/// The areas that are decided on, and those that do not end the decision when they stop.
+///
+/// `gregor plan` does not wait for what an operator would wait for.
+#[derive(Debug, Clone)]
+pub struct Scope {
+    areas: Vec<Area>,
+    passes: Vec<Area>,
+}
+
+impl Scope {
+    /// Everything, as the operator does.
+    #[must_use]
+    pub fn pass() -> Self {
+        Self { areas: Area::ALL.to_vec(), passes: Vec::new() }
+    }
+
+    /// These areas.
+    #[must_use]
+    pub fn of(areas: impl IntoIterator<Item = Area>) -> Self {
+        Self { areas: areas.into_iter().collect(), passes: Vec::new() }
+    }
+
+    /// The same, and the decision goes on after these areas though they stop.
+    #[must_use]
+    pub fn passing(self, passes: impl IntoIterator<Item = Area>) -> Self {
+        Self { passes: passes.into_iter().collect(), ..self }
+    }
+
+    fn ends_with(&self, area: Area, flow: &Flow) -> bool {
+        match flow {
+            Flow::Go | Flow::Wait(_) | Flow::Fault(_) => false,
+            Flow::Stop(_) => !self.passes.contains(&area),
+            Flow::Hold(_) => true,
+        }
+    }
+}
+
+/// What a pass does.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Decision {
+    /// The record; it is saved before any act.
+    pub record: Record,
+    /// The acts, in order, each with the area that asks for it.
+    pub acts: Vec<(Area, Act)>,
+    /// The areas that wait for something.
+    pub flows: Vec<(Area, Flow)>,
+    /// What people should know.
+    pub warnings: Vec<Note>,
+    /// After how long the next pass should begin, at the latest.
+    pub look_again_ms: Option<u64>,
+    /// What the areas found out, for the report.
+    pub outputs: Outputs,
+}
+
+/// The facts that the decision requires and that have not been read.
+#[must_use]
+pub fn needs(snapshot: &Snapshot, record: &Record, scope: &Scope) -> Needs {
+    let mut draft = Draft::new(record.clone());
+    let mut needs = Needs::default();
+    for area in &scope.areas {
+        let decider = areas::of(*area);
+        let missing = (decider.needs)(snapshot, &draft);
+        let flow = (decider.decide)(snapshot, &mut draft);
+        // How an area goes on is not known before it has its facts.
+        if missing.is_empty() && scope.ends_with(*area, &flow) {
+            break;
+        }
+        needs.extend(missing);
+    }
+    needs
+}
+
+/// Decides what to do.
+#[must_use]
+pub fn decide(snapshot: &Snapshot, record: &Record, scope: &Scope) -> Decision {
+    let mut draft = Draft::new(record.clone());
+    let mut decision = Decision::default();
+    for area in &scope.areas {
+        let flow = (areas::of(*area).decide)(snapshot, &mut draft);
+        decision.acts.extend(draft.acts.drain(..).map(|act| (*area, act)));
+        let ends = scope.ends_with(*area, &flow);
+        if flow != Flow::Go {
+            decision.flows.push((*area, flow));
+        }
+        if ends {
+            break;
+        }
+    }
+    let Draft { record, warnings, look_again_ms, outputs, acts: _ } = draft;
+    Decision { record, warnings, look_again_ms, outputs, ..decision }
+}
+
+impl Decision {
+    /// How the cluster is, in one word and a sentence: what a person has to do, or else what is awaited first.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        let (mut awaited, mut fault): (Option<&Note>, Option<&Note>) = (None, None);
+        for (area, flow) in &self.flows {
+            match flow {
+                Flow::Go => {}
+                Flow::Wait(note) => match awaited {
+                    Some(first) if !area.explains(first.reason) => {}
+                    Some(_) | None => awaited = Some(note),
+                },
+                Flow::Stop(note) => {
+                    awaited.get_or_insert(note);
+                }
+                Flow::Fault(note) => {
+                    fault.get_or_insert(note);
+                }
+                Flow::Hold(note) => return Outcome::Held(fault.unwrap_or(note).clone()),
+            }
+        }
+        match (fault, awaited) {
+            (Some(note), _) => Outcome::Held(note.clone()),
+            (None, Some(note)) => Outcome::Progressing(note.clone()),
+            (None, None) => Outcome::Done,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::areas::samples::{self, empty, id};
+    use crate::cluster::fact::Fact;
+    use crate::cluster::snapshot::{BuiltView, ObjectKey, ObjectKind};
+    use crate::conditions::Reason;
+
+    /// The areas that the samples have facts for.
+    fn scope() -> Scope {
+        Scope::of(
+            Area::ALL
+                .into_iter()
+                .filter(|area| !matches!(area, Area::Authorities | Area::Certificates)),
+        )
+    }
+
+    /// A cluster whose nodes are configured for its dynamic quorum, and its record.
+    fn settled() -> (Snapshot, Record) {
+        let (mut snapshot, mut record) = samples::settled();
+        snapshot.desired.configured_dynamic = true;
+        // A few passes record what they see.
+        for _ in 0..4 {
+            record = decide(&snapshot, &record, &scope()).record;
+        }
+        (snapshot, record)
+    }
+
+    fn note(reason: Reason) -> Note {
+        Note::new(reason, "because")
+    }
+
+    #[test]
+    fn a_settled_cluster_needs_nothing_and_asks_for_nothing() {
+        let (snapshot, record) = settled();
+        assert!(needs(&snapshot, &record, &scope()).is_empty());
+        let decision = decide(&snapshot, &record, &scope());
+        assert_eq!((decision.acts.as_slice(), decision.outcome()), (&[][..], Outcome::Done));
+        assert_eq!((decision.look_again_ms, decision.record), (None, record));
+    }
+
+    #[test]
+    fn an_area_that_stops_skips_those_after_it() {
+        let (mut snapshot, record) = settled();
+        empty(&mut snapshot);
+        snapshot.pods.values_mut().for_each(|pod| pod.restart = true);
+        let object = ObjectKey { kind: ObjectKind::Service, name: "c-kafka-bootstrap".to_owned() };
+        let flow = Flow::Stop(note(Reason::AwaitingAddresses));
+        let built = BuiltView { changes: vec![object], flow, ..BuiltView::default() };
+        snapshot.built.insert(Area::Services, built);
+        let decision = decide(&snapshot, &record, &scope());
+        let acts: Vec<_> = decision.acts.iter().map(|(area, _)| *area).collect();
+        assert_eq!(acts, [Area::Services]);
+        assert_eq!(decision.outcome(), Outcome::Progressing(note(Reason::AwaitingAddresses)));
+        // One who only looks goes on.
+        let decision = decide(&snapshot, &record, &scope().passing([Area::Services]));
+        assert!(decision.acts.iter().any(|(area, _)| *area == Area::Roll), "{decision:?}");
+    }
+
+    #[test]
+    fn objects_are_applied_before_anything_is_restarted() {
+        let (mut snapshot, record) = settled();
+        snapshot.kafka.partitions = Fact::default();
+        snapshot.pods.get_mut("c-controller-1").unwrap().restart = true;
+        let object = ObjectKey { kind: ObjectKind::PodSet, name: "c-controller".to_owned() };
+        let built = BuiltView { changes: vec![object], ..BuiltView::default() };
+        snapshot.built.insert(Area::Workload, built);
+        let decision = decide(&snapshot, &record, &scope());
+        let acts: Vec<_> = decision.acts.iter().map(|(_, act)| act.what.to_string()).collect();
+        let restart = "restart pod c-controller-1: a restart was asked for";
+        assert_eq!(acts, ["apply PodSet c-controller", restart]);
+        assert!(decision.record.roll.nodes.contains_key(&id(1)));
+    }
+
+    #[test]
+    fn what_a_person_has_to_do_comes_first_and_then_what_is_awaited_first() {
+        use Flow::{Fault, Hold, Stop, Wait};
+        let of = |flows: Vec<(Area, Flow)>| Decision { flows, ..Decision::default() }.outcome();
+        let (creating, rolling) = (note(Reason::Creating), note(Reason::Rolling));
+        let stopped = note(Reason::RollStopped);
+        assert_eq!(of(vec![]), Outcome::Done);
+        assert_eq!(
+            of(vec![
+                (Area::Workload, Wait(creating.clone())),
+                (Area::Users, Wait(rolling.clone()))
+            ]),
+            Outcome::Progressing(creating.clone())
+        );
+        // Why a node is restarted says more than that it is not ready.
+        assert_eq!(
+            of(vec![(Area::Workload, Wait(creating.clone())), (Area::Roll, Wait(rolling.clone()))]),
+            Outcome::Progressing(rolling.clone())
+        );
+        assert_eq!(
+            of(vec![
+                (Area::Workload, Wait(creating.clone())),
+                (Area::Quorum, Stop(rolling.clone()))
+            ]),
+            Outcome::Progressing(creating.clone())
+        );
+        assert_eq!(
+            of(vec![(Area::Workload, Wait(creating)), (Area::Roll, Fault(stopped.clone()))]),
+            Outcome::Held(stopped.clone())
+        );
+        assert_eq!(of(vec![(Area::Quorum, Hold(rolling))]), Outcome::Held(note(Reason::Rolling)));
+    }
+}

@@ -1,0 +1,152 @@
+//! Builds the objects of a cluster as its spec asks for, and compares them with those that exist. Reads only.
+
+use std::collections::BTreeMap;
+
+use control::cluster::area::Area;
+use control::cluster::draft::Flow;
+use control::cluster::snapshot::{BuiltView, ObjectKey, ObjectKind};
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
+use k8s_openapi::api::storage::v1::StorageClass;
+use kube::Api;
+use objects::areas::claims::Classes;
+use objects::areas::configuration::Input;
+use objects::areas::workload::Orphan;
+use objects::areas::{Built, access, claims, configuration, services, workload};
+use objects::{Compared, Object, State, compare};
+
+use super::error::PassError;
+use super::keys;
+use super::pass::Work;
+
+/// The objects of all areas.
+#[derive(Default)]
+pub(crate) struct Objects {
+    /// Objects that do not exist or differ, in the form in which they are sent.
+    pub(super) changes: Vec<(Object, Compared)>,
+    /// Pod sets of removed pools that have to shrink.
+    pub(super) orphans: Vec<Orphan>,
+    /// All pod sets, as they should be.
+    pub(super) pod_sets: Vec<api::StrimziPodSet>,
+    /// All claims, as they should be.
+    pub(super) claims: Vec<k8s_openapi::api::core::v1::PersistentVolumeClaim>,
+    /// What decisions use, by area.
+    pub(super) views: BTreeMap<Area, BuiltView>,
+}
+
+/// Builds all objects, and keeps what facts and the report use of them. What the objects need besides, and what may
+/// not be read, fails the pass; `is_guest` says that the reader has fewer rights than the operator.
+pub(crate) async fn all(work: &mut Work, is_guest: bool) -> Result<(), PassError> {
+    let built = access::build(&work.blueprint)?;
+    keep(work, Area::Access, built)?;
+    match binding(work).await {
+        Err(error) if is_guest => view(work, Area::Access).flow = Flow::Wait(error.note()),
+        done => done?,
+    }
+    let built = services::build(&work.blueprint)?;
+    keep(work, Area::Services, built)?;
+    let (addresses, flow) = services::addresses(&work.blueprint, &work.found);
+    work.known.addresses = Some(addresses);
+    view(work, Area::Services).flow = flow;
+    work.known.authorities = keys::authorities(work);
+    work.known.certificate_marks = keys::marks(work);
+    claims(work).await?;
+    configuration(work).await?;
+    let known = (&work.known.configuration, &work.known.certificate_marks);
+    let built = workload::build(&work.blueprint, &work.found, known)?;
+    let orphans = keep(work, Area::Workload, built)?;
+    let names = orphans.iter().filter_map(|orphan| orphan.set.metadata.name.clone());
+    view(work, Area::Workload).orphans = names.collect();
+    work.objects.orphans = orphans;
+    Ok(())
+}
+
+/// The right to read the labels of machines.
+async fn binding(work: &mut Work) -> Result<(), PassError> {
+    let Some(name) = access::needs(&work.blueprint) else { return Ok(()) };
+    let api: Api<ClusterRoleBinding> = Api::all(work.ctx.client.clone());
+    let existing = api.get_opt(&name).await.map_err(|e| PassError::Get(Box::new(e)))?;
+    let built = access::binding(&work.blueprint, existing)?;
+    let existing = built.outputs.existing.clone();
+    work.found.bindings.extend(existing.map(|existing| (name.clone(), existing)));
+    let outputs = keep(work, Area::Access, built)?;
+    if let Some(uid) = outputs.outdated {
+        let key = ObjectKey { kind: ObjectKind::ClusterRoleBinding, name };
+        view(work, Area::Access).outdated.push((key, uid));
+    }
+    Ok(())
+}
+
+async fn claims(work: &mut Work) -> Result<(), PassError> {
+    let api: Api<StorageClass> = Api::all(work.ctx.client.clone());
+    let mut classes = Classes::new();
+    for name in claims::needs(&work.blueprint, &work.found) {
+        let class = api.get_opt(&name).await.map_err(|e| PassError::Get(Box::new(e)))?;
+        classes.insert(name, class);
+    }
+    let cluster_id = work.record.cluster_id.as_deref().unwrap_or_default();
+    let built = claims::build(&work.blueprint, &work.found, cluster_id, &classes)?;
+    keep(work, Area::Claims, built)
+}
+
+async fn configuration(work: &mut Work) -> Result<(), PassError> {
+    let input = Input {
+        blueprint: &work.blueprint,
+        record: &work.record,
+        images: &work.ctx.settings.kafka_images,
+        addresses: work.known.addresses.as_ref(),
+    };
+    let metrics = match configuration::needs(&input) {
+        Some(source) => work.api::<ConfigMap>().get_opt(&source.config_map).await,
+        None => Ok(None),
+    };
+    let metrics = metrics.map_err(|e| PassError::Get(Box::new(e)))?;
+    let built = configuration::build(&input, metrics.as_ref())?;
+    work.known.configuration = keep(work, Area::Configuration, built)?;
+    Ok(())
+}
+
+fn view(work: &mut Work, area: Area) -> &mut BuiltView {
+    work.objects.views.entry(area).or_default()
+}
+
+/// Keeps what an area has built. Returns its outputs.
+fn keep<T>(work: &mut Work, area: Area, built: Built<T>) -> Result<T, PassError> {
+    for object in built.objects {
+        let compared = compare(&object, &work.found)?;
+        match &object {
+            Object::PodSet(set) => work.objects.pod_sets.push(set.clone()),
+            Object::PersistentVolumeClaim(claim) => work.objects.claims.push(claim.clone()),
+            Object::ServiceAccount(_)
+            | Object::NetworkPolicy(_)
+            | Object::PodDisruptionBudget(_)
+            | Object::ClusterRoleBinding(_)
+            | Object::Service(_)
+            | Object::ConfigMap(_) => {}
+        }
+        if compared.state != State::Same {
+            let key = key(&object);
+            view(work, area).changes.push(key);
+            work.objects.changes.push((object, compared));
+        }
+    }
+    let view = view(work, area);
+    view.warnings.extend(built.warnings);
+    view.flow = built.flow;
+    Ok(built.outputs)
+}
+
+/// Which object it is.
+pub(super) fn key(object: &Object) -> ObjectKey {
+    let kind = match object {
+        Object::ServiceAccount(_) => ObjectKind::ServiceAccount,
+        Object::NetworkPolicy(_) => ObjectKind::NetworkPolicy,
+        Object::PodDisruptionBudget(_) => ObjectKind::PodDisruptionBudget,
+        Object::ClusterRoleBinding(_) => ObjectKind::ClusterRoleBinding,
+        Object::Service(_) => ObjectKind::Service,
+        Object::PersistentVolumeClaim(_) => ObjectKind::PersistentVolumeClaim,
+        Object::ConfigMap(_) => ObjectKind::ConfigMap,
+        Object::PodSet(_) => ObjectKind::PodSet,
+    };
+    ObjectKey { kind, name: object.name().to_owned() }
+}

@@ -1,0 +1,73 @@
+//! A cluster as an edit would have it.
+
+use api::KafkaNodePool;
+use api::names::Names;
+use kube::ResourceExt as _;
+use objects::found::{Found, FoundPool};
+use serde_json::{Value, json};
+
+use super::{Edit, ForeseeError};
+
+impl Edit {
+    /// The `Kafka` as it would be: what was written replaces the spec, and is added to labels and
+    /// annotations.
+    pub(super) fn kafka_of(&self, names: &Names, stored: Option<&Value>) -> Value {
+        let written = self.kafka.as_ref();
+        merged(stored, written, (&names.cluster, &names.namespace))
+    }
+
+    /// Replaces, adds and deletes pools.
+    pub(super) fn change_pools(
+        &self,
+        names: &Names,
+        found: &mut Found,
+    ) -> Result<(), ForeseeError> {
+        for (name, written) in &self.pools {
+            let at = found.pools.iter().position(|one| one.pool.name_any() == *name);
+            let stored = at.map(|at| found.pools.remove(at).written);
+            found.unreadable_pools.retain(|(other, _)| other != name);
+            let written = merged(stored.as_ref(), Some(written), (name, &names.namespace));
+            let pool: KafkaNodePool = typed(&written, &format!("KafkaNodePool {name}"))?;
+            found.pools.push(FoundPool { pool, written });
+        }
+        // As the API server would list them.
+        found.pools.sort_by_key(|one| one.pool.name_any());
+        for one in &mut found.pools {
+            if self.deleted_pools.contains(&one.pool.name_any()) {
+                one.written["metadata"]["deletionTimestamp"] = json!("1970-01-01T00:00:00Z");
+                let resource = format!("KafkaNodePool {}", one.pool.name_any());
+                one.pool = typed(&one.written, &resource)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A resource as its type.
+pub(super) fn typed<K: serde::de::DeserializeOwned>(
+    written: &Value,
+    resource: &str,
+) -> Result<K, ForeseeError> {
+    let unreadable = |source| ForeseeError::Unreadable { resource: resource.to_owned(), source };
+    serde_json::from_value(written.clone()).map_err(unreadable)
+}
+
+fn merged(
+    stored: Option<&Value>,
+    written: Option<&Value>,
+    (name, namespace): (&str, &str),
+) -> Value {
+    let mut all = stored.or(written).cloned().unwrap_or_else(|| json!({}));
+    if let (Some(_), Some(written)) = (stored, written) {
+        all["spec"] = written.get("spec").cloned().unwrap_or(Value::Null);
+        for field in ["labels", "annotations"] {
+            let new = written.get("metadata").and_then(|metadata| metadata.get(field));
+            for (key, value) in new.and_then(Value::as_object).into_iter().flatten() {
+                all["metadata"][field][key] = value.clone();
+            }
+        }
+    }
+    all["metadata"]["name"] = json!(name);
+    all["metadata"]["namespace"] = json!(namespace);
+    all
+}
