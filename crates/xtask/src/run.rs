@@ -6,7 +6,7 @@
 use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, fmt, fs};
 
@@ -103,6 +103,28 @@ impl Run {
         self.inline(name, &line.to_string(), || status(line))
     }
 
+    /// Runs a program while another one runs, and fails if one of them does. Two cores have more to do with both.
+    pub(crate) fn both(
+        &mut self,
+        (name, line): (&str, &Line),
+        (second, second_line): (&str, &Line),
+    ) -> Result<()> {
+        self.say(name, &line.to_string());
+        let begun = Instant::now();
+        let failed = |error: anyhow::Error| {
+            anyhow::anyhow!("the step `{name}` failed ({error:#}); to repeat it alone: {line}")
+        };
+        let started = line.command().spawn().context("cannot start it").map_err(failed)?;
+        let mut started = Started(started);
+        self.step(second, second_line)?;
+        let status = started.0.wait().context("cannot wait for it").map_err(failed)?;
+        if !status.success() {
+            return Err(failed(anyhow::anyhow!("it ended with {status}")));
+        }
+        self.done.push((name.to_owned(), begun.elapsed()));
+        Ok(())
+    }
+
     /// Runs a step inside this program; `repeat` is the command that does the same alone.
     pub(crate) fn inline(
         &mut self,
@@ -194,6 +216,17 @@ impl Run {
     }
 }
 
+/// A program that ends with this value.
+struct Started(Child);
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        // One that has ended is not there to be killed.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// Runs a program to its end; anything but success is an error.
 fn status(line: &Line) -> Result<()> {
     let status = line.command().status().context("cannot start it")?;
@@ -238,6 +271,20 @@ mod tests {
         let text = error.to_string();
         assert!(text.starts_with("the step `fail` failed"), "{text}");
         assert!(text.ends_with("to repeat it alone: false --now"), "{text}");
+    }
+
+    #[test]
+    fn of_two_programs_both_have_to_succeed() {
+        let run = |first: &str, second: &str| {
+            let (first, second) = (Line::new(first), Line::new(second));
+            let done = Run::new("sample").both(("first", &first), ("second", &second));
+            done.map_err(|error| error.to_string())
+        };
+        assert_eq!(run("true", "true"), Ok(()));
+        assert!(run("false", "true").unwrap_err().starts_with("the step `first` failed"));
+        assert!(run("no-such-program", "true").unwrap_err().contains("cannot start it"));
+        // The first ends with the second that fails.
+        assert!(run("sleep 600", "false").unwrap_err().starts_with("the step `second` failed"));
     }
 
     #[test]

@@ -43,16 +43,23 @@ fn fetch(run: &mut Run) -> Result<()> {
         let line = Line::program(&gregor).words("fetch kafka --version").arg(version);
         run.step(&format!("kafka-{version}"), &line)?;
     }
-    run.step("kubernetes", &Line::program(&gregor).words("fetch kubernetes"))
+    // Go compiles on all cores, rustc one crate after the other.
+    let kubernetes = Line::program(&gregor).words("fetch kubernetes");
+    let compile = tools::nextest()?.words("run --no-run --workspace -E").arg(others());
+    run.both(("kubernetes", &kubernetes), ("compile", &compile))
+}
+
+/// The tests of the crates that are not pure.
+fn others() -> String {
+    let pure: Vec<_> = check::pure_crates().map(|name| format!("package({name})")).collect();
+    format!("kind(test) - ({})", pure.join(" | "))
 }
 
 /// The tests of the crates that are not pure; the check has run their unit tests.
 fn tests(run: &mut Run) -> Result<()> {
     let skips = target()?.join("test-skips.tsv");
     remove_file(&skips)?;
-    let pure: Vec<_> = check::pure_crates().map(|name| format!("package({name})")).collect();
-    let others = format!("kind(test) - ({})", pure.join(" | "));
-    let line = tools::nextest()?.words("run --workspace -E").arg(others);
+    let line = tools::nextest()?.words("run --workspace -E").arg(others());
     rbac::clear().context("cannot remove the audit logs of earlier runs")?;
     run.tests("tests", &line.env(SKIPS, skips.display().to_string()))?;
     let skipped = fs::read_to_string(&skips).unwrap_or_default();
@@ -70,7 +77,7 @@ fn fuzz(run: &mut Run) -> Result<()> {
         let corpus = format!("fuzz/corpus/{target}");
         fs::create_dir_all(root().join(&corpus)).with_context(|| format!("creating {corpus}"))?;
         let line = tools::fuzz()?
-            .arg("run")
+            .words("run --dev")
             .arg(&target)
             .arg(&corpus)
             .arg(format!("fuzz/seeds/{target}"))
