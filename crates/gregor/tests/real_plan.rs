@@ -354,11 +354,47 @@ fn scale_down_is_held(scene: &Scene<'_>) {
     });
     let why = scene.gregor(&["why", CLUSTER, "-n", PLACE]);
     says(&why, 0, &["it still has 2 partitions", "held-0, held-1", "Rule:"]);
+    a_file_tells_the_same(scene);
     // The edit that takes it back says so.
     let back = scene.plan("replicas: 1", "replicas: 1");
     says(&back, 2, &["keep broker 1, which was to go"]);
     scene.place.kubectl(&["scale", "kafkanodepool", "more", "--replicas=1"]);
     scene.place.ready(CLUSTER);
+}
+
+/// What was observed of a cluster in trouble is decided on again from a file, without Kubernetes and Kafka.
+fn a_file_tells_the_same(scene: &Scene<'_>) {
+    let file = scene.place.ground.world.temp().join("snapshot.json");
+    let file = file.to_str().unwrap();
+    let nowhere = scene.place.ground.world.file("nowhere", NOWHERE);
+    wait_for(|| {
+        // The cluster goes on meanwhile: what is compared was observed at the same time.
+        let status = scene.gregor(&["status", CLUSTER, "-n", PLACE, "--snapshot", file]);
+        assert!(status.err.contains("wrote "), "{}", status.err);
+        let live = scene.gregor(&["why", CLUSTER, "-n", PLACE]);
+        let words = ["--from-snapshot", file, "--kubeconfig", &nowhere];
+        let told = scene.gregor(&[&["why"][..], &words].concat());
+        says(&told, 0, &["broker 1", "it still has 2 partitions"]);
+        let again = scene.gregor(&[&["status"][..], &words].concat());
+        match (told.out == live.out, again.out == status.out) {
+            (true, true) => Ok(()),
+            _ => Err(format!("{}{}{}{}", told.out, live.out, again.out, status.out)),
+        }
+    });
+    // Nothing in it is secret.
+    let text = std::fs::read_to_string(file).unwrap();
+    for secret in scene.place.list("secrets") {
+        for (name, value) in secret["data"].as_object().into_iter().flatten() {
+            let value = value.as_str().unwrap();
+            // Certificates are no secret, and very short values are anywhere.
+            if !name.ends_with(".crt") && value.len() > 8 {
+                assert!(!text.contains(value), "{}: {name}", secret["metadata"]["name"]);
+            }
+        }
+    }
+    assert!(!text.contains("PRIVATE KEY"));
+    let both = scene.gregor(&["why", CLUSTER, "--from-snapshot", file]);
+    assert_eq!(both.code, 1, "{}", both.err);
 }
 
 /// The operator is sent home, and the nodes are stopped: what Kubernetes knows is told, and what is not known.

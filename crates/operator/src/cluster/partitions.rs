@@ -14,12 +14,7 @@ use crate::words::chain;
 
 const MIN_ISR: &str = "min.insync.replicas";
 
-/// All partitions, read when they are first asked for. `None` if any part could not be had: half a view is none.
-pub(crate) async fn read(work: &Work) -> Option<&Partitions> {
-    fact(work).await.known()
-}
-
-/// The same, with the time at which they were read.
+/// All partitions, read when they are first asked for. If any part could not be read they are unknown.
 pub(crate) async fn fact(work: &Work) -> &Fact<Partitions> {
     work.known.partitions.get_or_init(|| describe(work)).await
 }

@@ -6,10 +6,12 @@
 
 mod plan;
 mod roll;
+mod snapshot;
 mod stage;
 mod status;
 mod why;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
@@ -35,6 +37,7 @@ pub(crate) const STATUS_EXAMPLES: &str = "\
 Examples:
   gregor status my-cluster -n kafka
   gregor status my-cluster --watch
+  gregor status my-cluster --snapshot report.json
   gregor status my-cluster -o json
 
 Exit codes:
@@ -42,8 +45,9 @@ Exit codes:
   1  it could not be found out: the reason is on stderr
   4  Kafka was not asked, or did not answer: what Kubernetes and the operator know is told";
 pub(crate) const WHY_EXAMPLES: &str = "\
-Example:
+Examples:
   gregor why my-cluster -n kafka
+  gregor why --from-snapshot report.json
 
 Exit codes:
   0  all is told
@@ -59,6 +63,26 @@ pub(crate) struct Target {
     #[arg(value_name = "KAFKA")]
     cluster: String,
     #[command(flatten)]
+    at: At,
+}
+
+/// The same, or a file with what was observed of a cluster.
+#[derive(Debug, Args)]
+pub(crate) struct Viewed {
+    /// The name of the Kafka resource
+    #[arg(value_name = "KAFKA", required_unless_present = "from_snapshot")]
+    cluster: Option<String>,
+    #[command(flatten)]
+    at: At,
+    /// Decide on what `gregor status --snapshot` wrote to this file, without Kubernetes and Kafka
+    #[arg(long, value_name = "FILE", conflicts_with = "cluster")]
+    from_snapshot: Option<PathBuf>,
+}
+
+/// Where the cluster is, and how to print what is found.
+#[derive(Debug, Args)]
+pub(crate) struct At {
+    #[command(flatten)]
     reach: Reach,
     #[command(flatten)]
     hosts: Hosts,
@@ -69,7 +93,6 @@ pub(crate) struct Target {
 
 /// A cluster as Kubernetes shows it.
 struct Found {
-    client: Client,
     names: Names,
     kafka: Kafka,
     pools: Vec<KafkaNodePool>,
@@ -87,7 +110,11 @@ struct Looked {
     unknown: Vec<String>,
 }
 
-impl Target {
+impl Viewed {
+    fn output(&self) -> Format {
+        self.at.output
+    }
+
     /// Looks at the cluster, and runs something with what was seen and the time.
     fn look<F>(&self, then: impl Fn(Looked, u64) -> F) -> anyhow::Result<()>
     where
@@ -105,71 +132,88 @@ impl Target {
     where
         F: Future<Output = anyhow::Result<()>>,
     {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.context("cannot start the runtime")?;
-        runtime.block_on(async {
+        runtime()?.block_on(async {
             loop {
-                let now_ms = OffsetDateTime::now_utc().unix_timestamp_nanos() / 1_000_000;
-                let looked = self.looked().await?;
-                then(looked, u64::try_from(now_ms).unwrap_or_default()).await?;
+                let (looked, now_ms) = match (&self.from_snapshot, &self.cluster) {
+                    (Some(file), _) => snapshot::read(file)?,
+                    (None, Some(cluster)) => {
+                        let now_ms = OffsetDateTime::now_utc().unix_timestamp_nanos() / 1_000_000;
+                        (self.at.looked(cluster).await?, u64::try_from(now_ms).unwrap_or_default())
+                    }
+                    (None, None) => bail!("name a Kafka resource"),
+                };
+                then(looked, now_ms).await?;
                 let Some(pause) = pause else { return Ok(()) };
                 tokio::time::sleep(pause).await;
             }
         })
     }
+}
 
-    async fn looked(&self) -> anyhow::Result<Looked> {
-        let found = self.find().await?;
-        let at = (&self.reach, &self.hosts);
-        let staged = stage::stage(at, &self.cluster, None, None).await?;
-        let seen = staged.stage.present(&staged.names).await?;
-        let seen = seen.context("the Kafka was deleted just now")?;
-        let mut unknown = Vec::new();
-        match (seen.secrets_readable, &seen.unreachable) {
-            (false, _) => unknown.push(
-                "the Secrets of the cluster may not be read here, and with them the key to its Kafka"
-                    .to_owned(),
-            ),
-            (true, Some(why)) => unknown.push(format!(
-                "{why}: what only Kafka knows is missing, such as the voters and the partitions"
-            )),
-            (true, None) => {}
-        }
-        if found.rebalances.is_none() {
-            unknown.push("the KafkaRebalances could not be listed".to_owned());
-        }
-        if found.kafka.status.is_none() {
-            unknown.push("the operator has not looked at the cluster yet: does it run?".to_owned());
-        }
-        Ok(Looked { found, seen, unknown })
-    }
-
+impl Target {
     /// Runs something with the cluster.
-    fn run<F>(&self, then: impl FnOnce(Found, Out) -> F) -> anyhow::Result<()>
+    fn run<F>(&self, then: impl FnOnce(Client, Found, Out) -> F) -> anyhow::Result<()>
     where
         F: Future<Output = anyhow::Result<()>>,
     {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.context("cannot start the runtime")?;
-        runtime.block_on(async {
-            let found = self.find().await?;
-            then(found, Out::new(self.output)).await
+        runtime()?.block_on(async {
+            let (client, found) = self.at.find(&self.cluster).await?;
+            then(client, found, Out::new(self.at.output)).await
         })
     }
+}
 
-    async fn find(&self) -> anyhow::Result<Found> {
+fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.context("cannot start the runtime")
+}
+
+/// What could not be found out.
+fn unknown(found: &Found, seen: &Seen) -> Vec<String> {
+    let mut unknown = Vec::new();
+    match (seen.secrets_readable, &seen.unreachable) {
+        (false, _) => unknown.push(
+            "the Secrets of the cluster may not be read here, and with them the key to its Kafka"
+                .to_owned(),
+        ),
+        (true, Some(why)) => unknown.push(format!(
+            "{why}: what only Kafka knows is missing, such as the voters and the partitions"
+        )),
+        (true, None) => {}
+    }
+    if found.rebalances.is_none() {
+        unknown.push("the KafkaRebalances could not be listed".to_owned());
+    }
+    if found.kafka.status.is_none() {
+        unknown.push("the operator has not looked at the cluster yet: does it run?".to_owned());
+    }
+    unknown
+}
+
+impl At {
+    async fn looked(&self, cluster: &str) -> anyhow::Result<Looked> {
+        let (_, found) = self.find(cluster).await?;
+        let at = (&self.reach, &self.hosts);
+        let staged = stage::stage(at, cluster, None, None).await?;
+        let seen = staged.stage.present(&staged.names).await?;
+        let seen = seen.context("the Kafka was deleted just now")?;
+        let unknown = unknown(&found, &seen);
+        Ok(Looked { found, seen, unknown })
+    }
+
+    async fn find(&self, cluster: &str) -> anyhow::Result<(Client, Found)> {
         let (config, namespace) = self.reach.config().await?;
         let server = config.cluster_url.to_string();
         let client = Client::try_from(config).context("cannot make a client for Kubernetes")?;
         let api: Api<Kafka> = Api::namespaced(client.clone(), &namespace);
-        let kafka = api.get_opt(&self.cluster).await;
+        let kafka = api.get_opt(cluster).await;
         let kafka = kafka.with_context(|| {
-            format!("cannot read the Kafka {} from Kubernetes at {server}", self.cluster)
+            format!("cannot read the Kafka {cluster} from Kubernetes at {server}")
         })?;
         let Some(kafka) = kafka else {
-            bail!("there is no Kafka {} in namespace {namespace}", self.cluster);
+            bail!("there is no Kafka {cluster} in namespace {namespace}");
         };
-        let labels = format!("{CLUSTER_LABEL}={}", self.cluster);
+        let labels = format!("{CLUSTER_LABEL}={cluster}");
         let of_cluster = ListParams::default().labels(&labels);
         let api: Api<KafkaNodePool> = Api::namespaced(client.clone(), &namespace);
         let pools = api.list(&of_cluster).await.context("cannot list the node pools")?.items;
@@ -181,7 +225,7 @@ impl Target {
         let pods = api.list(&of_nodes).await.context("cannot list the pods")?.items;
         let api: Api<KafkaRebalance> = Api::namespaced(client.clone(), &namespace);
         let rebalances = api.list(&of_cluster).await.ok().map(|list| list.items);
-        let names = Names::new(&namespace, &self.cluster);
-        Ok(Found { client, names, kafka, pools, sets, pods, rebalances })
+        let names = Names::new(&namespace, cluster);
+        Ok((client, Found { names, kafka, pools, sets, pods, rebalances }))
     }
 }

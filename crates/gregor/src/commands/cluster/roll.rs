@@ -6,7 +6,7 @@ use api::names::{POOL_LABEL, node_of_pod};
 use clap::Args;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Patch, PatchParams};
-use kube::{Api, ResourceExt as _};
+use kube::{Api, Client, ResourceExt as _};
 use serde::Serialize;
 use serde_json::json;
 
@@ -41,10 +41,10 @@ struct Asked {
 
 impl Roll {
     pub(crate) fn run(self) -> anyhow::Result<()> {
-        self.target.run(async |found, mut out| {
+        self.target.run(async |client, found, mut out| {
             let pods = self.chosen(&found)?;
             if !self.dry_run {
-                self.ask(&found, &pods).await?;
+                self.ask(&client, &found, &pods).await?;
                 note(&format!("gregor why {} says how far it is", found.names.cluster));
             }
             let pods = pods.iter().map(|pod| pod.name_any()).collect();
@@ -75,12 +75,12 @@ impl Roll {
     }
 
     /// Pools are asked for through their sets, so that pods that come meanwhile are not restarted again.
-    async fn ask(&self, found: &Found, pods: &[&Pod]) -> anyhow::Result<()> {
+    async fn ask(&self, client: &Client, found: &Found, pods: &[&Pod]) -> anyhow::Result<()> {
         let patch = Patch::Merge(json!({ "metadata": { "annotations": { MANUAL: "true" } } }));
         let params = PatchParams::default();
         let namespace = &found.names.namespace;
         if self.node.is_empty() {
-            let api: Api<StrimziPodSet> = Api::namespaced(found.client.clone(), namespace);
+            let api: Api<StrimziPodSet> = Api::namespaced(client.clone(), namespace);
             let mut pools: Vec<_> =
                 pods.iter().filter_map(|pod| pod.labels().get(POOL_LABEL)).collect();
             pools.sort();
@@ -92,7 +92,7 @@ impl Roll {
             }
             return Ok(());
         }
-        let api: Api<Pod> = Api::namespaced(found.client.clone(), namespace);
+        let api: Api<Pod> = Api::namespaced(client.clone(), namespace);
         for pod in pods {
             let asked = api.patch(&pod.name_any(), &params, &patch).await;
             asked.with_context(|| format!("cannot ask for a restart of {}", pod.name_any()))?;

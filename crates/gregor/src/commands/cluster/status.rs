@@ -1,21 +1,22 @@
 //! `gregor status`: the nodes of a cluster, its quorum, what is being done, and what was last decided.
 
 use std::io::IsTerminal as _;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use api::names::{BROKER_LABEL, CONTROLLER_LABEL, POOL_LABEL, node_of_pod};
 use clap::Args;
+use control::quorum::QuorumView as SeenQuorum;
 use control::quorum::format::QuorumMode;
 use control::scaling::leaving::Member;
 use k8s_openapi::api::core::v1::Pod;
-use kafka_admin::{Quorum, QuorumReplica};
 use kube::ResourceExt as _;
 use model::NodeId;
 use operator::cluster::foresee::View as Seen;
 use serde::Serialize;
 
 use super::why::{KAFKA_SILENT, Line, Progress, conditions};
-use super::{Found, Looked, Target};
+use super::{Found, Looked, Viewed, snapshot};
 use crate::failure::Said;
 use crate::output::{Colour, Grid, Out, View, bullets, optional, painted, yes_no};
 
@@ -28,9 +29,14 @@ const CLEAR: &str = "\u{1b}[2J\u{1b}[H";
 #[derive(Debug, Args)]
 pub(crate) struct Status {
     #[command(flatten)]
-    target: Target,
+    view: Viewed,
+    /// Write what was observed to this file, for a bug report. It holds the resources of the cluster as they were
+    /// written, and no key or password of a Secret
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["from_snapshot", "watch"])]
+    snapshot: Option<PathBuf>,
     /// Look again and again, every so many seconds, until interrupted
     #[arg(short, long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = WATCH_SECONDS)]
+    #[arg(conflicts_with = "from_snapshot")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=3600))]
     watch: Option<u64>,
 }
@@ -87,8 +93,11 @@ struct NodeView {
 
 impl Status {
     pub(crate) fn run(self) -> anyhow::Result<()> {
-        self.target.look_every(self.watch.map(Duration::from_secs), async |looked, now_ms| {
-            let mut out = Out::new(self.target.output);
+        self.view.look_every(self.watch.map(Duration::from_secs), async |looked, now_ms| {
+            let mut out = Out::new(self.view.output());
+            if let Some(file) = &self.snapshot {
+                snapshot::write(file, &looked, now_ms)?;
+            }
             if self.watch.is_some() && std::io::stdout().is_terminal() {
                 out.text(CLEAR)?;
             }
@@ -145,10 +154,10 @@ fn doing(seen: &Seen) -> Vec<String> {
 }
 
 impl QuorumView {
-    fn new(quorum: &Quorum, mode: QuorumMode) -> Self {
+    fn new(quorum: &SeenQuorum, mode: QuorumMode) -> Self {
         Self {
             leader: quorum.leader.get(),
-            epoch: quorum.leader_epoch,
+            epoch: quorum.epoch,
             dynamic: match mode {
                 QuorumMode::Dynamic => Some(true),
                 QuorumMode::Static => Some(false),
@@ -172,15 +181,14 @@ impl NodeView {
         let id = node_of_pod(&pod.name_any());
         let number = id.map(NodeId::get);
         let quorum = seen.quorum.as_ref();
-        let is_voter = |quorum: &Quorum| quorum.voters.iter().any(|voter| Some(voter.id) == id);
+        let is_voter = |quorum: &SeenQuorum| quorum.voters.iter().any(|voter| Some(voter.id) == id);
         // What the operator was last told, where Kafka does not answer now.
         let told = found.kafka.status.as_ref().and_then(|status| status.controllers.as_ref());
         let told = told.map(|all| all.iter().any(|one| one.id == number.map(i64::from)));
         let votes = quorum.map(is_voter).or(told);
         let follows = quorum.and_then(|quorum| {
             let mut all = quorum.voters.iter().chain(&quorum.observers);
-            let replica: &QuorumReplica = all.find(|one| Some(one.id) == id)?;
-            quorum.lag(replica)
+            quorum.lag(all.find(|one| Some(one.id) == id)?)
         });
         let status = pod.status.as_ref();
         let ready = status.and_then(|status| status.conditions.as_ref()).into_iter().flatten();

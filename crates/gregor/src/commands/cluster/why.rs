@@ -20,7 +20,7 @@ use model::NodeId;
 use operator::cluster::foresee::View as Seen;
 use serde::Serialize;
 
-use super::Target;
+use super::Viewed;
 use crate::failure::Said;
 use crate::output::{Colour, Out, View, bullets, painted};
 
@@ -33,7 +33,7 @@ const PARTITIONS_SHOWN: usize = 10;
 #[derive(Debug, Args)]
 pub(crate) struct Why {
     #[command(flatten)]
-    target: Target,
+    view: Viewed,
 }
 
 /// Something that holds of the cluster.
@@ -144,20 +144,20 @@ struct WhyView {
 
 impl Why {
     pub(crate) fn run(self) -> anyhow::Result<()> {
-        self.target.look(async |looked, now_ms| {
-            let mut view = WhyView::new(&looked.seen, now_ms);
+        self.view.look(async |looked, now_ms| {
+            let mut view = WhyView::new(&looked.seen, Some(&looked.found.kafka), now_ms);
             view.cluster = looked.found.names.cluster.clone();
             view.namespace = looked.found.names.namespace.clone();
             view.rebalances = rebalances(looked.found.rebalances.as_deref().unwrap_or_default());
             view.unknown = looked.unknown;
-            Out::new(self.target.output).view(&view)?;
+            Out::new(self.view.output()).view(&view)?;
             Said::code(if looked.seen.is_kafka_seen() { 0 } else { KAFKA_SILENT })
         })
     }
 }
 
 impl WhyView {
-    fn new(seen: &Seen, now_ms: u64) -> Self {
+    fn new(seen: &Seen, kafka: Option<&Kafka>, now_ms: u64) -> Self {
         let mut awaited = Vec::new();
         awaited.extend(seen.refused.iter().map(|note| told("the resources", note)));
         if seen.paused {
@@ -175,7 +175,7 @@ impl WhyView {
         awaited.extend(others.map(|(area, note)| told(area.name(), note)));
         awaited
             .extend(seen.warnings.iter().filter(|note| is_hold(note)).map(|n| told("warning", n)));
-        let conditions = seen.kafka().map(conditions).unwrap_or_default();
+        let conditions = kafka.map(conditions).unwrap_or_default();
         Self {
             awaited,
             progress: Progress::of(seen, now_ms),

@@ -54,7 +54,7 @@ fn a_broker_that_stays_is_told_with_its_partitions_and_the_rule() {
     pass.holds.insert(id(5), guard::Hold::Partitions { partitions: 12, moving: false });
     seen.scale_in = Some(pass);
     seen.partitions = Some((0..12).map(|number| partition(number, &[5, 6], &[5, 6])).collect());
-    let mut view = WhyView::new(&seen, 0);
+    let mut view = WhyView::new(&seen, None, 0);
     (view.cluster, view.namespace) = ("c".to_owned(), "n".to_owned());
     let expected = "\
 Kafka c in namespace n
@@ -102,7 +102,7 @@ fn a_node_that_is_not_restarted_is_told_with_every_partition_that_needs_it() {
         partition(1, &[7, 8, 9], &[7, 9]),
         partition(2, &[7, 8, 9], &[7, 8, 9]),
     ]);
-    let text = WhyView::new(&seen, 0).table(None);
+    let text = WhyView::new(&seen, None, 0).table(None);
     let expected = "\
 node 7 (a restart was asked for): partition t-0 has 2 replicas in sync, without it 1, and needs 2 (and 1 more)
   Partitions: t-0, t-1
@@ -132,7 +132,7 @@ fn where_kafka_is_silent_nothing_is_made_up() {
     let leaving = Leaving { phase: Phase::Draining, kind: Kind::Node, pool: "b".to_owned() };
     seen.leaving.insert(id(5), leaving);
     assert_eq!(seen.mode, QuorumMode::default());
-    let mut view = WhyView::new(&seen, 0);
+    let mut view = WhyView::new(&seen, None, 0);
     view.unknown = vec!["no node of Kafka answers".to_owned()];
     let text = view.table(None);
     assert!(
@@ -144,6 +144,6 @@ fn where_kafka_is_silent_nothing_is_made_up() {
 
 #[test]
 fn a_cluster_as_it_was_asked_for_waits_for_nothing() {
-    let text = WhyView::new(&Seen::default(), 0).table(None);
+    let text = WhyView::new(&Seen::default(), None, 0).table(None);
     assert!(text.ends_with("\nnothing is awaited: the cluster is as it was asked for\n"), "{text}");
 }

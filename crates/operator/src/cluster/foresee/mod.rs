@@ -6,6 +6,7 @@
 //! 3. What would be decided after the next change is not told here: one pass is one pass.
 
 mod edit;
+mod observed;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,10 +16,9 @@ use api::names::{Names, node_of_pod};
 use control::cluster::act::What;
 use control::cluster::area::Area;
 use control::cluster::areas::kafka;
-use control::cluster::decide::{Decision, Scope, decide};
-use control::cluster::draft::Flow;
+use control::cluster::decide::{Decision, Scope};
 use control::cluster::record::Record;
-use control::cluster::snapshot::{ObjectKey, ObjectKind};
+use control::cluster::snapshot::{Needs, ObjectKey, ObjectKind};
 use control::conditions::{Note, Outcome};
 use control::quorum::format::QuorumMode;
 use control::quorum::{QuorumView, plan};
@@ -28,7 +28,7 @@ use control::rolling::facts::Facts as RollFacts;
 use control::rolling::pass::Decision as RollDecision;
 use control::scaling::leaving::{self, Leaving, Member};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
-use kafka_admin::{Quorum, Resolve};
+use kafka_admin::Resolve;
 use kube::api::DynamicObject;
 use kube::core::ApiResource;
 use kube::{Api, Config, ResourceExt as _};
@@ -40,13 +40,14 @@ use objects::found::Found;
 use serde_json::Value;
 
 use edit::typed;
+pub use observed::Observed;
 
 use super::error::PassError;
 use super::facts::KafkaFacts;
 use super::pass::{self, Work};
 use super::record::Stored;
 use super::steps::wishes::{self, Wishes};
-use super::{act, build, found, observe, partitions, steps};
+use super::{act, build, found, observe, steps};
 use crate::client;
 use crate::context::{Context, Settings};
 use crate::write::Writer;
@@ -182,8 +183,8 @@ pub struct View {
     pub claims: BTreeMap<String, ClaimView>,
     /// What the quorum's next step is decided on.
     pub quorum_facts: Option<plan::Facts>,
-    /// The quorum as Kafka describes it.
-    pub quorum: Option<Quorum>,
+    /// The quorum as its leader describes it.
+    pub quorum: Option<QuorumView>,
     /// What the roller is told, and what it decides.
     pub roll: Option<Arc<(RollFacts, RollDecision)>>,
     /// What is decided about those that leave.
@@ -198,6 +199,8 @@ pub struct View {
     pub roll_account: Option<Account>,
     /// What would be written to Kubernetes.
     pub written: Vec<Written>,
+    /// What it is decided on.
+    pub observed: Observed,
     known: Option<Known>,
 }
 
@@ -267,9 +270,7 @@ impl Stage {
         let kafka: Kafka = typed(&written, &format!("Kafka {}", names.cluster))?;
         let (found, secrets_readable) = self.read(names).await?;
         let start = Start { found, secrets_readable, facts: None, quorum: None };
-        let mut view = self.go((kafka, &written), start, Extent::Present).await?;
-        view.secrets_readable = secrets_readable;
-        Ok(Some(view))
+        Ok(Some(self.go((kafka, &written), start, Extent::Present).await?))
     }
 
     /// A cluster as an edit would have it. `present` is the cluster as it is, if there is one.
@@ -280,29 +281,23 @@ impl Stage {
         present: Option<&View>,
     ) -> Result<View, ForeseeError> {
         let known = present.and_then(|view| view.known.as_ref());
-        let (mut start, secrets_readable) = match known {
-            Some(known) => {
-                let readable = present.is_some_and(|view| view.secrets_readable);
-                let start = Start {
-                    found: known.found.clone(),
-                    secrets_readable: readable,
-                    facts: Some(known.facts.clone()),
-                    quorum: Some(known.record.quorum.clone()),
-                };
-                (start, readable)
-            }
+        let mut start = match known {
+            Some(known) => Start {
+                found: known.found.clone(),
+                secrets_readable: present.is_some_and(|view| view.secrets_readable),
+                facts: Some(known.facts.clone()),
+                quorum: Some(known.record.quorum.clone()),
+            },
             None => {
                 let (found, _) = self.read(names).await?;
-                // Keys of a cluster that is not there are nobody's business.
-                (Start { found, secrets_readable: false, facts: None, quorum: None }, false)
+                // A cluster that does not exist has no keys.
+                Start { found, secrets_readable: false, facts: None, quorum: None }
             }
         };
         edit.change_pools(names, &mut start.found)?;
         let written = edit.kafka_of(names, known.map(|known| &known.written));
         let kafka = typed(&written, &format!("Kafka {}", names.cluster))?;
-        let mut view = self.go((kafka, &written), start, Extent::Edited).await?;
-        view.secrets_readable = secrets_readable;
-        Ok(view)
+        self.go((kafka, &written), start, Extent::Edited).await
     }
 
     async fn read(&self, names: &Names) -> Result<(Found, bool), ForeseeError> {
@@ -327,37 +322,36 @@ impl Stage {
         let found = start.found.clone();
         let stored = Stored::of(found.config_maps.get(&names.record()), &names);
         let stored = stored.map_err(PassError::from)?.map(|(record, _)| record);
-        let mut view = View { paused: pass::is_paused(&kafka), ..View::default() };
+        let mut observed = Observed {
+            paused: pass::is_paused(&kafka),
+            secrets_readable: start.secrets_readable,
+            ..Observed::default()
+        };
         let wishes = wishes::run(&self.ctx, kafka.clone(), written, start.found)?;
         let mut work = match wishes {
             Wishes::Good(work) => work,
             Wishes::Refused { note, warnings } => {
                 let record = stored.unwrap_or_default();
-                let (refused, recorded) = (Some(note), members(&record));
-                let written = written.clone();
+                observed =
+                    Observed { refused: Some(note), warnings, stored: record.clone(), ..observed };
+                let (mut view, _) = View::of(observed, extent);
                 let facts = start.facts.unwrap_or_default();
-                let known = Some(Known { kafka, written, found, record, facts });
-                return Ok(View { refused, warnings, recorded, known, ..view });
+                let written = written.clone();
+                view.known = Some(Known { kafka, written, found, record, facts });
+                return Ok(view);
             }
         };
         work.known.kafka = start.facts.unwrap_or_default();
         if let Some(quorum) = start.quorum {
             work.record.quorum = quorum;
         }
-        let record = stored.unwrap_or_else(|| match found.pods.is_empty() {
+        observed.stored = stored.unwrap_or_else(|| match found.pods.is_empty() {
             true => Record::default(),
             false => work.record.clone(),
         });
-        view.recorded = members(&record);
-        view.leaving.clone_from(&record.leaving);
-        let decision = view.decide(&mut work, extent, start.secrets_readable).await?;
-        view.finish(*work, &found, decision).await;
-        if !start.secrets_readable {
-            // Without the keys every pod looks as if it had old ones.
-            view.notes.retain(|(area, _)| *area != Area::Roll);
-            view.roll = view.roll.filter(|_| extent == Extent::Edited);
-        }
-        view.roll_account.clone_from(&record.roll_account);
+        observe(&mut work, extent, &mut observed).await?;
+        let (mut view, decision) = View::of(observed, extent);
+        view.finish(*work, &found, decision);
         if let Some(known) = &mut view.known {
             known.kafka = kafka;
             known.written = written.clone();
@@ -365,6 +359,36 @@ impl Stage {
         }
         Ok(view)
     }
+}
+
+/// Builds objects, asks Kafka, and keeps what decisions use.
+async fn observe(
+    work: &mut Work,
+    extent: Extent,
+    observed: &mut Observed,
+) -> Result<(), PassError> {
+    observed.warnings = std::mem::take(&mut work.warnings);
+    observed.record = work.record.clone();
+    if let Err(error) = build::all(work, true).await {
+        observed.problems.push((Area::Workload, error.note()));
+        return Ok(());
+    }
+    let is_present = extent == Extent::Present;
+    if is_present && observed.secrets_readable {
+        if let Err(error) = steps::kafka::read(work).await {
+            observed.problems.push((Area::Kafka, error.note()));
+        }
+        observed.unreachable = silence(work);
+    }
+    let scope = extent.scope(observed.secrets_readable);
+    let mut snapshot = act::observe(work, &observed.record, &scope).await?;
+    // People are told where replicas are, whatever is decided.
+    if snapshot.kafka.partitions.is_unread() {
+        let needs = Needs { partitions: true, ..Needs::default() };
+        observe::read(work, &mut snapshot, &needs).await?;
+    }
+    observed.snapshot = Some(snapshot);
+    Ok(())
 }
 
 /// What a pass begins with.
@@ -376,56 +400,18 @@ struct Start {
 }
 
 impl View {
-    /// Observes and decides, and notes what is awaited.
-    async fn decide(
-        &mut self,
-        work: &mut Work,
-        extent: Extent,
-        secrets_readable: bool,
-    ) -> Result<Decision, PassError> {
-        if let Err(error) = build::all(work, true).await {
-            self.notes.push((Area::Workload, error.note()));
-            self.held = true;
-            return Ok(Decision { record: work.record.clone(), ..Decision::default() });
-        }
-        let scope = extent.scope(secrets_readable);
-        if extent == Extent::Present && secrets_readable {
-            if let Err(error) = steps::kafka::read(work).await {
-                self.notes.push((Area::Kafka, error.note()));
-                self.held = true;
-            }
-            self.unreachable = silence(work);
-        }
-        let record = work.record.clone();
-        let snapshot = act::observe(work, &record, &scope).await?;
-        let decision = decide(&snapshot, &record, &scope);
-        for (area, flow) in &decision.flows {
-            match flow {
-                Flow::Go => {}
-                Flow::Wait(note) | Flow::Stop(note) => self.notes.push((*area, note.clone())),
-                Flow::Hold(note) | Flow::Fault(note) => {
-                    self.notes.push((*area, note.clone()));
-                    self.held = true;
-                }
-            }
-        }
-        Ok(decision)
-    }
-
-    /// Takes over what the steps have found out.
-    async fn finish(&mut self, work: Work, before: &Found, decision: Decision) {
-        let roles = work.blueprint.wished.clone();
+    /// The nodes of an edit, what they would be made of, and what would be written.
+    fn finish(&mut self, work: Work, before: &Found, decision: Decision) {
         let pools = work
             .record
             .pools
             .iter()
             .flat_map(|(pool, nodes)| nodes.keys().map(move |id| (*id, pool.clone())));
         let pools: BTreeMap<NodeId, String> = pools.collect();
-        let wished = roles.iter().filter_map(|(id, roles)| {
+        let wished = work.blueprint.wished.iter().filter_map(|(id, roles)| {
             Some((*id, Member { pool: pools.get(id)?.clone(), roles: *roles }))
         });
         self.wished = wished.collect();
-        self.mode = work.record.quorum.mode;
         let is_configured = !work.known.configuration.properties.is_empty();
         if is_configured {
             self.pods = pods(&work);
@@ -439,13 +425,6 @@ impl View {
         self.running_versions = running_versions(&work);
         self.claims = claims(&work.objects.claims, before);
         self.written = written(&decision, before);
-        self.partitions = partitions::read(&work).await.map(|seen| seen.facts.clone());
-        self.quorum = work.known.kafka.quorum.clone();
-        self.quorum_facts = decision.outputs.quorum;
-        self.roll = decision.outputs.roll;
-        self.scale_in = decision.outputs.leaving;
-        self.warnings = work.warnings;
-        self.warnings.extend(decision.warnings);
         self.known = Some(Known {
             kafka: work.blueprint.kafka,
             written: Value::Null,
@@ -484,11 +463,6 @@ fn silence(work: &mut Work) -> Option<String> {
         return Some(why.to_owned());
     }
     kafka::unreachable(&observe::snapshot(work))
-}
-
-fn members(record: &Record) -> BTreeMap<NodeId, Member> {
-    let nodes = record.nodes().into_iter();
-    nodes.map(|node| (node.id, Member { pool: node.pool, roles: node.roles })).collect()
 }
 
 /// The pods as their sets want them.
