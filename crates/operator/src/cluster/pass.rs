@@ -116,7 +116,9 @@ pub(crate) async fn run(ctx: &Context, kafka: Kafka, written: &Value) -> Result<
         return Ok(Next(ctx.settings.interval));
     }
     if is_paused(&kafka) {
-        status::paused(ctx, &names, &kafka).await?;
+        let at = (&names, &kafka);
+        let mut report = status::Report::of_nothing(at, Outcome::Paused, Vec::new());
+        report.write(ctx, &kafka).await?;
         return Ok(Next(ctx.settings.interval));
     }
     let found = {
@@ -136,10 +138,11 @@ pub(crate) async fn run(ctx: &Context, kafka: Kafka, written: &Value) -> Result<
             (status::Report::of(*work, outcome), error)
         }
         Ok(steps::wishes::Wishes::Refused { note, warnings }) => {
-            (status::Report::refused(&names, note, warnings), None)
+            (status::Report::of_nothing((&names, &kafka), Outcome::Held(note), warnings), None)
         }
         Err(error) => {
-            let report = status::Report::refused(&names, error.note(), Vec::new());
+            let outcome = Outcome::Held(error.note());
+            let report = status::Report::of_nothing((&names, &kafka), outcome, Vec::new());
             (report, Some(error))
         }
     };

@@ -1,14 +1,18 @@
 //! The status of a `Kafka`: a copy of what is known, for people and for tools. Nothing decides by it.
 
-use api::Kafka;
+use api::kafka::cruise_control::AutoRebalanceMode;
+use api::kafka::status::{
+    AutoRebalanceBrokers, AutoRebalanceState, AutoRebalanceStatus, ControllerStatus, KafkaStatus,
+    ListenerAddress, ListenerStatus,
+};
 use api::names::Names;
+use api::{Condition, Kafka, Reference, Rest};
 use control::cluster::spec::ListenerKind;
 use control::conditions::{self, Note, Outcome, Reason};
 use control::quorum::format::QuorumMode;
-use control::rebalance::auto::{Brokers, Decision, Mode, Notice};
+use control::rebalance::auto::{Brokers, Decision, Mode, Notice, Phase};
 use kube::runtime::events::{Event, EventType};
 use kube::{Api, Resource as _, ResourceExt as _};
-use serde_json::{Map, Value, json};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
@@ -23,32 +27,31 @@ pub(crate) struct Report {
     outcome: Outcome,
     warnings: Vec<Note>,
     was_ready: bool,
-    /// Fields of the status besides the conditions; what is not here stays as it was.
-    fields: Map<String, Value>,
+    /// The status besides the conditions.
+    status: KafkaStatus,
 }
 
 impl Report {
-    /// Of a pass that went through its steps.
+    /// Of a pass that made a decision.
     pub(crate) fn of(work: Work, outcome: Outcome) -> Self {
-        let fields = fields(&work, outcome == Outcome::Done);
+        let status = status(&work, outcome == Outcome::Done);
         Self {
             names: work.blueprint.names,
             outcome,
             warnings: work.warnings,
             was_ready: work.record.was_ready,
-            fields,
+            status,
         }
     }
 
-    /// Of a pass that did nothing.
-    pub(crate) fn refused(names: &Names, note: Note, warnings: Vec<Note>) -> Self {
-        Self {
-            names: names.clone(),
-            outcome: Outcome::Held(note),
-            warnings,
-            was_ready: false,
-            fields: Map::new(),
-        }
+    /// Of a pass that did nothing: the rest of the status stays as it was.
+    pub(crate) fn of_nothing(
+        (names, kafka): (&Names, &Kafka),
+        outcome: Outcome,
+        warnings: Vec<Note>,
+    ) -> Self {
+        let status = kafka.status.clone().unwrap_or_default();
+        Self { names: names.clone(), outcome, warnings, was_ready: false, status }
     }
 
     /// Whether nothing happens before somebody changes something.
@@ -61,25 +64,21 @@ impl Report {
         matches!(&self.outcome, Outcome::Progressing(note) if note.reason == reason)
     }
 
-    /// Writes the status, if it says something new, and tells an Event of what people should notice.
+    /// Writes the status, if it says something new, and publishes an Event for what people should notice.
     pub(crate) async fn write(&mut self, ctx: &Context, kafka: &Kafka) -> Result<(), PassError> {
-        let mut status = match serde_json::to_value(kafka.status.as_ref())? {
-            Value::Object(status) => status,
-            _ => Map::new(),
-        };
-        status.append(&mut self.fields);
         let conditions = conditions::conditions(&self.outcome, &self.warnings, self.was_ready);
-        status.insert("conditions".to_owned(), written(&conditions));
+        self.status.conditions = Some(written(&conditions));
         let is_observed = match self.outcome {
             Outcome::Done | Outcome::Held(_) | Outcome::Paused => true,
             Outcome::Progressing(_) => false,
         };
-        if is_observed || !status.contains_key("observedGeneration") {
-            let generation = if is_observed { kafka.metadata.generation } else { Some(0) };
-            status.insert("observedGeneration".to_owned(), json!(generation));
+        if is_observed {
+            self.status.observed_generation = kafka.metadata.generation;
+        } else {
+            self.status.observed_generation.get_or_insert(0);
         }
         let api: Api<Kafka> = Api::namespaced(ctx.client.clone(), &self.names.namespace);
-        let status = Value::Object(status);
+        let status = serde_json::to_value(&self.status)?;
         let name = &self.names.cluster;
         let changed = ctx.writer.patch_status(&api, name, &status, Some(kafka)).await?.is_some();
         if changed {
@@ -89,33 +88,17 @@ impl Report {
     }
 }
 
-/// Writes that nobody works on the cluster because its user said so.
-pub(crate) async fn paused(ctx: &Context, names: &Names, kafka: &Kafka) -> Result<(), PassError> {
-    let mut report = Report {
-        names: names.clone(),
-        outcome: Outcome::Paused,
-        warnings: Vec::new(),
-        was_ready: false,
-        fields: Map::new(),
-    };
-    report.write(ctx, kafka).await
-}
-
-fn written(conditions: &[conditions::Condition]) -> Value {
+fn written(conditions: &[conditions::Condition]) -> Vec<Condition> {
     // Seconds are enough, and what people see elsewhere.
     let now = OffsetDateTime::now_utc().replace_nanosecond(0).unwrap_or(OffsetDateTime::UNIX_EPOCH);
-    let now = now.format(&Rfc3339).unwrap_or_default();
-    let one = |condition: &conditions::Condition| {
-        let mut value = json!({
-            "type": condition.kind.name(),
-            "status": "True",
-            "lastTransitionTime": now,
-        });
-        if let Some(note) = &condition.note {
-            value["reason"] = json!(note.reason.name());
-            value["message"] = json!(note.message);
-        }
-        value
+    let now = now.format(&Rfc3339).ok();
+    let one = |condition: &conditions::Condition| Condition {
+        kind: Some(condition.kind.name().to_owned()),
+        status: Some("True".to_owned()),
+        last_transition_time: now.clone(),
+        reason: condition.note.as_ref().map(|note| note.reason.name().to_owned()),
+        message: condition.note.as_ref().map(|note| note.message.clone()),
+        rest: Rest::default(),
     };
     conditions.iter().map(one).collect()
 }
@@ -162,76 +145,78 @@ pub(crate) async fn tell_ignored(work: &Work) {
     }
 }
 
-fn fields(work: &Work, is_done: bool) -> Map<String, Value> {
+/// The status besides the conditions. What this pass does not know stays as it was.
+fn status(work: &Work, is_done: bool) -> KafkaStatus {
     let record = &work.record;
-    let pools = work.blueprint.pools.iter().map(|pool| json!({ "name": pool.name_any() }));
-    let mut fields = Map::new();
-    let mut set = |name: &str, value: Value| {
-        if !value.is_null() {
-            fields.insert(name.to_owned(), value);
-        }
+    let mut status = work.blueprint.kafka.status.clone().unwrap_or_default();
+    let pool = |pool: &api::KafkaNodePool| Reference {
+        name: Some(pool.name_any()),
+        ..Reference::default()
     };
-    set("kafkaNodePools", pools.collect());
-    set("clusterId", json!(record.cluster_id));
+    status.kafka_node_pools = Some(work.blueprint.pools.iter().map(pool).collect());
+    status.cluster_id = record.cluster_id.clone().or(status.cluster_id);
     if record.quorum.mode == QuorumMode::Dynamic && !record.quorum.initial.is_empty() {
-        set("initialControllers", json!(record.quorum.initial.to_string()));
+        status.initial_controllers = Some(record.quorum.initial.to_string());
     }
-    set("controllers", controllers(work));
-    let nodes = record.nodes();
-    set("nodeIds", nodes.iter().map(|node| node.id.get()).collect::<Vec<_>>().into());
-    set("listeners", listeners(work));
+    status.controllers = controllers(work).or(status.controllers);
+    let ids = record.nodes().into_iter().map(|node| i64::from(node.id.get()));
+    status.node_ids = Some(ids.collect());
+    status.listeners = listeners(work).or(status.listeners);
     if is_done {
-        set("kafkaVersion", json!(work.known.configuration.kafka_version));
-        set("operatorLastSuccessfulVersion", json!(env!("CARGO_PKG_VERSION")));
+        status.kafka_version = Some(work.known.configuration.kafka_version.clone());
+        status.operator_last_successful_version = Some(env!("CARGO_PKG_VERSION").to_owned());
     }
-    set(
-        "kafkaMetadataVersion",
-        json!(work.known.outputs.metadata_version.map(|version| version.to_string())),
-    );
+    if let Some(version) = work.known.outputs.metadata_version {
+        status.kafka_metadata_version = Some(version.to_string());
+    }
     if let Some(decision) = &work.known.outputs.auto_rebalance {
-        // Also null, which takes it away.
-        fields.insert("autoRebalance".to_owned(), auto_rebalance(decision));
-    }
-    fields
-}
-
-/// What the cluster does for itself; null if nothing.
-fn auto_rebalance(decision: &Decision) -> Value {
-    let Some(recorded) = decision.recorded.as_ref().filter(|_| decision.shown) else {
-        return Value::Null;
-    };
-    let since = i128::from(recorded.since_ms / 1000) * 1_000_000_000;
-    let since = OffsetDateTime::from_unix_timestamp_nanos(since).ok();
-    let since = since.and_then(|time| time.format(&Rfc3339).ok());
-    let mut status = json!({ "state": recorded.phase.name(), "lastTransitionTime": since });
-    if !decision.modes.is_empty() {
-        let mode =
-            |(mode, brokers): &(Mode, Brokers)| json!({ "mode": mode.name(), "brokers": brokers });
-        status["modes"] = decision.modes.iter().map(mode).collect();
-    }
-    let error = decision.notices.iter().find(|notice| matches!(notice, Notice::Setback(..)));
-    if let Some(error) = error {
-        status["lastError"] = json!(error.to_string());
+        status.auto_rebalance = auto_rebalance(decision);
     }
     status
 }
 
-/// Those that vote, if Kafka told.
-fn controllers(work: &Work) -> Value {
-    let Some(quorum) = &work.known.kafka.quorum else { return Value::Null };
-    let voters = quorum.voters.iter().map(|voter| {
-        let mut value = json!({ "id": voter.id.get() });
-        if let Some(directory) = voter.directory {
-            value["directoryId"] = json!(directory.to_string());
-        }
-        value
-    });
-    voters.collect()
+/// What the cluster does for itself; `None` if nothing.
+fn auto_rebalance(decision: &Decision) -> Option<AutoRebalanceStatus> {
+    let recorded = decision.recorded.as_ref().filter(|_| decision.shown)?;
+    let since = i128::from(recorded.since_ms / 1000) * 1_000_000_000;
+    let since = OffsetDateTime::from_unix_timestamp_nanos(since).ok();
+    let mode = |(mode, brokers): &(Mode, Brokers)| AutoRebalanceBrokers {
+        mode: Some(match mode {
+            Mode::AddBrokers => AutoRebalanceMode::AddBrokers,
+            Mode::RemoveBrokers => AutoRebalanceMode::RemoveBrokers,
+        }),
+        brokers: Some(brokers.iter().map(|id| i64::from(id.get())).collect()),
+        rest: Rest::default(),
+    };
+    let modes: Vec<_> = decision.modes.iter().map(mode).collect();
+    let error = decision.notices.iter().find(|notice| matches!(notice, Notice::Setback(..)));
+    Some(AutoRebalanceStatus {
+        state: Some(match recorded.phase {
+            Phase::Idle => AutoRebalanceState::Idle,
+            Phase::RebalanceOnScaleDown => AutoRebalanceState::RebalanceOnScaleDown,
+            Phase::RebalanceOnScaleUp => AutoRebalanceState::RebalanceOnScaleUp,
+        }),
+        last_transition_time: since.and_then(|time| time.format(&Rfc3339).ok()),
+        modes: Some(modes).filter(|modes| !modes.is_empty()),
+        last_error: error.map(ToString::to_string),
+        rest: Rest::default(),
+    })
+}
+
+/// The voters, if Kafka told.
+fn controllers(work: &Work) -> Option<Vec<ControllerStatus>> {
+    let quorum = work.known.kafka.quorum.as_ref()?;
+    let voter = |voter: &kafka_admin::QuorumReplica| ControllerStatus {
+        id: Some(i64::from(voter.id.get())),
+        directory_id: voter.directory.map(|directory| directory.to_string()),
+        rest: Rest::default(),
+    };
+    Some(quorum.voters.iter().map(voter).collect())
 }
 
 /// The listeners with the addresses where clients begin.
-fn listeners(work: &Work) -> Value {
-    let Some(addresses) = &work.known.addresses else { return Value::Null };
+fn listeners(work: &Work) -> Option<Vec<ListenerStatus>> {
+    let addresses = work.known.addresses.as_ref()?;
     let one = |listener: &control::cluster::spec::Listener| {
         let mut at: Vec<(String, u16)> = match listener.kind {
             ListenerKind::NodePort => {
@@ -244,20 +229,19 @@ fn listeners(work: &Work) -> Value {
         at.sort();
         at.dedup();
         let servers: Vec<_> = at.iter().map(|(host, port)| format!("{host}:{port}")).collect();
-        let mut value = json!({
-            "name": listener.name,
-            "addresses": at
-                .iter()
-                .map(|(host, port)| json!({ "host": host, "port": port }))
-                .collect::<Vec<_>>(),
-            "bootstrapServers": servers.join(","),
-        });
-        if listener.tls
-            && let Some(authorities) = &work.known.authorities
-        {
-            value["certificates"] = json!([authorities.trusted]);
+        let address = |(host, port): &(String, u16)| ListenerAddress {
+            host: Some(host.clone()),
+            port: Some(i64::from(*port)),
+            rest: Rest::default(),
+        };
+        let trusted = work.known.authorities.as_ref().filter(|_| listener.tls);
+        ListenerStatus {
+            name: Some(listener.name.clone()),
+            addresses: Some(at.iter().map(address).collect()),
+            bootstrap_servers: Some(servers.join(",")),
+            certificates: trusted.map(|authorities| vec![authorities.trusted.clone()]),
+            rest: Rest::default(),
         }
-        value
     };
-    work.blueprint.spec.listeners.iter().map(one).collect()
+    Some(work.blueprint.spec.listeners.iter().map(one).collect())
 }

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use api::KafkaNodePool;
 use api::names::POOL_LABEL;
 use api::node_pool::Role;
+use api::{KafkaNodePool, KafkaNodePoolStatus};
 use control::node::Roles;
 use control::scaling::pool::{self, Cluster, Decision, FINALIZER};
 use k8s_openapi::api::core::v1::Namespace;
@@ -87,14 +87,16 @@ async fn tell_status(
     let name = pool.name_any();
     let nodes: BTreeMap<_, _> = work.record.pools.get(&name).cloned().unwrap_or_default();
     let selector = work.blueprint.names.selector(Some(&name));
-    let status = json!({
-        "observedGeneration": pool.metadata.generation,
-        "nodeIds": nodes.keys().collect::<Vec<_>>(),
-        "clusterId": work.record.cluster_id,
-        "roles": roles(&nodes, &pool.spec.roles),
-        "replicas": nodes.len(),
-        "labelSelector": api::names::selector_text(&selector),
-    });
+    let status = KafkaNodePoolStatus {
+        observed_generation: pool.metadata.generation,
+        node_ids: Some(nodes.keys().map(|id| i64::from(id.get())).collect()),
+        cluster_id: work.record.cluster_id.clone(),
+        roles: Some(roles(&nodes, &pool.spec.roles)),
+        replicas: i64::try_from(nodes.len()).ok(),
+        label_selector: Some(api::names::selector_text(&selector)),
+        ..KafkaNodePoolStatus::default()
+    };
+    let status = serde_json::to_value(&status)?;
     work.ctx.writer.patch_status(api, &name, &status, Some(pool)).await?;
     Ok(())
 }
