@@ -8,6 +8,7 @@
 pub mod access;
 pub mod areas;
 pub mod claims;
+pub mod desired;
 pub mod found;
 pub mod hash;
 pub mod node_config;

@@ -18,6 +18,7 @@ use kube::{Api, ResourceExt as _};
 use objects::Blueprint;
 use objects::areas::configuration::Configuration;
 use objects::areas::services::Addresses;
+use objects::desired::Refused;
 use objects::found::Found;
 use objects::pods::Marks;
 use serde_json::Value;
@@ -127,8 +128,8 @@ pub(crate) async fn run(ctx: &Context, kafka: Kafka, written: &Value) -> Result<
         found::read(&ctx.client, &names).await?
     };
     let mut look_again = None;
-    let (mut report, error) = match steps::wishes::run(ctx, kafka.clone(), written, found) {
-        Ok(steps::wishes::Wishes::Good(mut work)) => {
+    let (mut report, error) = match steps::desired::begin(ctx, kafka.clone(), written, found) {
+        Ok(Ok(mut work)) => {
             let (outcome, error) = reconcile(&mut work).await;
             if outcome == Outcome::Done && !work.record.was_ready {
                 work.record.was_ready = true;
@@ -137,7 +138,7 @@ pub(crate) async fn run(ctx: &Context, kafka: Kafka, written: &Value) -> Result<
             look_again = work.known.look_again;
             (status::Report::of(*work, outcome), error)
         }
-        Ok(steps::wishes::Wishes::Refused { note, warnings }) => {
+        Ok(Err(Refused { note, warnings })) => {
             (status::Report::of_nothing((&names, &kafka), Outcome::Held(note), warnings), None)
         }
         Err(error) => {

@@ -36,6 +36,7 @@ use model::NodeId;
 use objects::Node;
 use objects::areas::configuration::KAFKA_VERSION;
 use objects::claims::DELETE_CLAIM;
+use objects::desired::Refused;
 use objects::found::Found;
 use serde_json::Value;
 
@@ -46,7 +47,6 @@ use super::error::PassError;
 use super::facts::KafkaFacts;
 use super::pass::{self, Work};
 use super::record::Stored;
-use super::steps::wishes::{self, Wishes};
 use super::{act, build, found, observe, steps};
 use crate::client;
 use crate::context::{Context, Settings};
@@ -327,10 +327,10 @@ impl Stage {
             secrets_readable: start.secrets_readable,
             ..Observed::default()
         };
-        let wishes = wishes::run(&self.ctx, kafka.clone(), written, start.found)?;
-        let mut work = match wishes {
-            Wishes::Good(work) => work,
-            Wishes::Refused { note, warnings } => {
+        let begun = steps::desired::begin(&self.ctx, kafka.clone(), written, start.found)?;
+        let mut work = match begun {
+            Ok(work) => work,
+            Err(Refused { note, warnings }) => {
                 let record = stored.unwrap_or_default();
                 observed =
                     Observed { refused: Some(note), warnings, stored: record.clone(), ..observed };

@@ -1,4 +1,8 @@
-//! What is wished for, whether it can be had, and which nodes that means; recorded before anything is made.
+//! What the user asks for: whether it can be had, and which nodes that means.
+//!
+//! 1. A spec that is refused touches nothing: the cluster that runs is left as it is.
+//! 2. A cluster gets its id and its first controllers once. A lost record is rebuilt, never begun anew.
+//! 3. Storage that cannot be changed stays as it was, and the user is told.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +10,6 @@ use api::compat::{self, Verdict};
 use api::names::Names;
 use api::node_pool::Role;
 use api::{Kafka, KafkaNodePool};
-use aws_lc_rs::rand;
 use control::cluster::ids;
 use control::cluster::record::Record;
 use control::cluster::spec::{ClusterSpec, PoolSpec};
@@ -20,58 +23,71 @@ use control::quorum::{InitialController, InitialControllers};
 use control::scaling::up;
 use kube::ResourceExt as _;
 use model::{DirectoryId, NodeId};
-use objects::areas::configuration::known_versions;
-use objects::found::Found;
-use objects::{Blueprint, Node, claims};
 use serde_json::Value;
 
-use crate::cluster::build::Objects;
-use crate::cluster::error::PassError;
-use crate::cluster::pass::{Known, Work};
-use crate::cluster::record::Stored;
-use crate::context::Context;
+use crate::areas::configuration::known_versions;
+use crate::found::Found;
+use crate::{Blueprint, Node, claims};
 
-/// What came of the wishes.
-pub(crate) enum Wishes {
-    /// They can be had, and are recorded.
-    Good(Box<Work>),
-    /// They cannot. Nothing was done.
-    Refused { note: Note, warnings: Vec<Note> },
+/// What is known of a cluster and of the operator.
+pub struct Input<'a> {
+    /// The resource of the cluster.
+    pub kafka: Kafka,
+    /// The same, as its user wrote it.
+    pub written: &'a Value,
+    /// The objects of the cluster.
+    pub found: &'a Found,
+    /// Its record; `None` if there is none.
+    pub record: Option<Record>,
+    /// The image of a Kafka node, by the version of Kafka.
+    pub images: &'a BTreeMap<String, String>,
+    /// The DNS domain of the Kubernetes cluster.
+    pub domain: &'a str,
+    /// Generates an id that nothing has yet.
+    pub fresh: &'a mut dyn FnMut() -> DirectoryId,
 }
 
-pub(crate) fn run(
-    ctx: &Context,
-    kafka: Kafka,
-    written: &Value,
-    found: Found,
-) -> Result<Wishes, PassError> {
+/// What the user asks for, and can have.
+#[derive(Debug)]
+pub struct Desired {
+    /// What its objects are built from.
+    pub blueprint: Blueprint,
+    /// The record, with the nodes that are to come. It is saved before anything of theirs is created.
+    pub record: Record,
+    /// What the user should know.
+    pub warnings: Vec<Note>,
+}
+
+/// A spec that is not acted on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused {
+    /// Why.
+    pub note: Note,
+    /// What the user should know besides.
+    pub warnings: Vec<Note>,
+}
+
+/// Accepts what the user asks for, or refuses it.
+///
+/// # Errors
+/// If the spec is refused.
+pub fn accept(input: Input<'_>) -> Result<Desired, Refused> {
+    let Input { kafka, written, found, record, images, domain, fresh } = input;
     let names = Names::new(&kafka.namespace().unwrap_or_default(), &kafka.name_any());
-    let (warnings, refused) = field_findings(written, &found);
-    let refuse =
-        |note: Note, warnings: &[Note]| Ok(Wishes::Refused { note, warnings: warnings.to_vec() });
+    let (mut warnings, refused) = field_findings(written, found);
+    let refuse = |note: Note, warnings: &[Note]| Refused { note, warnings: warnings.to_vec() };
     if let Some(note) = refused {
-        return refuse(note, &warnings);
+        return Err(refuse(note, &warnings));
     }
     let pools: Vec<_> = found.pools.iter().map(|found| found.pool.clone()).collect();
-    let spec = match api::read::cluster(&kafka, &pools) {
-        Ok(spec) => spec,
-        Err(problems) => {
-            let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
-            return refuse(Note::new(Reason::InvalidResource, lines.join("; ")), &warnings);
-        }
-    };
-    let map = found.config_maps.get(&names.record());
-    let (mut record, stored) = match Stored::of(map, &names)? {
-        Some(found) => found,
-        None => (rebuild(&names, &kafka, &pools, &found), Stored::default()),
-    };
-    let mut warnings = warnings;
-    let spec = match accepted(ctx, spec, (&kafka, &mut record), &mut warnings) {
-        Ok(spec) => spec,
-        Err(note) => return refuse(note, &warnings),
-    };
-    let domain = ctx.settings.cluster_domain.clone();
-    let blueprint = Blueprint {
+    let spec = api::read::cluster(&kafka, &pools).map_err(|problems| {
+        let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
+        refuse(Note::new(Reason::InvalidResource, lines.join("; ")), &warnings)
+    })?;
+    let mut record = record.unwrap_or_else(|| rebuild(&names, &kafka, &pools, found));
+    let spec = accepted(images, spec, (&kafka, &mut record), &mut warnings)
+        .map_err(|note| refuse(note, &warnings))?;
+    let mut blueprint = Blueprint {
         names,
         kafka,
         pools,
@@ -79,19 +95,12 @@ pub(crate) fn run(
         nodes: Vec::new(),
         wished: BTreeMap::new(),
         refused: BTreeSet::new(),
-        domain,
+        domain: domain.to_owned(),
     };
-    let known = Known::default();
-    let objects = Objects::default();
-    let mut work =
-        Work { ctx: ctx.clone(), blueprint, found, record, stored, warnings, objects, known };
-    if let Err(note) = choose_nodes(&mut work) {
-        return refuse(note, &work.warnings);
-    }
-    if let Err(note) = begin(&mut work) {
-        return refuse(note, &work.warnings);
-    }
-    Ok(Wishes::Good(Box::new(work)))
+    choose_nodes(&mut blueprint, &mut record, found, &mut warnings)
+        .map_err(|note| refuse(note, &warnings))?;
+    begin(&blueprint, &mut record, fresh).map_err(|note| refuse(note, &warnings))?;
+    Ok(Desired { blueprint, record, warnings })
 }
 
 /// What the table of fields says of what the user wrote: warnings, and the first reason to refuse.
@@ -173,7 +182,7 @@ fn roles_of(roles: &[Role]) -> Option<Roles> {
 
 /// The wishes, if they may be acted on; warnings besides.
 fn accepted(
-    ctx: &Context,
+    images: &BTreeMap<String, String>,
     spec: ClusterSpec,
     (kafka, record): (&Kafka, &mut Record),
     warnings: &mut Vec<Note>,
@@ -182,7 +191,7 @@ fn accepted(
     let metadata = status.and_then(|status| status.kafka_metadata_version.as_deref());
     let current = Current { metadata: metadata.and_then(|text| text.parse().ok()) };
     let current = record.cluster_id.is_some().then_some(&current);
-    let findings = validate(&spec, &known_versions(&ctx.settings.kafka_images), current);
+    let findings = validate(&spec, &known_versions(images), current);
     let is_told = |finding: &&Finding| finding.severity() != Severity::Refused;
     warnings.extend(findings.iter().filter(is_told).map(Finding::note));
     if !is_refused(&findings) {
@@ -216,24 +225,29 @@ fn with_kept_storage(
 }
 
 /// Gives ids to nodes that are wished for and have none, and finds those that are not wished for.
-fn choose_nodes(work: &mut Work) -> Result<(), Note> {
-    let spec = &work.blueprint.spec;
+fn choose_nodes(
+    blueprint: &mut Blueprint,
+    record: &mut Record,
+    found: &Found,
+    warnings: &mut Vec<Note>,
+) -> Result<(), Note> {
+    let spec = &blueprint.spec;
     let annotation = |pool: &str, name: &str| {
-        work.blueprint.pool(pool).and_then(|pool| pool.annotations().get(name).cloned())
+        blueprint.pool(pool).and_then(|pool| pool.annotations().get(name).cloned())
     };
     let facts: Vec<_> = spec
         .pools
         .iter()
         .map(|pool| ids::PoolFacts {
             name: pool.name.clone(),
-            recorded: work.record.ids(&pool.name),
-            replicas: wanted(&work.blueprint, pool),
+            recorded: record.ids(&pool.name),
+            replicas: wanted(blueprint, pool),
             next: annotation(&pool.name, ids::NEXT),
             remove: annotation(&pool.name, ids::REMOVE),
         })
         .collect();
-    let pods = work.found.pods.keys().filter_map(|pod| api::names::node_of_pod(pod));
-    let others = work.record.pools.values().flat_map(BTreeMap::keys).copied();
+    let pods = found.pods.keys().filter_map(|pod| api::names::node_of_pod(pod));
+    let others = record.pools.values().flat_map(BTreeMap::keys).copied();
     let taken: BTreeSet<_> = pods.chain(others).collect();
     let assigned = ids::assign(&facts, &taken).map_err(|duplicates| {
         let lines: Vec<_> = duplicates.iter().map(ToString::to_string).collect();
@@ -241,19 +255,19 @@ fn choose_nodes(work: &mut Work) -> Result<(), Note> {
     })?;
     let all = spec.pools.iter().zip(&assigned);
     let wished = all.flat_map(|(pool, ids)| ids.desired().into_iter().map(|id| (id, pool.roles)));
-    let (refused, coming) = come(&work.record, wished.collect());
+    let (refused, coming) = come(record, wished.collect());
     for (pool, ids) in spec.pools.iter().zip(&assigned) {
-        let nodes = work.record.pools.entry(pool.name.clone()).or_default();
+        let nodes = record.pools.entry(pool.name.clone()).or_default();
         let added = ids.added.iter().filter(|id| coming.start.contains(id));
         nodes.extend(added.map(|id| (*id, pool.roles)));
         for warning in &ids.warnings {
             let message = format!("KafkaNodePool {}: {warning}", pool.name);
-            work.warnings.push(Note::new(Reason::InvalidNodeIds, message));
+            warnings.push(Note::new(Reason::InvalidNodeIds, message));
         }
     }
-    work.blueprint.nodes = now(&mut work.record, &coming.wished);
-    work.blueprint.wished = coming.wished;
-    work.blueprint.refused = refused;
+    blueprint.nodes = now(record, &coming.wished);
+    blueprint.wished = coming.wished;
+    blueprint.refused = refused;
     Ok(())
 }
 
@@ -291,11 +305,15 @@ fn wanted(blueprint: &Blueprint, pool: &PoolSpec) -> u32 {
 
 /// Gives a cluster that never was its id and its first controllers. Everything that it ever is follows
 /// from these, so they are made once and recorded before anything else is.
-fn begin(work: &mut Work) -> Result<(), Note> {
+fn begin(
+    blueprint: &Blueprint,
+    record: &mut Record,
+    fresh: &mut dyn FnMut() -> DirectoryId,
+) -> Result<(), Note> {
     let facts = mode::Facts {
-        recorded: work.record.quorum.mode,
-        has_initial: !work.record.quorum.initial.is_empty(),
-        existed: work.record.cluster_id.is_some(),
+        recorded: record.quorum.mode,
+        has_initial: !record.quorum.initial.is_empty(),
+        existed: record.cluster_id.is_some(),
         kraft_version: None,
     };
     match mode::decide(&facts) {
@@ -307,29 +325,21 @@ fn begin(work: &mut Work) -> Result<(), Note> {
             return Err(Note::new(Reason::QuorumModeUnknown, message));
         }
     }
-    let names = &work.blueprint.names;
-    let controllers = work.blueprint.controllers().map(|node| InitialController {
+    let names = &blueprint.names;
+    let controllers = blueprint.controllers().map(|node| InitialController {
         node: node.id,
         host: names.host(&names.pod(&node.pool, node.id)),
         port: api::names::CONTROLLER_PORT,
-        directory: random_id(),
+        directory: fresh(),
     });
     // Ids are random and nodes are listed once, so the list cannot be a wrong one.
     let initial = InitialControllers::new(controllers.collect()).unwrap_or_default();
-    work.record.quorum.mode = QuorumMode::Dynamic;
-    work.record.quorum.initial = initial;
-    work.record.cluster_id = Some(random_id().to_string());
+    record.quorum.mode = QuorumMode::Dynamic;
+    record.quorum.initial = initial;
+    record.cluster_id = Some(fresh().to_string());
     Ok(())
 }
 
-fn random_id() -> DirectoryId {
-    loop {
-        let mut bytes = [0; 16];
-        // The generator of the operating system does not fail once it has begun.
-        if rand::fill(&mut bytes).is_ok()
-            && let Some(id) = DirectoryId::generate(bytes)
-        {
-            return id;
-        }
-    }
-}
+#[cfg(test)]
+#[path = "desired_tests.rs"]
+mod tests;

@@ -1,0 +1,193 @@
+//! What becomes of specs and records.
+
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use serde_json::json;
+
+use super::*;
+use crate::found::FoundPool;
+use crate::object;
+use crate::samples::blueprint;
+
+/// The resources of a cluster, and what there is of it.
+struct Scene {
+    kafka: Kafka,
+    found: Found,
+    record: Option<Record>,
+    made: u8,
+}
+
+impl Scene {
+    /// Two brokers and one controller, of which nothing exists.
+    fn new() -> Self {
+        Self::with(json!({}), json!({}))
+    }
+
+    fn with(kafka: Value, pool: Value) -> Self {
+        let sample = blueprint(kafka, pool);
+        let pools = sample.pools.into_iter().map(|pool| {
+            let written = serde_json::to_value(&pool).unwrap();
+            FoundPool { pool, written }
+        });
+        let found = Found { pools: pools.collect(), ..Found::default() };
+        Self { kafka: sample.kafka, found, record: None, made: 0 }
+    }
+
+    fn pool(&mut self, name: &str) -> &mut KafkaNodePool {
+        let mut pools = self.found.pools.iter_mut();
+        &mut pools.find(|one| one.pool.name_any() == name).unwrap().pool
+    }
+
+    fn accept(&mut self) -> Result<Desired, Refused> {
+        let written = serde_json::to_value(&self.kafka).unwrap();
+        let made = &mut self.made;
+        let mut fresh = || {
+            *made += 1;
+            DirectoryId::from_bytes([*made; 16]).unwrap()
+        };
+        accept(Input {
+            kafka: self.kafka.clone(),
+            written: &written,
+            found: &self.found,
+            record: self.record.clone(),
+            images: &[("4.3.1".to_owned(), "image".to_owned())].into(),
+            domain: "cluster.local",
+            fresh: &mut fresh,
+        })
+    }
+
+    /// Accepts, and keeps the record.
+    fn pass(&mut self) -> Desired {
+        let desired = self.accept().unwrap();
+        self.record = Some(desired.record.clone());
+        desired
+    }
+
+    fn reason(&mut self) -> &'static str {
+        self.accept().unwrap_err().note.reason.name()
+    }
+}
+
+fn numbers(nodes: impl IntoIterator<Item = NodeId>) -> Vec<i32> {
+    nodes.into_iter().map(NodeId::get).collect()
+}
+
+#[test]
+fn a_cluster_gets_its_id_and_its_first_controllers_once() {
+    let mut scene = Scene::new();
+    let first = scene.pass();
+    assert_eq!(numbers(first.blueprint.nodes.iter().map(|node| node.id)), [0, 1, 2]);
+    assert_eq!(numbers(first.blueprint.wished.keys().copied()), [0, 1, 2]);
+    assert_eq!(first.record.quorum.mode, QuorumMode::Dynamic);
+    let initial = first.record.quorum.initial.to_string();
+    assert!(initial.starts_with("2@my-controller-2."), "{initial}");
+    // The directory of the controller, and the cluster.
+    assert_eq!(scene.made, 2);
+    assert!(first.record.cluster_id.is_some());
+    let second = scene.pass();
+    assert_eq!((second.record, scene.made), (first.record, 2));
+}
+
+#[test]
+fn a_lost_record_is_rebuilt_and_not_begun_anew() {
+    let mut scene = Scene::new();
+    let initial = scene.pass().record.quorum.initial.to_string();
+    scene.record = None;
+    scene.made = 0;
+    // From the status of the resources.
+    let status = json!({ "clusterId": "abc", "initialControllers": initial });
+    scene.kafka.status = serde_json::from_value(status).unwrap();
+    let status = json!({ "nodeIds": [4, 5], "roles": ["broker"] });
+    scene.pool("broker").status = serde_json::from_value(status).unwrap();
+    let rebuilt = scene.pass();
+    assert_eq!((rebuilt.record.cluster_id.as_deref(), scene.made), (Some("abc"), 0));
+    assert!(rebuilt.record.quorum.rebuilt);
+    assert_eq!(rebuilt.record.quorum.mode, QuorumMode::Dynamic);
+    assert_eq!(numbers(rebuilt.record.ids("broker")), [4, 5]);
+    // Without a list of first controllers nobody knows the mode.
+    scene.record = None;
+    scene.kafka.status = serde_json::from_value(json!({ "clusterId": "abc" })).unwrap();
+    assert_eq!(scene.pass().record.quorum.mode, QuorumMode::Unknown);
+    // From a claim, where even the status is lost.
+    scene.record = None;
+    scene.kafka.status = None;
+    let annotations = json!({ claims::CLUSTER_ID: "def" });
+    let claim: PersistentVolumeClaim =
+        object(json!({ "metadata": { "name": "data-my-broker-4", "annotations": annotations } }))
+            .unwrap();
+    scene.found.claims.insert("data-my-broker-4".to_owned(), claim);
+    assert_eq!(scene.pass().record.cluster_id.as_deref(), Some("def"));
+    assert_eq!(scene.made, 0);
+}
+
+#[test]
+fn a_record_that_contradicts_itself_is_refused() {
+    let mut scene = Scene::new();
+    scene.pass();
+    scene.record.as_mut().unwrap().cluster_id = None;
+    assert_eq!(scene.reason(), "QuorumModeUnknown");
+}
+
+#[test]
+fn nodes_come_and_go_by_the_pools_and_those_that_leave_stay_until_they_may_go() {
+    let mut scene = Scene::new();
+    scene.pass();
+    scene.pool("broker").spec.replicas = 3;
+    let more = scene.pass();
+    assert_eq!(numbers(more.blueprint.wished.keys().copied()), [0, 1, 2, 3]);
+    assert_eq!(numbers(more.record.ids("broker")), [0, 1, 3]);
+    scene.pool("broker").spec.replicas = 1;
+    let fewer = scene.pass();
+    assert_eq!(numbers(fewer.blueprint.wished.keys().copied()), [0, 2]);
+    assert_eq!(numbers(fewer.blueprint.nodes.iter().map(|node| node.id)), [0, 1, 2, 3]);
+    // A pool that is being deleted asks for none.
+    let deleted = json!({ "name": "broker", "deletionTimestamp": "2026-01-01T00:00:00Z" });
+    scene.pool("broker").metadata = serde_json::from_value(deleted).unwrap();
+    let none = scene.pass();
+    assert_eq!(numbers(none.blueprint.wished.keys().copied()), [2]);
+    assert_eq!(none.blueprint.nodes.len(), 4);
+}
+
+#[test]
+fn a_static_quorum_gets_no_controller() {
+    let mut scene = Scene::new();
+    scene.pass();
+    let record = scene.record.as_mut().unwrap();
+    record.quorum.mode = QuorumMode::Static;
+    scene.pool("controller").spec.replicas = 3;
+    let desired = scene.pass();
+    assert_eq!(numbers(desired.blueprint.refused.iter().copied()), [3, 4]);
+    assert_eq!(numbers(desired.record.ids("controller")), [2]);
+}
+
+#[test]
+fn storage_that_cannot_be_changed_stays_and_the_user_is_told() {
+    let mut scene = Scene::new();
+    let before = scene.pass();
+    let mut changed = Scene::with(json!({}), json!({ "storage": { "type": "ephemeral" } }));
+    changed.record = scene.record.clone();
+    let after = changed.pass();
+    assert_eq!(after.record.storage, before.record.storage);
+    assert!(!after.warnings.is_empty());
+    assert_eq!(after.blueprint.spec.pools[0].storage, before.blueprint.spec.pools[0].storage);
+}
+
+#[test]
+fn what_cannot_be_had_is_refused_and_changes_nothing() {
+    let mut scene = Scene::with(json!({ "version": "3.9.0" }), json!({}));
+    assert_eq!(scene.reason(), "UnsupportedKafkaVersion");
+    let mut scene = Scene::new();
+    scene.found.unreadable_pools.push(("other".to_owned(), "no roles".to_owned()));
+    let refused = scene.accept().unwrap_err();
+    assert!(refused.note.message.contains("KafkaNodePool other"), "{refused:?}");
+    assert_eq!((refused.note.reason.name(), scene.made), ("InvalidResource", 0));
+}
+
+#[test]
+fn the_next_ids_that_a_user_asks_for_are_used() {
+    let mut scene = Scene::new();
+    scene.pass();
+    let annotations = scene.pool("broker").annotations_mut();
+    annotations.insert(ids::NEXT.to_owned(), "[100-109]".to_owned());
+    scene.pool("broker").spec.replicas = 3;
+    assert_eq!(numbers(scene.pass().record.ids("broker")), [0, 1, 100]);
+}
