@@ -9,6 +9,7 @@ mod direction;
 mod docs;
 mod repository;
 mod rust;
+mod shell;
 mod size;
 mod source;
 pub(crate) mod table;
@@ -52,6 +53,7 @@ type Check = fn(&Repository) -> Vec<Finding>;
 const CHECKS: &[Check] = &[
     dead::check,
     direction::check,
+    shell::check,
     clippy::check,
     source::check,
     size::check,

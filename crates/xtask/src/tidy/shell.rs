@@ -1,0 +1,192 @@
+//! The operator decides nothing: these are the functions of `control` that it calls. Types, which are facts and
+//! decisions, it may use freely.
+//!
+//! A controller observes, calls one decision, records and acts. A function that is not listed here is called by the
+//! decision instead, where it has its table.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::Finding;
+use super::repository::Repository;
+use super::rust;
+
+/// Where the shell is.
+const SHELL: &str = "crates/operator/src/";
+
+/// The functions that it calls, and what for.
+const CALLED: [(&str, &str); 20] = [
+    ("cluster::decide::decide", "the decision of a pass over a cluster"),
+    ("cluster::decide::needs", "the facts that it requires"),
+    ("cluster::act::settle", "what the answer to an act means for the record"),
+    ("cluster::areas::kafka::unreachable", "words for `gregor plan`"),
+    ("conditions::conditions", "the conditions of a status, from a decision"),
+    ("rolling::config::shown", "a fact without what may be secret"),
+    ("rolling::reasons::list", "words for an Event"),
+    ("scaling::pool::decide", "the finalizer of a pool"),
+    ("certificates::authority::decide", "keys are generated only for a change that still holds"),
+    ("certificates::leaf::decide", "the same for a certificate"),
+    ("certificates::windows::opening", "a fact: whether a maintenance window is open"),
+    ("pod_set::decide", "the decision of a pass over a pod set"),
+    ("rebalance::request::decide", "the decision of a pass over a KafkaRebalance"),
+    ("rebalance::request::may_run", "a fact: whether a request may have moves"),
+    ("rebalance::request::recovers", "whether a failed request is begun anew"),
+    ("rebalance::execution::decide", "the decision of a pass over moves"),
+    ("rebalance::load::load", "facts: the load of a cluster"),
+    ("rebalance::is_template", "a fact: whether a KafkaRebalance is a template"),
+    ("rebalance::cruise_control::address", "which Cruise Control may be contacted"),
+    ("rebalance::cruise_control::check_service", "the same, for its Service"),
+];
+
+pub(super) fn check(repository: &Repository) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut called = BTreeSet::new();
+    let is_tested = |path: &str| path.ends_with("_tests.rs");
+    let sources = repository.rust().filter(|(path, _)| path.starts_with(SHELL) && !is_tested(path));
+    for (path, text) in sources {
+        let code = rust::code(text);
+        let code = &code[..code.find("#[cfg(test)]").unwrap_or(code.len())];
+        for (at, function) in calls(code) {
+            if !CALLED.iter().any(|(allowed, _)| *allowed == function) {
+                let message = format!(
+                    "the operator calls `control::{function}`: decide in `control`, or list it in shell.rs"
+                );
+                findings.push(Finding::new(path, rust::line_of(code, at), message));
+            }
+            called.insert(function);
+        }
+    }
+    let has_shell = repository.rust().any(|(path, _)| path.starts_with(SHELL));
+    let stale = CALLED.iter().filter(|(allowed, _)| has_shell && !called.contains(*allowed));
+    findings.extend(stale.map(|(allowed, _)| {
+        let message = format!("`control::{allowed}` is listed, and the operator does not call it");
+        Finding::new("crates/xtask/src/tidy/shell.rs", 0, message)
+    }));
+    findings
+}
+
+/// The functions of `control` that a file calls, with where.
+fn calls(code: &str) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    for (name, path) in imports(code) {
+        for at in rust::words(code, &name).filter(|at| !is_inside_a_path(code, *at)) {
+            let rest = &code[at + name.len()..];
+            match rest.strip_prefix("::") {
+                None if rest.starts_with('(') => found.push((at, path.clone())),
+                Some(rest) => {
+                    let end = rest.find(|c| !rust::is_word(c)).unwrap_or(rest.len());
+                    let (word, after) = rest.split_at(end);
+                    if is_lower(word) && !after.starts_with("::") {
+                        found.push((at, format!("{path}::{word}")));
+                    }
+                }
+                None => {}
+            }
+        }
+    }
+    for at in rust::words(code, "control").filter(|at| !is_inside_a_path(code, *at)) {
+        let Some(rest) = code[at..].strip_prefix("control::") else { continue };
+        let end = rest.find(|c| !rust::is_word(c) && c != ':').unwrap_or(rest.len());
+        let (path, after) = rest.split_at(end);
+        let is_function = path.split("::").all(is_lower) && after.starts_with('(');
+        if is_function && !is_import(code, at) {
+            found.push((at, path.to_owned()));
+        }
+    }
+    found
+}
+
+/// What a file imports of `control` that is no type: the name that it has there, and its path.
+fn imports(code: &str) -> BTreeMap<String, String> {
+    let mut all = BTreeMap::new();
+    for at in rust::words(code, "use") {
+        let Some(rest) = code[at + 3..].trim_start().strip_prefix("control::") else { continue };
+        let tree = &rest[..rest.find(';').unwrap_or(rest.len())];
+        for leaf in leaves(tree) {
+            let (path, alias) = leaf.split_once(" as ").unwrap_or((&leaf, ""));
+            let path = path.trim().trim_end_matches("::self").to_owned();
+            let last = path.rsplit("::").next().unwrap_or(&path).to_owned();
+            let name = if alias.is_empty() { last.clone() } else { alias.trim().to_owned() };
+            if is_lower(&last) && name != "_" {
+                all.insert(name, path);
+            }
+        }
+    }
+    all
+}
+
+/// The paths of a tree such as `a::{b, c::{self, d}}`.
+fn leaves(tree: &str) -> Vec<String> {
+    let tree = tree.trim();
+    let Some(open) = tree.find('{') else {
+        return Some(tree).filter(|tree| !tree.is_empty()).map(str::to_owned).into_iter().collect();
+    };
+    let (prefix, inner) = (&tree[..open], &tree[open + 1..tree.rfind('}').unwrap_or(tree.len())]);
+    let (mut depth, mut parts) = (0_usize, vec![String::new()]);
+    for c in inner.chars() {
+        match c {
+            '{' => depth += 1,
+            '}' => depth = depth.saturating_sub(1),
+            ',' if depth == 0 => {
+                parts.push(String::new());
+                continue;
+            }
+            _ => {}
+        }
+        if let Some(part) = parts.last_mut() {
+            part.push(c);
+        }
+    }
+    let below = parts.iter().flat_map(|part| leaves(part));
+    below.map(|leaf| format!("{prefix}{leaf}")).collect()
+}
+
+fn is_lower(word: &str) -> bool {
+    !word.is_empty() && !word.contains(|c: char| c.is_ascii_uppercase())
+}
+
+/// Whether a word is not the first of its path, is a method or a field, or is being defined.
+fn is_inside_a_path(code: &str, at: usize) -> bool {
+    let before = code[..at].trim_end();
+    let is_member = before.ends_with('.') && !before.ends_with("..");
+    is_member || before.ends_with("::") || before.ends_with(" fn")
+}
+
+fn is_import(code: &str, at: usize) -> bool {
+    code[..at].trim_end().ends_with("use")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn called(code: &str) -> Vec<String> {
+        calls(code).into_iter().map(|(_, function)| function).collect()
+    }
+
+    #[test]
+    fn calls_are_found_however_the_function_was_imported() {
+        let code = "use control::cluster::decide::{Scope, decide};\nfn f() { decide(&s); }\n";
+        assert_eq!(called(code), ["cluster::decide::decide"]);
+        let code = "use control::a::{b::{self, T}, c as d};\nfn f() { b::g(); d::h(T::new()) }\n";
+        assert_eq!(called(code), ["a::b::g", "a::c::h"]);
+        let code = "fn f() { control::a::b::g(1); let x: control::a::T = y; }\n";
+        assert_eq!(called(code), ["a::b::g"]);
+        // Types and their functions, and methods of the same name, are none.
+        let code =
+            "use control::a::{T, decide};\nfn f() { T::decide(); x.decide(); a::decide(); }\n";
+        assert_eq!(called(code), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_function_that_is_not_listed_is_found() {
+        let code = "//! Doc.\nuse control::quorum::plan;\nfn f() { plan::decide(); }\n";
+        let repository = Repository::of(&[("crates/operator/src/a.rs", code)]);
+        let found: Vec<_> = check(&repository).into_iter().map(|one| one.to_string()).collect();
+        assert!(
+            found[0].contains("the operator calls `control::quorum::plan::decide`"),
+            "{found:?}"
+        );
+        // Nothing of the list is called there.
+        assert_eq!(found.len(), 1 + CALLED.len());
+    }
+}
