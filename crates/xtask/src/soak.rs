@@ -46,6 +46,7 @@ const PARTS: &[Part] = &[
     part("elastic",         MINUTES, "brokers come and go, a pool takes another's place",          How::Program("real_elastic")),
     part("examples",        MINUTES, "every example becomes a cluster and is deleted",             How::Program("real_clusters")),
     part("fills",           MINUTES, "brokers come and go in one edit, requests by hand",          How::Program("real_rebalance")),
+    part("lives",           MINUTES, "creation, voters and a roll, the operator killed after each act", How::Program("real_lives")),
     part("migration",       MINUTES, "a Strimzi cluster is adopted, its quorum made dynamic",      How::Program("soak_migration")),
     part("node",            MINUTES, "nodes on the oldest and newest Kafka, damaged class archives", How::Program("real_node")),
     part("quorum",          MINUTES, "controllers 3 to 5 to 3 to 1 to 3, disks lost",              How::Program("soak_quorum")),
