@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use control::cluster::area::Area;
 use control::cluster::draft::Flow;
 use control::cluster::snapshot::{BuiltView, ObjectKey, ObjectKind};
+use control::conditions::{Note, Reason};
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use k8s_openapi::api::storage::v1::StorageClass;
@@ -34,24 +35,64 @@ pub(crate) struct Objects {
     pub(super) views: BTreeMap<Area, BuiltView>,
 }
 
-/// Builds all objects, and keeps what facts and the report use of them. What the objects need besides, and what may
-/// not be read, fails the pass; `is_guest` says that the reader has fewer rights than the operator.
-pub(crate) async fn all(work: &mut Work, is_guest: bool) -> Result<(), PassError> {
-    let built = access::build(&work.blueprint)?;
-    keep(work, Area::Access, built)?;
-    match binding(work).await {
+/// Builds all objects, and keeps what facts and the report use of them. An area whose objects cannot be built holds up
+/// itself and those after it; the first reason is returned. `is_guest` says that the reader has fewer rights than the
+/// operator.
+pub(crate) async fn all(work: &mut Work, is_guest: bool) -> Option<PassError> {
+    let mut failed = None;
+    let done = access(work).await;
+    match done {
         Err(error) if is_guest => view(work, Area::Access).flow = Flow::Wait(error.note()),
-        done => done?,
+        done => hold(work, Area::Access, done, &mut failed),
     }
-    let built = services::build(&work.blueprint)?;
-    keep(work, Area::Services, built)?;
-    let (addresses, flow) = services::addresses(&work.blueprint, &work.found);
-    work.known.addresses = Some(addresses);
-    view(work, Area::Services).flow = flow;
+    let done = services(work);
+    hold(work, Area::Services, done, &mut failed);
     work.known.authorities = keys::authorities(work);
     work.known.certificate_marks = keys::marks(work);
-    claims(work).await?;
-    configuration(work).await?;
+    let done = claims(work).await;
+    hold(work, Area::Claims, done, &mut failed);
+    let done = configuration(work).await;
+    hold(work, Area::Configuration, done, &mut failed);
+    let done = workload(work);
+    hold(work, Area::Workload, done, &mut failed);
+    failed
+}
+
+/// Holds an area up whose objects could not be built.
+fn hold(work: &mut Work, area: Area, done: Result<(), PassError>, failed: &mut Option<PassError>) {
+    if let Err(error) = done {
+        view(work, area).flow = Flow::Hold(error.note());
+        failed.get_or_insert(error);
+    }
+}
+
+async fn access(work: &mut Work) -> Result<(), PassError> {
+    let built = access::build(&work.blueprint)?;
+    keep(work, Area::Access, built)?;
+    binding(work).await
+}
+
+fn services(work: &mut Work) -> Result<(), PassError> {
+    let built = services::build(&work.blueprint)?;
+    keep(work, Area::Services, built)?;
+    let (addresses, mut flow) = services::addresses(&work.blueprint, &work.found);
+    work.known.addresses = Some(addresses);
+    if flow == Flow::Go && work.objects.changes.iter().any(|(object, _)| has_addresses(object)) {
+        let message = "Services are applied first: brokers advertise their addresses";
+        flow = Flow::Stop(Note::new(Reason::AwaitingAddresses, message));
+    }
+    view(work, Area::Services).flow = flow;
+    Ok(())
+}
+
+/// Whether Kubernetes assigns addresses to a Service that brokers advertise.
+fn has_addresses(object: &Object) -> bool {
+    let Object::Service(service) = object else { return false };
+    let kind = service.spec.as_ref().and_then(|spec| spec.type_.as_deref());
+    matches!(kind, Some("NodePort" | "LoadBalancer"))
+}
+
+fn workload(work: &mut Work) -> Result<(), PassError> {
     let known = (&work.known.configuration, &work.known.certificate_marks);
     let built = workload::build(&work.blueprint, &work.found, known)?;
     let orphans = keep(work, Area::Workload, built)?;

@@ -174,20 +174,19 @@ async fn decide_and_act(work: &mut Work) -> Result<Outcome, PassError> {
     // Which nodes there are is recorded before anything of theirs is made.
     work.save().await?;
     steps::pools::tell(work).await?;
-    build::all(work, false).await?;
-    // Without Kafka, objects and certificates are still brought up to date: that may be what it takes.
+    // What cannot be built or read holds up the areas that need it, and no others: those may be what it takes. The pass
+    // fails when they are done.
+    let unbuilt = build::all(work, false).await;
     let unreachable = steps::kafka::read(work).await.err();
     let (before, scope) = (work.record.clone(), Scope::pass());
-    let snapshot = act::observe(work, &before, &scope).await?;
+    let (snapshot, unread) = act::observe(work, &before, &scope).await;
+    let failed = unbuilt.or(unreachable).or(unread);
     let decision = decide(&snapshot, &before, &scope);
     work.record = decision.record.clone();
     work.save().await?;
     remember(work, &before, &decision).await;
     let outcome = act::all(work, snapshot, (&decision, &before)).await?;
-    match (outcome, unreachable) {
-        (Outcome::Done | Outcome::Progressing(_), Some(error)) => Err(error),
-        (outcome, _) => Ok(outcome),
-    }
+    failed.map_or(Ok(outcome), Err)
 }
 
 /// Keeps what the report and the next pass use of a decision.

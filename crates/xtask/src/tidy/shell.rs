@@ -14,7 +14,7 @@ use super::rust;
 const SHELL: &str = "crates/operator/src/";
 
 /// The functions that it calls, and what for.
-const CALLED: [(&str, &str); 20] = [
+const CALLED: [(&str, &str); 21] = [
     ("cluster::decide::decide", "the decision of a pass over a cluster"),
     ("cluster::decide::needs", "the facts that it requires"),
     ("cluster::act::settle", "what the answer to an act means for the record"),
@@ -26,6 +26,7 @@ const CALLED: [(&str, &str); 20] = [
     ("certificates::authority::decide", "keys are generated only for a change that still holds"),
     ("certificates::leaf::decide", "the same for a certificate"),
     ("certificates::windows::opening", "a fact: whether a maintenance window is open"),
+    ("liveness::alive", "whether the operator makes progress"),
     ("pod_set::decide", "the decision of a pass over a pod set"),
     ("rebalance::request::decide", "the decision of a pass over a KafkaRebalance"),
     ("rebalance::request::may_run", "a fact: whether a request may have moves"),
@@ -44,7 +45,7 @@ pub(super) fn check(repository: &Repository) -> Vec<Finding> {
     let sources = repository.rust().filter(|(path, _)| path.starts_with(SHELL) && !is_tested(path));
     for (path, text) in sources {
         let code = rust::code(text);
-        let code = &code[..code.find("#[cfg(test)]").unwrap_or(code.len())];
+        let code = &code[..code.find("#[cfg(test)]\nmod ").unwrap_or(code.len())];
         for (at, function) in calls(code) {
             if !CALLED.iter().any(|(allowed, _)| *allowed == function) {
                 let message = format!(
@@ -73,10 +74,10 @@ fn calls(code: &str) -> Vec<(usize, String)> {
             match rest.strip_prefix("::") {
                 None if rest.starts_with('(') => found.push((at, path.clone())),
                 Some(rest) => {
-                    let end = rest.find(|c| !rust::is_word(c)).unwrap_or(rest.len());
-                    let (word, after) = rest.split_at(end);
-                    if is_lower(word) && !after.starts_with("::") {
-                        found.push((at, format!("{path}::{word}")));
+                    let end = rest.find(|c| !rust::is_word(c) && c != ':').unwrap_or(rest.len());
+                    let words = rest[..end].trim_end_matches(':');
+                    if words.split("::").all(is_lower) {
+                        found.push((at, format!("{path}::{words}")));
                     }
                 }
                 None => {}
@@ -171,6 +172,8 @@ mod tests {
         assert_eq!(called(code), ["a::b::g", "a::c::h"]);
         let code = "fn f() { control::a::b::g(1); let x: control::a::T = y; }\n";
         assert_eq!(called(code), ["a::b::g"]);
+        let code = "use control::a;\nfn f() { a::b::g(); a::B::g(); a::b::<T>::C; }\n";
+        assert_eq!(called(code), ["a::b::g", "a::b"]);
         // Types and their functions, and methods of the same name, are none.
         let code =
             "use control::a::{T, decide};\nfn f() { T::decide(); x.decide(); a::decide(); }\n";

@@ -78,7 +78,9 @@ fn operator(one: &CertificateView, draft: &mut Draft) -> Flow {
         }
         problem => {
             draft.warnings.extend(problem.map(|text| Note::new(Reason::Certificate, text)));
-            Flow::Go
+            // Kafka is asked with it in the next pass.
+            let message = "the certificate of the operator is stored";
+            if store { Flow::Wait(Note::new(Reason::Certificate, message)) } else { Flow::Go }
         }
     }
 }
@@ -165,7 +167,7 @@ mod tests {
         let rows: [(&str, Edit, &str, &str); 11] = [
             ("nothing",                   |_| {}, "", "go"),
             ("not published",             |v| v.published = false, "publish the certificates of the CAs", "go"),
-            ("the operator has no certificate", |v| v.operator.found = Entry::Missing, "store the certificate of the operator", "go"),
+            ("the operator has no certificate", |v| v.operator.found = Entry::Missing, "store the certificate of the operator", "wait Certificate"),
             ("and the CA may not sign",   |v| { v.operator.found = Entry::Missing; v.operator.unannounced = true; }, "", "hold CertificateMissing"),
             ("a new cluster",             |v| { absent(&mut v.cluster, false); absent(&mut v.clients, false); },
                 "create the key and the certificate of the cluster CA; create the key and the certificate of the clients CA", "stop CertificateAuthority"),

@@ -12,6 +12,7 @@ use api::{Kafka, KafkaNodePool, KafkaRebalance, StrimziPodSet};
 use k8s_openapi::api::core::v1::Pod;
 use operator::cluster::foresee::{Observed, View as Seen};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::{Found, Looked, unknown};
 use crate::output::note;
@@ -60,13 +61,70 @@ pub(super) fn write(path: &Path, looked: &Looked, now_ms: u64) -> anyhow::Result
         rebalances: found.rebalances.clone(),
         observed: seen.observed.clone(),
     };
+    let mut file = serde_json::to_value(&file).context("cannot serialize the snapshot")?;
+    hide(&mut file);
     let text = serde_json::to_vec_pretty(&file).context("cannot serialize the snapshot")?;
-    let opened = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path);
-    opened
-        .and_then(|mut file| file.write_all(&text))
-        .with_context(|| format!("cannot write {}", path.display()))?;
+    replace(path, &text).with_context(|| format!("cannot write {}", path.display()))?;
     note(&format!("wrote {} ({} KiB)", path.display(), text.len().div_ceil(1024)));
     Ok(())
+}
+
+/// Writes a file that only its owner may read, whatever was there before.
+fn replace(path: &Path, text: &[u8]) -> std::io::Result<()> {
+    let mut name = path.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}", std::process::id()));
+    let new = path.with_file_name(name);
+    let written = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new);
+    let written = written.and_then(|mut file| file.write_all(text));
+    let written = written.and_then(|()| fs::rename(&new, path));
+    if written.is_err() {
+        // It may not even be there.
+        let _ = fs::remove_file(&new);
+    }
+    written
+}
+
+/// Hides what users may have written into their resources instead of a Secret: values of environment variables, and
+/// settings whose names speak of passwords. What `kubectl apply` keeps of a resource is left out.
+fn hide(value: &mut Value) {
+    const HIDDEN: &str = "(hidden)";
+    let hide_value = |value: &mut Value| {
+        if !value.is_null() {
+            *value = HIDDEN.into();
+        }
+    };
+    match value {
+        Value::Object(fields) => {
+            fields.remove("kubectl.kubernetes.io/last-applied-configuration");
+            fields.remove("managedFields");
+            for (name, value) in fields.iter_mut() {
+                match (name.as_str(), &mut *value) {
+                    ("env", Value::Array(variables)) => {
+                        variables
+                            .iter_mut()
+                            .filter_map(|one| one.get_mut("value"))
+                            .for_each(hide_value);
+                    }
+                    ("config", Value::Object(settings)) => {
+                        let secret = settings.iter_mut().filter(|(name, _)| is_secret(name));
+                        secret.for_each(|(_, value)| hide_value(value));
+                    }
+                    _ => {}
+                }
+                hide(value);
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(hide),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// Whether the name of a setting speaks of something secret.
+fn is_secret(name: &str) -> bool {
+    let name = name.to_lowercase();
+    ["password", "secret", "token", "jaas", "credential", "access.key", "accesskey", "private"]
+        .iter()
+        .any(|word| name.contains(word))
 }
 
 /// Reads a file: the cluster, and when it was observed.
@@ -99,6 +157,44 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn what_users_wrote_beside_secrets_is_hidden() {
+        let mut file = json!({
+            "kafka": { "spec": { "kafka": {
+                "config": { "log.retention.ms": 5, "ssl.keystore.password": "canary" },
+                "tieredStorage": { "config": { "storage.aws.secret.access.key": "canary" } },
+            } } },
+            "pods": [{
+                "metadata": { "annotations": {
+                    "kubectl.kubernetes.io/last-applied-configuration": "canary", "kept": "yes",
+                } },
+                "spec": { "containers": [{ "env": [
+                    { "name": "A", "value": "canary" },
+                    { "name": "B", "valueFrom": { "fieldRef": { "fieldPath": "metadata.name" } } },
+                ] }] },
+            }],
+        });
+        hide(&mut file);
+        let text = file.to_string();
+        assert!(!text.contains("canary"), "{text}");
+        for kept in ["log.retention.ms", "kept", "fieldPath", "\"A\""] {
+            assert!(text.contains(kept), "{kept}: {text}");
+        }
+    }
+
+    #[test]
+    fn a_file_is_for_its_owner_only_also_where_there_was_one() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        fs::write(&path, "before").unwrap();
+        replace(&path, b"after").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"after");
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+        assert!(replace(&dir.path().join("none/file"), b"").is_err());
+    }
 
     #[test]
     fn only_files_of_a_known_form_are_read() {

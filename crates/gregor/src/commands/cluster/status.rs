@@ -30,8 +30,8 @@ const CLEAR: &str = "\u{1b}[2J\u{1b}[H";
 pub(crate) struct Status {
     #[command(flatten)]
     view: Viewed,
-    /// Write what was observed to this file, for a bug report. It holds the resources of the cluster as they were
-    /// written, and no key or password of a Secret
+    /// Write what was observed to this file, for a bug report: the resources of the cluster, without values of
+    /// environment variables, settings that speak of passwords, and anything of a Secret
     #[arg(long, value_name = "FILE", conflicts_with_all = ["from_snapshot", "watch"])]
     snapshot: Option<PathBuf>,
     /// Look again and again, every so many seconds, until interrupted

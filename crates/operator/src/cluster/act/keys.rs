@@ -3,6 +3,7 @@
 //! What is written is made from what is stored now. A change that was decided on something else is not made.
 
 use control::certificates::authority::{self, Kind};
+use control::certificates::leaf::Decision;
 use control::quorum::answer::Answer;
 use model::NodeId;
 
@@ -94,5 +95,8 @@ fn made(
     let stored = keys::content(work, name);
     let outcome = leaf::next(stored.as_ref(), wanted, &authority, &keys::clock(work))
         .map_err(|error| PassError::Certificates(Box::new(error)))?;
-    Ok(outcome.secret.or(stored))
+    Ok(match outcome.decision {
+        Decision::Issue(_) => outcome.secret,
+        Decision::Keep | Decision::Waits | Decision::Hold { .. } => outcome.secret.or(stored),
+    })
 }

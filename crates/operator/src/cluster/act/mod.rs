@@ -7,6 +7,7 @@ mod on_kafka;
 pub(crate) mod rebalance;
 mod users;
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use ::objects::found::Found;
@@ -38,75 +39,109 @@ pub(super) type Answered = (Answer, Option<String>);
 /// The number of times that the decision may ask for more facts.
 const ROUNDS: usize = 3;
 
-/// The snapshot with everything that the decision requires.
+/// The snapshot with everything that the decision requires, and the first read from Kubernetes that failed.
 pub(crate) async fn observe(
     work: &Work,
     record: &Record,
     scope: &Scope,
-) -> Result<Snapshot, PassError> {
-    let mut snapshot = observe::snapshot(work);
+) -> (Snapshot, Option<PassError>) {
+    let (mut snapshot, mut failed) = (observe::snapshot(work), None);
     for _ in 0..ROUNDS {
         liveness::progress();
         let needs = needs(&snapshot, record, scope);
         if needs.is_empty() {
             break;
         }
-        observe::read(work, &mut snapshot, &needs).await?;
+        let error = observe::read(work, &mut snapshot, &needs).await;
+        failed = failed.or(error);
     }
-    Ok(snapshot)
+    (snapshot, failed)
 }
 
 /// Carries out a decision that is recorded, and enters what became of each act. `before` is the record that it was
 /// decided on. Returns how the cluster is.
 pub(crate) async fn all(
     work: &mut Work,
+    snapshot: Snapshot,
+    (decision, before): (&Decision, &Record),
+) -> Result<Outcome, PassError> {
+    let mut sent = BTreeSet::new();
+    let outcome = each(work, snapshot, (decision, before), &mut sent).await;
+    // Attempts that were counted and not made are made again.
+    let asks_roll = decision.acts.iter().any(|(area, _)| *area == Area::Roll);
+    if asks_roll && !sent.contains(&Area::Roll) {
+        work.record.roll.clone_from(&before.roll);
+        work.record.roll_account.clone_from(&before.roll_account);
+        work.save().await?;
+    }
+    outcome
+}
+
+/// Sends one act after the other. `sent` are the areas of those that were sent.
+async fn each(
+    work: &mut Work,
     mut snapshot: Snapshot,
     (decision, before): (&Decision, &Record),
+    sent: &mut BTreeSet<Area>,
 ) -> Result<Outcome, PassError> {
     let scope = Scope::pass();
     let mut again: Option<Decision> = None;
-    let mut failed: Option<(Area, Note)> = None;
-    for (sent, (area, act)) in decision.acts.iter().enumerate() {
+    let mut failed: BTreeMap<Area, Note> = BTreeMap::new();
+    for (area, act) in decision.acts.iter() {
         liveness::progress();
-        if failed.as_ref().is_some_and(|(failed, _)| failed == area) {
+        if failed.contains_key(area) {
             continue;
         }
         if act.is_stale(&snapshot, now_ms()) {
             read_again(work).await?;
-            snapshot = observe(work, before, &scope).await?;
+            snapshot = observe(work, before, &scope).await.0;
             again = Some(decide(&snapshot, before, &scope));
         }
         // Every later act has to hold by the new facts too.
         let holds = |again: &Decision| again.acts.iter().any(|(_, one)| one == act);
         if let Some(again) = again.take_if(|again| !holds(again)) {
             tracing::info!("not done, because the facts have changed: {}", act.what);
-            return outdated(work, sent, again).await;
+            return outdated(work, sent.is_empty(), again).await;
         }
         tracing::debug!("{}: {}", act.what, act.rule);
+        sent.insert(*area);
         let answered = send(work, act).await?;
         if let (answer, Some(message)) = &answered {
             tracing::info!("{}: {answer:?}: {message}", act.what);
         }
-        failed = failed.or(act.unfinished(&answered).map(|note| (*area, note)));
+        let unfinished = act.unfinished(&answered);
         let ends = settle(&mut work.record, act, answered, now_ms());
         work.save().await?;
+        match (unfinished, area) {
+            // Pods are started with what these store, and trust it.
+            (Some(note), Area::Authorities | Area::Certificates) => {
+                return Ok(Outcome::Progressing(note));
+            }
+            (Some(note), _) => {
+                failed.insert(*area, note);
+            }
+            (None, _) => {}
+        }
         if ends {
             break;
         }
     }
+    let failed = failed.into_values().next();
     Ok(match (decision.outcome(), failed) {
-        // Nothing depends on users.
-        (outcome @ (Outcome::Progressing(_) | Outcome::Held(_)), Some((Area::Users, _))) => outcome,
-        (Outcome::Done | Outcome::Progressing(_), Some((_, note))) => Outcome::Progressing(note),
+        (Outcome::Done, Some(note)) => Outcome::Progressing(note),
         (outcome, _) => outcome,
     })
 }
 
 /// Ends the pass because its facts were old. If nothing was done because of them, what was recorded because of them is
 /// replaced by what the new facts say.
-async fn outdated(work: &mut Work, sent: usize, again: Decision) -> Result<Outcome, PassError> {
+async fn outdated(
+    work: &mut Work,
+    is_untouched: bool,
+    again: Decision,
+) -> Result<Outcome, PassError> {
     let outcome = again.outcome();
-    if sent == 0 {
+    if is_untouched {
         work.record = again.record;
         work.save().await?;
     }

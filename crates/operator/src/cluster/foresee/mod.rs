@@ -28,6 +28,7 @@ use control::rolling::facts::Facts as RollFacts;
 use control::rolling::pass::Decision as RollDecision;
 use control::scaling::leaving::{self, Leaving, Member};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kafka_admin::Resolve;
 use kube::api::DynamicObject;
 use kube::core::ApiResource;
@@ -37,7 +38,7 @@ use objects::Node;
 use objects::areas::configuration::KAFKA_VERSION;
 use objects::claims::DELETE_CLAIM;
 use objects::desired::Refused;
-use objects::found::Found;
+use objects::found::{ByName, Found};
 use serde_json::Value;
 
 use edit::typed;
@@ -349,7 +350,7 @@ impl Stage {
             true => Record::default(),
             false => work.record.clone(),
         });
-        observe(&mut work, extent, &mut observed).await?;
+        observe(&mut work, extent, &mut observed).await;
         let (mut view, decision) = View::of(observed, extent);
         view.finish(*work, &found, decision);
         if let Some(known) = &mut view.known {
@@ -362,17 +363,11 @@ impl Stage {
 }
 
 /// Builds objects, asks Kafka, and keeps what decisions use.
-async fn observe(
-    work: &mut Work,
-    extent: Extent,
-    observed: &mut Observed,
-) -> Result<(), PassError> {
+async fn observe(work: &mut Work, extent: Extent, observed: &mut Observed) {
     observed.warnings = std::mem::take(&mut work.warnings);
     observed.record = work.record.clone();
-    if let Err(error) = build::all(work, true).await {
-        observed.problems.push((Area::Workload, error.note()));
-        return Ok(());
-    }
+    // What could not be built holds up its area, which says so.
+    build::all(work, true).await;
     let is_present = extent == Extent::Present;
     if is_present && observed.secrets_readable {
         if let Err(error) = steps::kafka::read(work).await {
@@ -381,14 +376,14 @@ async fn observe(
         observed.unreachable = silence(work);
     }
     let scope = extent.scope(observed.secrets_readable);
-    let mut snapshot = act::observe(work, &observed.record, &scope).await?;
+    let (mut snapshot, unread) = act::observe(work, &observed.record, &scope).await;
+    observed.problems.extend(unread.map(|error| (Area::Rebalance, error.note())));
     // People are told where replicas are, whatever is decided.
     if snapshot.kafka.partitions.is_unread() {
         let needs = Needs { partitions: true, ..Needs::default() };
-        observe::read(work, &mut snapshot, &needs).await?;
+        observe::read(work, &mut snapshot, &needs).await;
     }
     observed.snapshot = Some(snapshot);
-    Ok(())
 }
 
 /// What a pass begins with.
@@ -424,7 +419,7 @@ impl View {
         self.metadata_level = work.known.kafka.metadata_level();
         self.running_versions = running_versions(&work);
         self.claims = claims(&work.objects.claims, before);
-        self.written = written(&decision, before);
+        self.written = written(&decision, before, &work.found.bindings);
         self.known = Some(Known {
             kafka: work.blueprint.kafka,
             written: Value::Null,
@@ -505,7 +500,11 @@ fn claims(built: &[PersistentVolumeClaim], before: &Found) -> BTreeMap<String, C
 }
 
 /// The objects that would be written.
-fn written(decision: &Decision, before: &Found) -> Vec<Written> {
+fn written(
+    decision: &Decision,
+    before: &Found,
+    bindings: &ByName<ClusterRoleBinding>,
+) -> Vec<Written> {
     let object = |key: &ObjectKey| {
         let name = &key.name;
         let (kind, exists) = match key.kind {
@@ -518,9 +517,7 @@ fn written(decision: &Decision, before: &Found) -> Vec<Written> {
             ObjectKind::PodDisruptionBudget => {
                 ("PodDisruptionBudget", before.budgets.contains_key(name))
             }
-            ObjectKind::ClusterRoleBinding => {
-                ("ClusterRoleBinding", before.bindings.contains_key(name))
-            }
+            ObjectKind::ClusterRoleBinding => ("ClusterRoleBinding", bindings.contains_key(name)),
             ObjectKind::PersistentVolumeClaim => {
                 ("PersistentVolumeClaim", before.claims.contains_key(name))
             }

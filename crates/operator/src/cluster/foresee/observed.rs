@@ -36,7 +36,7 @@ pub struct Observed {
     pub stored: Record,
     /// The record that a decision is based on: with the nodes that the spec asks for.
     pub record: Record,
-    /// The facts; `None` if the spec is refused or the objects could not be built.
+    /// The facts; `None` if the spec is refused.
     pub snapshot: Option<Snapshot>,
 }
 

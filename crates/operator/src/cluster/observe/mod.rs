@@ -89,18 +89,15 @@ fn desired(work: &Work) -> Desired {
     }
 }
 
-/// Reads what a decision needs besides. What Kafka does not answer is unknown; a read from Kubernetes that fails ends
-/// the pass.
-pub(crate) async fn read(
-    work: &Work,
-    snapshot: &mut Snapshot,
-    needs: &Needs,
-) -> Result<(), PassError> {
+/// Reads what a decision needs besides. What could not be read is unknown: areas that do not need it go on. Returns the
+/// first read from Kubernetes that failed.
+pub(crate) async fn read(work: &Work, snapshot: &mut Snapshot, needs: &Needs) -> Option<PassError> {
+    let mut failed = None;
     if needs.authorities {
         snapshot.authorities = keys::authorities(work);
     }
     if needs.certificates {
-        snapshot.certificates = keys::certificates(work).await?;
+        snapshot.certificates = known(keys::certificates(work).await, &mut failed);
     }
     let contacts = of_each(snapshot, &needs.contacts, |_, node| contact::of(work, node)).await;
     snapshot.kafka.contacts.extend(contacts);
@@ -132,12 +129,21 @@ pub(crate) async fn read(
         snapshot.kafka.cordons.insert(*id, closed);
     }
     if needs.rebalance {
-        snapshot.rebalance = rebalances::read(work).await?.view.clone();
+        let read = rebalances::read(work).await.map(|read| read.view.clone());
+        snapshot.rebalance = known(read, &mut failed);
     }
     if needs.scram_users {
         snapshot.kafka.scram_users = scram_users(work).await;
     }
-    Ok(())
+    failed
+}
+
+/// A fact that was read; one that could not be is unknown, and the first reason is kept.
+fn known<T>(read: Result<Fact<T>, PassError>, failed: &mut Option<PassError>) -> Fact<T> {
+    read.unwrap_or_else(|error| {
+        failed.get_or_insert(error);
+        Fact::Unknown(Why::NoAnswer)
+    })
 }
 
 /// Reads a fact of each of these nodes, of some at a time.

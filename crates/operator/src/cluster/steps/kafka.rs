@@ -20,7 +20,6 @@ const FETCH_TIMEOUT_MS: u64 = 2000;
 
 /// Reads what Kafka and its nodes say, if there are nodes and keys to talk to them with.
 pub(crate) async fn read(work: &mut Work) -> Result<(), PassError> {
-    work.known.machines = machines::read(work).await?;
     // Nodes are asked also when none of them is ready: one may recover its logs for hours.
     if let Some(authorities) = &work.known.authorities {
         let nodes = NodeClient::new(&keys(authorities));
@@ -35,6 +34,7 @@ pub(crate) async fn read(work: &mut Work) -> Result<(), PassError> {
     if any_ready {
         ask(work).await?;
     }
+    work.known.machines = machines::read(work).await?;
     Ok(())
 }
 
