@@ -23,6 +23,7 @@ pub mod pki;
 pub mod pod_set;
 pub mod rebalance;
 pub mod runtime;
+mod store;
 mod time;
 pub mod users;
 pub mod words;

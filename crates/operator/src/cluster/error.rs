@@ -4,8 +4,8 @@ use control::conditions::{Note, Reason};
 
 use super::admins::AccessError;
 use super::found::ReadError;
-use super::record::RecordError;
 use crate::rebalance::RebalanceError;
+use crate::store::StoreError;
 use crate::users::UsersError;
 use crate::words::chain;
 use crate::write::WriteError;
@@ -20,7 +20,7 @@ pub(crate) enum PassError {
     #[error("the Kafka resource cannot be read")]
     Unreadable(#[source] serde_json::Error),
     #[error("cannot use the record")]
-    Record(#[from] RecordError),
+    Record(#[from] StoreError),
     #[error("cannot write to Kubernetes")]
     Write(#[from] WriteError),
     #[error("cannot build an object of the cluster")]
@@ -44,7 +44,7 @@ impl PassError {
         matches!(
             self,
             Self::Write(WriteError::Conflict { .. } | WriteError::Exists { .. })
-                | Self::Record(RecordError::Write(
+                | Self::Record(StoreError::Write(
                     WriteError::Conflict { .. } | WriteError::Exists { .. }
                 ))
         )
@@ -54,10 +54,12 @@ impl PassError {
     pub(crate) fn note(&self) -> Note {
         let reason = match self {
             Self::Read(_) | Self::Get(_) => Reason::KubernetesUnreadable,
-            Self::Record(RecordError::Unreadable { .. } | RecordError::Version { .. }) => {
-                Reason::RecordUnreadable
-            }
-            Self::Record(RecordError::TooNew { .. }) => Reason::RecordTooNew,
+            Self::Record(
+                StoreError::Unreadable { .. }
+                | StoreError::Version { .. }
+                | StoreError::Unpack { .. },
+            ) => Reason::RecordUnreadable,
+            Self::Record(StoreError::TooNew { .. }) => Reason::RecordTooNew,
             Self::Record(_) | Self::Write(_) => Reason::KubernetesWriteFailed,
             Self::Unreadable(_) => Reason::InvalidResource,
             Self::Build(_) => Reason::InvalidTemplate,

@@ -1,8 +1,7 @@
 //! Why a pass over a request ended early.
 
 use super::execute::ExecuteError;
-use super::store::StoreError;
-use crate::cluster::record::RecordError;
+use crate::store::StoreError;
 use crate::write::WriteError;
 
 /// Why a pass over a request ended early. The next one begins anew.
@@ -12,9 +11,7 @@ pub(crate) enum RebalanceError {
     Read(#[source] Box<kube::Error>),
     #[error("the resource cannot be read")]
     Unreadable(#[source] serde_json::Error),
-    #[error("cannot use the record of the cluster")]
-    Record(#[from] RecordError),
-    #[error("cannot use what is remembered of the rebalance")]
+    #[error("cannot use a record")]
     Store(#[from] StoreError),
     #[error("cannot write to Kubernetes")]
     Write(#[from] WriteError),
@@ -46,7 +43,6 @@ impl RebalanceError {
             ),
             Self::Read(_)
             | Self::Unreadable(_)
-            | Self::Record(_)
             | Self::Store(_)
             | Self::Execute(_)
             | Self::Plan(_)

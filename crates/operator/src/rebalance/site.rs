@@ -37,7 +37,7 @@ impl Site {
         let api: Api<ConfigMap> = Api::namespaced(ctx.client.clone(), &names.namespace);
         let map = api.get_opt(&names.record()).await;
         let map = map.map_err(|error| RebalanceError::Read(Box::new(error)))?;
-        let Some((record, _)) = Stored::of(map.as_ref(), &names)? else { return Ok(None) };
+        let Some((record, _)) = Stored::of(map.as_ref())? else { return Ok(None) };
         Ok(Some(Self::of(ctx, kafka, names, &record)?))
     }
 

@@ -8,15 +8,11 @@
 //! 3. A ConfigMap of somebody else, or of a former resource of the same name, is never taken for ours.
 
 use std::collections::BTreeSet;
-use std::io::{Read as _, Write as _};
 
 use api::KafkaRebalance;
 use api::names::{CLUSTER_LABEL, KIND_LABEL, Labels, MANAGED_BY, MANAGER, NAME_LABEL, Names};
 use control::rebalance::execution;
 use control::rebalance::request;
-use flate2::Compression;
-use flate2::read::GzDecoder;
-use flate2::write::GzEncoder;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
@@ -27,59 +23,19 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::write::{WriteError, Writer};
+pub(crate) use crate::store::StoreError;
+use crate::store::{self, Unknown};
+use crate::write::Writer;
 
 /// The kind that these ConfigMaps are made for, in their label. They begin no pass over a cluster.
 pub(crate) const KIND: &str = "KafkaRebalance";
 
-/// The entry of a record.
-const ENTRY: &str = "record.json";
-/// The entry of a record that is too large to be read by people, and of a part of a plan.
-const PACKED: &str = "record.json.gz";
 /// Of which attempt a part is, and how many parts there are.
 const PART_OF: &str = "attempt";
 const PARTS: &str = "parts";
 
-/// A record larger than this is packed.
-const PLAIN_BYTES_MAX: usize = 256 * 1024;
 /// An object may have a MiB, with its metadata.
 const PART_BYTES_MAX: usize = 900_000;
-/// No plan unpacks to more: a million moves are a tenth of it.
-const PLAN_BYTES_MAX: u64 = 2 << 30;
-
-/// Why something could not be remembered, or not be read.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum StoreError {
-    #[error("cannot read the ConfigMap {name}")]
-    Read {
-        name: String,
-        #[source]
-        source: Box<kube::Error>,
-    },
-    #[error("the ConfigMap {name} has the name of one of ours, and is somebody else's")]
-    Taken { name: String },
-    #[error("the ConfigMap {name} does not hold what we wrote")]
-    Unreadable {
-        name: String,
-        #[source]
-        source: serde_json::Error,
-    },
-    #[error("cannot unpack the ConfigMap {name}")]
-    Unpack {
-        name: String,
-        #[source]
-        source: std::io::Error,
-    },
-    #[error("cannot pack what is to be remembered")]
-    Pack(#[source] std::io::Error),
-    #[error("cannot put into words what is to be remembered")]
-    Encode(#[source] serde_json::Error),
-    #[error("the resource that it would belong to has no uid")]
-    NoOwner,
-    #[error("cannot write what is to be remembered")]
-    Write(#[from] WriteError),
-}
-
 /// What is remembered of a request.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -193,6 +149,7 @@ pub(crate) struct Place {
 pub(crate) struct Kept<T> {
     found: Option<ConfigMap>,
     stale: bool,
+    unknown: Unknown,
     /// What was read; `None` if there is nothing.
     pub(crate) value: Option<T>,
 }
@@ -280,14 +237,13 @@ impl Place {
         Err(StoreError::Taken { name: self.name.clone() })
     }
 
-    fn map(&self, version: Option<String>) -> ConfigMap {
+    fn map(&self) -> ConfigMap {
         ConfigMap {
             metadata: ObjectMeta {
                 name: Some(self.name.clone()),
                 namespace: self.api.namespace().map(str::to_owned),
                 labels: Some(self.labels.clone()),
                 owner_references: Some(vec![self.owner.clone()]),
-                resource_version: version,
                 ..ObjectMeta::default()
             },
             ..ConfigMap::default()
@@ -297,11 +253,14 @@ impl Place {
     /// Reads what is remembered here.
     pub(crate) async fn load<T: DeserializeOwned>(&self) -> Result<Kept<T>, StoreError> {
         let (found, stale) = self.find().await?;
-        let value = match &found {
-            Some(map) if !stale => Some(decode(map)?),
-            _ => None,
+        let (value, unknown) = match &found {
+            Some(map) if !stale => {
+                let (value, unknown) = store::decode(map)?;
+                (Some(value), unknown)
+            }
+            _ => (None, Unknown::new()),
         };
-        Ok(Kept { found, stale, value })
+        Ok(Kept { found, stale, unknown, value })
     }
 
     /// Remembers something, if it is not what is remembered already. Refused if somebody else has written
@@ -319,15 +278,10 @@ impl Place {
             self.clear(writer, kept.found.as_ref()).await?;
             (kept.found, kept.stale) = (None, false);
         }
-        let version = kept.found.as_ref().and_then(kube::ResourceExt::resource_version);
-        let exists = version.is_some();
-        let mut map = self.map(version);
-        encode(&mut map, value)?;
-        let written = match exists {
-            true => writer.replace(&self.api, &map).await?,
-            false => writer.create(&self.api, &map).await?,
-        };
-        *kept = Kept { found: Some(written), stale: false, value: Some(value.clone()) };
+        let mut map = self.map();
+        store::encode(&mut map, value, &kept.unknown)?;
+        kept.found = Some(store::write(writer, &self.api, map, kept.found.as_ref()).await?);
+        kept.value = Some(value.clone());
         Ok(())
     }
 
@@ -345,7 +299,7 @@ impl Place {
             }
             false => found,
         };
-        let mut map = self.map(None);
+        let mut map = self.map();
         map.data = Some(entries);
         writer.apply(&self.api, &self.name, &map, found.as_ref()).await?;
         Ok(())
@@ -366,7 +320,7 @@ impl Place {
         key: &str,
         value: &T,
     ) -> Result<usize, StoreError> {
-        let packed = pack(&serde_json::to_vec(value).map_err(StoreError::Encode)?)?;
+        let packed = store::pack(&serde_json::to_vec(value).map_err(StoreError::Encode)?)?;
         let parts: Vec<&[u8]> = packed.chunks(PART_BYTES_MAX).collect();
         for (number, part) in parts.iter().enumerate() {
             let place = self.part(number);
@@ -374,10 +328,10 @@ impl Place {
             if stale {
                 place.clear(writer, found.as_ref()).await?;
             }
-            let mut map = place.map(None);
+            let mut map = place.map();
             let entries = [(PART_OF, key.to_owned()), (PARTS, parts.len().to_string())];
             map.data = Some(entries.map(|(name, value)| (name.to_owned(), value)).into());
-            map.binary_data = Some([(PACKED.to_owned(), ByteString(part.to_vec()))].into());
+            map.binary_data = Some([(store::PACKED.to_owned(), ByteString(part.to_vec()))].into());
             let before = found.as_ref().filter(|_| !stale);
             writer.apply(&place.api, &place.name, &map, before).await?;
         }
@@ -398,13 +352,13 @@ impl Place {
                 return Ok(None);
             }
             count = entry(PARTS).and_then(|parts| parts.parse().ok()).unwrap_or(0);
-            let part = map.binary_data.as_ref().and_then(|data| data.get(PACKED));
+            let part = map.binary_data.as_ref().and_then(|data| data.get(store::PACKED));
             let Some(part) = part else { return Ok(None) };
             packed.extend_from_slice(&part.0);
             number += 1;
         }
         let unpack = |source| StoreError::Unpack { name: self.name.clone(), source };
-        let bytes = unpack_bytes(&packed).map_err(unpack)?;
+        let bytes = store::unpack(&packed).map_err(unpack)?;
         let unreadable = |source| StoreError::Unreadable { name: self.name.clone(), source };
         serde_json::from_slice(&bytes).map(Some).map_err(unreadable)
     }
@@ -461,41 +415,7 @@ fn labels(cluster: &str, name: &str) -> Labels {
 
 /// What a ConfigMap of ours holds.
 pub(crate) fn decode<T: DeserializeOwned>(map: &ConfigMap) -> Result<T, StoreError> {
-    let name = map.name_any();
-    let plain = map.data.as_ref().and_then(|data| data.get(ENTRY));
-    let packed = map.binary_data.as_ref().and_then(|data| data.get(PACKED));
-    let bytes = match (plain, packed) {
-        (Some(plain), _) => plain.as_bytes().to_vec(),
-        (None, Some(packed)) => {
-            let unpack = |source| StoreError::Unpack { name: name.clone(), source };
-            unpack_bytes(&packed.0).map_err(unpack)?
-        }
-        (None, None) => Vec::new(),
-    };
-    serde_json::from_slice(&bytes).map_err(|source| StoreError::Unreadable { name, source })
-}
-
-fn encode<T: Serialize>(map: &mut ConfigMap, value: &T) -> Result<(), StoreError> {
-    let text = serde_json::to_string_pretty(value).map_err(StoreError::Encode)?;
-    if text.len() <= PLAIN_BYTES_MAX {
-        map.data = Some([(ENTRY.to_owned(), text)].into());
-    } else {
-        let packed = pack(text.as_bytes())?;
-        map.binary_data = Some([(PACKED.to_owned(), ByteString(packed))].into());
-    }
-    Ok(())
-}
-
-fn pack(bytes: &[u8]) -> Result<Vec<u8>, StoreError> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
-    encoder.write_all(bytes).map_err(StoreError::Pack)?;
-    encoder.finish().map_err(StoreError::Pack)
-}
-
-fn unpack_bytes(packed: &[u8]) -> Result<Vec<u8>, std::io::Error> {
-    let mut bytes = Vec::new();
-    GzDecoder::new(packed).take(PLAN_BYTES_MAX).read_to_end(&mut bytes)?;
-    Ok(bytes)
+    Ok(store::decode(map)?.0)
 }
 
 #[cfg(test)]
@@ -516,7 +436,7 @@ mod tests {
                 unknown,
             });
             let mut map = ConfigMap::default();
-            encode(&mut map, &record).unwrap();
+            store::encode(&mut map, &record, &Unknown::new()).unwrap();
             assert_eq!(map.binary_data.is_some(), topics > 1);
             assert_eq!(decode::<RequestRecord>(&map).unwrap(), record);
         }
@@ -533,7 +453,7 @@ mod tests {
         let mut map = ConfigMap::default();
         map.metadata.name = Some("r-gregor-rebalance".to_owned());
         map.metadata.owner_references = Some(vec![kr("old").owner_ref(&()).unwrap()]);
-        encode(&mut map, &RequestRecord::default()).unwrap();
+        store::encode(&mut map, &RequestRecord::default(), &Unknown::new()).unwrap();
         assert!(request_in([&map], &kr("old")).unwrap().is_some());
         assert!(request_in([&map], &kr("new")).unwrap().is_none());
     }

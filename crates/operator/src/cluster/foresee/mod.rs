@@ -321,7 +321,7 @@ impl Stage {
     ) -> Result<View, ForeseeError> {
         let names = Names::new(&kafka.namespace().unwrap_or_default(), &kafka.name_any());
         let found = start.found.clone();
-        let stored = Stored::of(found.config_maps.get(&names.record()), &names);
+        let stored = Stored::of(found.config_maps.get(&names.record()));
         let stored = stored.map_err(PassError::from)?.map(|(record, _)| record);
         let mut observed = Observed {
             paused: pass::is_paused(&kafka),

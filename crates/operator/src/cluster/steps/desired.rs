@@ -23,7 +23,7 @@ pub(crate) fn begin(
     found: Found,
 ) -> Result<Result<Box<Work>, Refused>, PassError> {
     let names = Names::new(&kafka.namespace().unwrap_or_default(), &kafka.name_any());
-    let stored = Stored::of(found.config_maps.get(&names.record()), &names)?;
+    let stored = Stored::of(found.config_maps.get(&names.record()))?;
     let (record, stored) = match stored {
         Some((record, stored)) => (Some(record), stored),
         None => (None, Stored::default()),
