@@ -394,7 +394,7 @@ fn a_file_tells_the_same(scene: &Scene<'_>) {
     }
     assert!(!text.contains("PRIVATE KEY"));
     let both = scene.gregor(&["why", CLUSTER, "--from-snapshot", file]);
-    assert_eq!(both.code, 1, "{}", both.err);
+    assert_eq!(both.code, 2, "{}", both.err);
 }
 
 /// The operator is sent home, and the nodes are stopped: what Kubernetes knows is told, and what is not known.
