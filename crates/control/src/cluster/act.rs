@@ -5,6 +5,7 @@ use std::fmt;
 use model::{DirectoryId, NodeId, TopicPartition};
 use serde::{Deserialize, Serialize};
 
+use super::area::Area;
 use super::journal::Entered;
 use super::record::Record;
 use super::snapshot::{ObjectKey, ObjectKind, Snapshot};
@@ -420,38 +421,30 @@ impl Act {
         }
     }
 
-    /// What is awaited after this answer, where no later decision learns of it. The acts after it in the area may depend
-    /// on it; they are left to the next pass.
+    /// Why the area of the act waits after this answer, where no later decision learns of it. The acts after it in the
+    /// area may depend on it; they are left to the next pass.
     #[must_use]
-    pub fn unfinished(&self, (answer, message): &(Answer, Option<String>)) -> Option<Note> {
-        let reason = match self.what {
-            What::RememberCredential { .. }
-            | What::SetCredential { .. }
-            | What::DeleteCredential { .. }
-            | What::ReleaseUser { .. } => Reason::UsersNotGiven,
-            What::ChangeAuthority { .. }
-            | What::PublishTrust
-            | What::StoreOperatorCertificate
-            | What::StoreCertificate { .. } => Reason::CertificateProblem,
-            What::AddVoter { .. }
-            | What::RemoveVoter { .. }
-            | What::Unregister { .. }
-            | What::Cordon { .. }
-            | What::Uncordon { .. }
-            | What::DeleteClaim { .. }
-            | What::Delete { .. }
-            | What::RaiseKraftVersion { .. }
-            | What::RemoveMigrationAnnotation
-            | What::ChangeMetadataVersion { .. }
-            | What::RestartPod { .. }
-            | What::AlterNode { .. }
-            | What::AlterCluster { .. }
-            | What::ElectPreferred { .. }
-            | What::ClearRestartRequest { .. }
-            | What::Apply(_)
-            | What::ShrinkPodSet { .. }
-            | What::Rebalance(_)
-            | What::StopUnclaimedMoves => return None,
+    pub fn unfinished(
+        &self,
+        area: Area,
+        (answer, message): &(Answer, Option<String>),
+    ) -> Option<Note> {
+        let reason = match area {
+            Area::Users => Reason::UsersNotGiven,
+            Area::Authorities | Area::Certificates => Reason::CertificateProblem,
+            Area::Access
+            | Area::Services
+            | Area::Claims
+            | Area::Configuration
+            | Area::Workload
+            | Area::Kafka
+            | Area::Migration
+            | Area::Quorum
+            | Area::Roll
+            | Area::Rebalance
+            | Area::ScaleIn
+            | Area::Registration
+            | Area::Leftovers => return None,
         };
         let said = || message.clone().unwrap_or_else(|| format!("cannot {}", self.what));
         (*answer != Answer::Done).then(|| Note::new(reason, said()))

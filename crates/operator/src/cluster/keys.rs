@@ -164,12 +164,12 @@ fn stored(work: &Work, kind: Kind) -> Vec<Option<u64>> {
 }
 
 /// The trust bundle as it should be, if both authorities have something to trust.
-pub(crate) fn trust_bundle(work: &Work) -> Option<SecretContent> {
-    let entry = |kind: Kind| {
-        let pem = Contents::of(work, kind).trusted()?;
+pub(crate) fn trust_bundle(cluster: &Contents, clients: &Contents) -> Option<SecretContent> {
+    let entry = |kind: Kind, contents: &Contents| {
+        let pem = contents.trusted()?;
         Some((names::trust_bundle_entry(kind).to_owned(), pem.into_bytes()))
     };
-    let data = [entry(Kind::Cluster)?, entry(Kind::Clients)?].into();
+    let data = [entry(Kind::Cluster, cluster)?, entry(Kind::Clients, clients)?].into();
     Some(SecretContent { data, ..SecretContent::default() })
 }
 

@@ -211,7 +211,7 @@ fn a_broker_that_was_restarted_leads_again_what_it_is_preferred_for() {
     let (acts, flow, draft) = brief(decide, &snapshot, &record);
     assert_eq!(acts, "elect the preferred leaders of 1 partitions");
     assert_eq!((flow.as_str(), draft.look_again_ms.is_some()), ("wait Rolling", true));
-    // Without the partitions nobody knows what it should lead.
+    // Without the partitions, what it should lead is unknown.
     snapshot.kafka.partitions = Fact::Unknown(Why::NoAnswer);
     assert_eq!(brief(decide, &snapshot, &record).0, "");
     // Once it leads, the roll has ended.
@@ -263,7 +263,7 @@ fn a_healthy_cluster_is_asked_nothing_and_others_only_what_is_missing() {
         value.voters.retain(|voter| voter.id != id(2));
     });
     assert_eq!(observer, Needs { contacts: of(2), ..Needs::default() });
-    // Where nobody answers, only a node that is to be restarted is asked.
+    // Where the brokers are unknown, only a node that is to be restarted is asked.
     let silent = needed(|s, _| s.kafka.brokers = Fact::Unknown(Why::NoAnswer));
     assert!(silent.is_empty(), "{silent:?}");
     let silent = needed(|s, _| {

@@ -51,6 +51,7 @@ fn permitted(act: Act) -> (What, Rule) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cluster::area::Area;
     use crate::cluster::areas::samples::{NOW, asked, brief, settled};
     use crate::cluster::record::Record;
     use crate::quorum::answer::Answer;
@@ -134,14 +135,14 @@ mod tests {
         let (_, _, draft) = brief(decide, &snapshot, &record);
         let said = Some("Kafka refuses it".to_owned());
         for act in &draft.acts {
-            assert_eq!(act.unfinished(&(Answer::Done, None)), None);
+            assert_eq!(act.unfinished(Area::Users, &(Answer::Done, None)), None);
             for answer in [Answer::Refused, Answer::Unknown, Answer::NotSent] {
-                let note = act.unfinished(&(answer, said.clone())).unwrap();
+                let note = act.unfinished(Area::Users, &(answer, said.clone())).unwrap();
                 assert_eq!(note, Note::new(Reason::UsersNotGiven, "Kafka refuses it"));
             }
         }
         let other =
             crate::cluster::act::Act::new(What::StopUnclaimedMoves, Rule::MovesAreUnclaimed);
-        assert_eq!(other.unfinished(&(Answer::Refused, said)), None);
+        assert_eq!(other.unfinished(Area::Rebalance, &(Answer::Refused, said)), None);
     }
 }

@@ -7,13 +7,11 @@ use control::certificates::leaf::Decision;
 use control::quorum::answer::Answer;
 use model::NodeId;
 
-use super::Answered;
+use super::{Answered, DONE};
 use crate::cluster::error::PassError;
 use crate::cluster::keys::{self, Contents};
 use crate::cluster::pass::Work;
 use crate::pki::{leaf, names};
-
-const DONE: Answered = (Answer::Done, None);
 
 /// Changes the Secrets of an authority, keys first.
 pub(super) async fn change_authority(
@@ -44,7 +42,8 @@ pub(super) async fn change_authority(
 
 /// Writes what nodes trust.
 pub(super) async fn publish_trust(work: &mut Work) -> Result<Answered, PassError> {
-    let Some(content) = keys::trust_bundle(work) else {
+    let [cluster, clients] = [Kind::Cluster, Kind::Clients].map(|kind| Contents::of(work, kind));
+    let Some(content) = keys::trust_bundle(&cluster, &clients) else {
         return Ok((Answer::NotSent, Some("a CA has no certificate".to_owned())));
     };
     let name = work.blueprint.names.trust_bundle();

@@ -1,6 +1,5 @@
 //! Acts on Kubernetes.
 
-use control::quorum::answer::Answer;
 use control::quorum::migrate;
 use control::rolling::reasons::{self, Reason};
 use k8s_openapi::NamespaceResourceScope;
@@ -10,13 +9,11 @@ use kube::runtime::events::{Event, EventType};
 use kube::{Api, Resource, ResourceExt as _};
 use serde_json::{Value, json};
 
-use super::Answered;
+use super::{Answered, DONE};
 use crate::cluster::error::PassError;
 use crate::cluster::observe::RESTART;
 use crate::cluster::pass::Work;
 use crate::write::Object;
-
-const DONE: Answered = (Answer::Done, None);
 
 /// Deletes an object, if it still is the one with this uid.
 pub(super) async fn delete<K>(work: &Work, name: &str, uid: &str) -> Result<Answered, PassError>

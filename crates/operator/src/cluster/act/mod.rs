@@ -36,6 +36,9 @@ use crate::time::now_ms;
 /// What an act was answered, with the words of the answer.
 pub(super) type Answered = (Answer, Option<String>);
 
+/// The answer to an act that was done.
+const DONE: Answered = (Answer::Done, None);
+
 /// The number of times that the decision may ask for more facts.
 const ROUNDS: usize = 3;
 
@@ -109,7 +112,7 @@ async fn each(
         if let (answer, Some(message)) = &answered {
             tracing::info!("{}: {answer:?}: {message}", act.what);
         }
-        let unfinished = act.unfinished(&answered);
+        let unfinished = act.unfinished(*area, &answered);
         let ends = settle(&mut work.record, act, answered, now_ms());
         work.save().await?;
         match (unfinished, area) {

@@ -10,13 +10,11 @@ use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kube::{Api, ResourceExt as _};
 use objects::{Compared, Kind, Object};
 
-use super::Answered;
+use super::{Answered, DONE};
 use crate::cluster::build;
 use crate::cluster::error::PassError;
 use crate::cluster::pass::Work;
 use crate::write;
-
-const DONE: Answered = (Answer::Done, None);
 
 /// Applies an object that was built in this pass.
 pub(super) async fn apply(work: &Work, key: &ObjectKey) -> Result<Answered, PassError> {

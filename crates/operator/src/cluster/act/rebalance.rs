@@ -5,13 +5,12 @@
 
 use api::KafkaRebalance;
 use api::names::CLUSTER_LABEL;
-use control::quorum::answer::Answer;
 use control::rebalance::auto::{Act, Brokers, Mode};
 use control::rebalance::request::Wish;
 use kube::{Api, ResourceExt as _};
 use serde_json::{Map, Value, json};
 
-use super::Answered;
+use super::{Answered, DONE};
 use crate::cluster::error::PassError;
 use crate::cluster::pass::Work;
 use crate::cluster::rebalances::{FINALIZER, ROUND, failed, name, round_of, template_name};
@@ -22,8 +21,6 @@ use crate::rebalance::site::Site;
 
 /// Fields of a template that make no sense in a request that is made from it.
 const NOT_COPIED: [&str; 4] = ["mode", "brokers", "rebalanceDisk", "moveReplicasOffVolumes"];
-
-const DONE: Answered = (Answer::Done, None);
 
 /// Changes a request as it was decided on. One that is gone, or that is another one by now, is left alone.
 pub(super) async fn change(work: &Work, act: &Act) -> Result<Answered, PassError> {

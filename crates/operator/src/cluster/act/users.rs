@@ -7,14 +7,12 @@ use control::quorum::answer::Answer;
 use control::users::Mark;
 use k8s_openapi::api::core::v1::Secret;
 
-use super::Answered;
 use super::on_kafka::{brokers, nobody, refused};
+use super::{Answered, DONE};
 use crate::cluster::pass::Work;
 use crate::users::{self, UsersError};
 use crate::words::chain;
 use crate::write::{KafkaWriteError, WriteError};
-
-const DONE: Answered = (Answer::Done, None);
 
 /// Marks the Secret of a user with what Kafka was given, or is about to be.
 pub(super) async fn remember(work: &mut Work, user: &str, mark: &Mark) -> Answered {

@@ -16,22 +16,20 @@ use crate::pki::{Clock, SecretContent, leaf};
 
 /// The authorities, and the certificate of the operator.
 pub(super) fn authorities(work: &Work) -> Fact<AuthoritiesView> {
-    let one = |kind: Kind| {
-        let contents = Contents::of(work, kind);
-        AuthorityView {
-            settings: keys::wishes(work, kind).settings(),
-            facts: contents.facts(work, kind),
-            trusted: contents.trusted().is_some(),
-        }
+    let [cluster, clients] = [Kind::Cluster, Kind::Clients].map(|kind| Contents::of(work, kind));
+    let one = |kind: Kind, contents: &Contents| AuthorityView {
+        settings: keys::wishes(work, kind).settings(),
+        facts: contents.facts(work, kind),
+        trusted: contents.trusted().is_some(),
     };
     let bundle = keys::content(work, &work.blueprint.names.trust_bundle());
     let own = keys::content(work, &work.blueprint.names.operator_certificate());
-    let authority = Contents::of(work, Kind::Cluster).current(work, Kind::Cluster);
+    let authority = cluster.current(work, Kind::Cluster);
     let wanted = keys::operator_wanted(work);
     let view = AuthoritiesView {
-        cluster: one(Kind::Cluster),
-        clients: one(Kind::Clients),
-        published: bundle.is_some() && bundle == keys::trust_bundle(work),
+        published: bundle.is_some() && bundle == keys::trust_bundle(&cluster, &clients),
+        cluster: one(Kind::Cluster, &cluster),
+        clients: one(Kind::Clients, &clients),
         operator: view(own.as_ref(), (&wanted, &authority), &keys::clock(work)),
     };
     Fact::read(view, work.found.at_ms)
