@@ -452,7 +452,7 @@ impl Act {
 }
 
 /// Enters the answer to an act into the record. Returns whether the pass ends with it.
-pub fn settle(
+pub(crate) fn settle(
     record: &mut Record,
     act: &Act,
     (answer, message): (Answer, Option<String>),

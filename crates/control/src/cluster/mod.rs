@@ -13,6 +13,7 @@ pub mod area;
 pub mod areas;
 pub mod decide;
 pub mod draft;
+pub mod execute;
 pub mod fact;
 pub mod ids;
 pub mod journal;

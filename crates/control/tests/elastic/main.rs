@@ -13,9 +13,10 @@ mod observe;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use control::cluster::act::{Act, What, settle};
+use control::cluster::act::{Act, What};
 use control::cluster::area::Area;
-use control::cluster::decide::{Decision, Scope, decide};
+use control::cluster::decide::{Scope, decide};
+use control::cluster::execute::{Execution, Next};
 use control::cluster::journal::Entered;
 use control::cluster::record::Record;
 use control::cluster::snapshot::Revision;
@@ -226,7 +227,7 @@ impl Life {
             self.record.pools.entry("p".to_owned()).or_default().insert(node, roles);
         }
         self.act(faults)?;
-        self.pods_follow();
+        let follow = self.pods_to_follow();
         self.act(faults)?;
         let before = self.record.clone();
         let mut snapshot = self.observe(&before, faults.silent);
@@ -234,54 +235,67 @@ impl Life {
         // Record, then act.
         self.record = decision.record.clone();
         self.act(faults)?;
-        let mut again: Option<Decision> = None;
-        for (sent, (area, act)) in decision.acts.iter().enumerate() {
+        // Pod sets are applied by the first acts of a pass, as they were built before it was decided.
+        self.pods_follow(follow);
+        let mut execution = Execution::new(decision, before, scope());
+        loop {
             if faults.disturbed && self.chance.percent(10) {
                 self.world.now_ms += 60_000;
                 (0..5).for_each(|_| self.replicas_move(false));
                 self.count("pauses");
             }
-            if act.is_stale(&snapshot, self.world.now_ms) {
-                snapshot = self.observe(&before, faults.silent);
-                again = Some(decide(&snapshot, &before, &scope()));
-            }
-            let holds =
-                |again: &Decision| again.acts.iter().any(|one| *one == (*area, act.clone()));
-            if let Some(again) = again.take_if(|again| !holds(again)) {
-                self.count("acts dropped");
-                if sent == 0 {
-                    self.record = again.record;
+            match execution.next(&mut self.record, &snapshot, self.world.now_ms) {
+                Next::End => break,
+                Next::ReadAgain => {
+                    snapshot = self.observe(execution.before(), faults.silent);
+                    execution.reread(&snapshot);
                 }
-                return Ok(());
-            }
-            let answer = self.carry_out(act, faults.disturbed);
-            self.act(faults)?;
-            let ends = settle(&mut self.record, act, (answer, None), self.world.now_ms);
-            self.act(faults)?;
-            if ends {
-                return Ok(());
+                Next::Send(_) if faults.disturbed && self.chance.percent(3) => {
+                    self.count("errors");
+                    break;
+                }
+                Next::Send(act) => {
+                    let answer = self.carry_out(&act, faults.disturbed);
+                    self.act(faults)?;
+                    execution.answered(&mut self.record, (answer, None), self.world.now_ms);
+                    self.act(faults)?;
+                }
             }
         }
-        if let Outcome::Held(note) = decision.outcome() {
+        if execution.dropped().is_some() {
+            self.count("acts dropped");
+        }
+        let outcome = execution.finish(&mut self.record);
+        self.act(faults)?;
+        if let Outcome::Held(note) = outcome {
             panic!("seed {}: {note:?}", self.seed);
         }
         Ok(())
     }
 
+    /// The roles that each recorded node should run with; `None` if its pod should be stopped.
+    fn pods_to_follow(&mut self) -> Vec<(NodeId, Option<Roles>)> {
+        let mut all = Vec::new();
+        for node in self.record.nodes() {
+            let now = self.record.roles_now(&node, self.world.desired.get(&node.id).copied());
+            if let Some(now) = now {
+                self.record.pools.get_mut(&node.pool).unwrap().insert(node.id, now);
+            }
+            all.push((node.id, now));
+        }
+        all
+    }
+
     /// Pods that should run are started, and those that should not are stopped. One that runs is restarted by the
     /// roller only.
-    fn pods_follow(&mut self) {
-        for node in self.record.nodes() {
-            match self.record.roles_now(&node, self.world.desired.get(&node.id).copied()) {
-                Some(now) => {
-                    if !self.world.pods.contains_key(&node.id) {
-                        self.start(node.id, now);
-                    }
-                    self.record.pools.get_mut(&node.pool).unwrap().insert(node.id, now);
-                }
+    fn pods_follow(&mut self, all: Vec<(NodeId, Option<Roles>)>) {
+        for (node, roles) in all {
+            match roles {
+                Some(roles) if !self.world.pods.contains_key(&node) => self.start(node, roles),
+                Some(_) => {}
                 None => {
-                    let was = self.world.pods.remove(&node.id);
-                    self.is_stopped(node.id, was);
+                    let was = self.world.pods.remove(&node);
+                    self.is_stopped(node, was);
                 }
             }
         }
@@ -455,6 +469,7 @@ fn whatever_is_edited_the_cluster_becomes_it_and_loses_nothing() {
         "deaths",
         "disks deleted",
         "edits",
+        "errors",
         "pauses",
         "restarts",
         "unregistered",

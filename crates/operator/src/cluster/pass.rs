@@ -185,7 +185,7 @@ async fn decide_and_act(work: &mut Work) -> Result<Outcome, PassError> {
     work.record = decision.record.clone();
     work.save().await?;
     remember(work, &before, &decision).await;
-    let outcome = act::all(work, snapshot, (&decision, &before)).await?;
+    let outcome = act::all(work, snapshot, (decision, before)).await?;
     failed.map_or(Ok(outcome), Err)
 }
 

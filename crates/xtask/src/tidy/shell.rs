@@ -14,10 +14,9 @@ use super::rust;
 const SHELL: &str = "crates/operator/src/";
 
 /// The functions that it calls, and what for.
-const CALLED: [(&str, &str); 21] = [
+const CALLED: [(&str, &str); 20] = [
     ("cluster::decide::decide", "the decision of a pass over a cluster"),
     ("cluster::decide::needs", "the facts that it requires"),
-    ("cluster::act::settle", "what the answer to an act means for the record"),
     ("cluster::areas::kafka::unreachable", "words for `gregor plan`"),
     ("conditions::conditions", "the conditions of a status, from a decision"),
     ("rolling::config::shown", "a fact without what may be secret"),

@@ -17,14 +17,14 @@ use crate::quorum::{QuorumView, Replica};
 use crate::rebalance::auto::{Brokers, Partner, PerMode, Setting};
 use crate::registration::KafkaVersion;
 
-pub(super) const NOW: u64 = 1_000_000;
+pub(in crate::cluster) const NOW: u64 = 1_000_000;
 
 pub(in crate::cluster) fn id(id: i32) -> NodeId {
     NodeId::new(id).unwrap()
 }
 
 /// The directory id of a node.
-pub(super) fn directory(id: i32) -> DirectoryId {
+pub(in crate::cluster) fn directory(id: i32) -> DirectoryId {
     DirectoryId::from_bytes([u8::try_from(id).unwrap() + 1; 16]).unwrap()
 }
 

@@ -7,17 +7,16 @@ mod on_kafka;
 pub(crate) mod rebalance;
 mod users;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use ::objects::found::Found;
-use control::cluster::act::{Act, What, settle};
-use control::cluster::area::Area;
-use control::cluster::decide::{Decision, Scope, decide, needs};
+use control::cluster::act::{Act, What};
+use control::cluster::decide::{Decision, Scope, needs};
 use control::cluster::draft::LOOK_AGAIN_MS;
+use control::cluster::execute::{Execution, Next};
 use control::cluster::record::Record;
 use control::cluster::snapshot::{ObjectKind, Snapshot};
-use control::conditions::{Note, Outcome, Reason};
+use control::conditions::Outcome;
 use control::quorum::answer::Answer;
 use k8s_openapi::api::core::v1::{
     ConfigMap, PersistentVolumeClaim, Secret, Service, ServiceAccount,
@@ -61,101 +60,50 @@ pub(crate) async fn observe(
     (snapshot, failed)
 }
 
-/// Carries out a decision that is recorded, and enters what became of each act. `before` is the record that it was
+/// Carries out a decision that is recorded, and enters the answer to each act. `before` is the record that it was
 /// decided on. Returns how the cluster is.
 pub(crate) async fn all(
     work: &mut Work,
     snapshot: Snapshot,
-    (decision, before): (&Decision, &Record),
+    (decision, before): (Decision, Record),
 ) -> Result<Outcome, PassError> {
-    let mut sent = BTreeSet::new();
-    let outcome = each(work, snapshot, (decision, before), &mut sent).await;
-    // Attempts that were counted and not made are made again.
-    let asks_roll = decision.acts.iter().any(|(area, _)| *area == Area::Roll);
-    if asks_roll && !sent.contains(&Area::Roll) {
-        work.record.roll.clone_from(&before.roll);
-        work.record.roll_account.clone_from(&before.roll_account);
-        work.save().await?;
+    let mut execution = Execution::new(decision, before, Scope::pass());
+    let done = each(work, snapshot, &mut execution).await;
+    if let Some(act) = execution.dropped() {
+        tracing::info!("not done, because the facts have changed: {}", act.what);
+        work.look_again(Duration::from_millis(LOOK_AGAIN_MS));
     }
-    outcome
+    let outcome = execution.finish(&mut work.record);
+    work.save().await?;
+    done.map(|()| outcome)
 }
 
-/// Sends one act after the other. `sent` are the areas of those that were sent.
+/// Sends one act after the other.
 async fn each(
     work: &mut Work,
     mut snapshot: Snapshot,
-    (decision, before): (&Decision, &Record),
-    sent: &mut BTreeSet<Area>,
-) -> Result<Outcome, PassError> {
-    let scope = Scope::pass();
-    let mut again: Option<Decision> = None;
-    let mut failed: BTreeMap<Area, Note> = BTreeMap::new();
-    for (area, act) in decision.acts.iter() {
+    execution: &mut Execution,
+) -> Result<(), PassError> {
+    loop {
         liveness::progress();
-        if failed.contains_key(area) {
-            continue;
-        }
-        if act.is_stale(&snapshot, now_ms()) {
-            read_again(work).await?;
-            snapshot = observe(work, before, &scope).await.0;
-            again = Some(decide(&snapshot, before, &scope));
-        }
-        // Every later act has to hold by the new facts too.
-        let holds = |again: &Decision| again.acts.iter().any(|(_, one)| one == act);
-        if let Some(again) = again.take_if(|again| !holds(again)) {
-            tracing::info!("not done, because the facts have changed: {}", act.what);
-            return outdated(work, sent.is_empty(), again).await;
-        }
-        tracing::debug!("{}: {}", act.what, act.rule);
-        sent.insert(*area);
-        let answered = send(work, act).await?;
-        if let (answer, Some(message)) = &answered {
-            tracing::info!("{}: {answer:?}: {message}", act.what);
-        }
-        let unfinished = act.unfinished(*area, &answered);
-        let ends = settle(&mut work.record, act, answered, now_ms());
-        work.save().await?;
-        match (unfinished, area) {
-            // Pods are started with what these store, and trust it.
-            (Some(note), Area::Authorities | Area::Certificates) => {
-                return Ok(Outcome::Progressing(note));
+        match execution.next(&mut work.record, &snapshot, now_ms()) {
+            Next::End => return Ok(()),
+            Next::ReadAgain => {
+                read_again(work).await?;
+                snapshot = observe(work, execution.before(), &Scope::pass()).await.0;
+                execution.reread(&snapshot);
             }
-            (Some(note), _) => {
-                failed.insert(*area, note);
+            Next::Send(act) => {
+                tracing::debug!("{}: {}", act.what, act.rule);
+                let answered = send(work, &act).await?;
+                if let (answer, Some(message)) = &answered {
+                    tracing::info!("{}: {answer:?}: {message}", act.what);
+                }
+                execution.answered(&mut work.record, answered, now_ms());
+                work.save().await?;
             }
-            (None, _) => {}
-        }
-        if ends {
-            break;
         }
     }
-    let failed = failed.into_values().next();
-    Ok(match (decision.outcome(), failed) {
-        (Outcome::Done, Some(note)) => Outcome::Progressing(note),
-        (outcome, _) => outcome,
-    })
-}
-
-/// Ends the pass because its facts were old. If nothing was done because of them, what was recorded because of them is
-/// replaced by what the new facts say.
-async fn outdated(
-    work: &mut Work,
-    is_untouched: bool,
-    again: Decision,
-) -> Result<Outcome, PassError> {
-    let outcome = again.outcome();
-    if is_untouched {
-        work.record = again.record;
-        work.save().await?;
-    }
-    work.look_again(Duration::from_millis(LOOK_AGAIN_MS));
-    Ok(match outcome {
-        Outcome::Done => {
-            let message = "the facts of this pass were old; the next one decides on new ones";
-            Outcome::Progressing(Note::new(Reason::FactsOutdated, message))
-        }
-        other => other,
-    })
 }
 
 /// Reads Kubernetes and Kafka again.
