@@ -3,6 +3,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
+#[cfg(feature = "soak")]
 mod elastic;
 mod kafka;
 mod up;
@@ -13,10 +14,11 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use elastic::{Elastic, Shape};
 #[cfg(feature = "soak")]
-use kafka::wait_for_mut;
-use kafka::{Ground, Place, wait_for};
+use elastic::{Elastic, Shape};
+use kafka::{Ground, Place};
+#[cfg(feature = "soak")]
+use kafka::{wait_for, wait_for_mut};
 use rustix::process::Signal;
 use serde_json::Value;
 use up::signal;
@@ -86,8 +88,8 @@ fn a_cluster_is_made_one_act_per_life_and_survives_the_death_of_everything() {
     println!("{lives} lives");
     // A record, authorities, Services, claims, certificates, settings and pods of three nodes.
     assert!(lives > 30, "{lives} lives only:\n{}", ground.operator_log());
-    let elastic = Elastic::on(place);
-    a_controller_comes_and_goes(elastic);
+    #[cfg(feature = "soak")]
+    a_controller_comes_and_goes(Elastic::on(place));
     all_is_killed(&ground, &ground.place("lives"));
 }
 
@@ -96,6 +98,7 @@ fn lives(ground: &Ground) -> usize {
     ground.operator_log().lines().filter(|line| line.starts_with("one act per life: ")).count()
 }
 
+#[cfg(feature = "soak")]
 fn a_controller_comes_and_goes(mut elastic: Elastic<'_>) {
     const DUAL: &[i32] = &[0, 1, 2];
     let ground = elastic.place.ground;
@@ -119,7 +122,6 @@ fn a_controller_comes_and_goes(mut elastic: Elastic<'_>) {
     println!("{more} lives");
     // A node with all that is its own, two changes of voters, and what is recorded of each.
     assert!(more > 15, "{more} lives only");
-    #[cfg(feature = "soak")]
     every_node_is_restarted_once(&elastic);
     elastic.nothing_is_lost();
 }

@@ -12,6 +12,8 @@ use rebalance::cruise_control::CruiseControl;
 use rebalance::{CLUSTER, Scene};
 use serde_json::Value;
 
+/// In bytes per second: slow enough to be stopped in the soak test.
+const THROTTLE: u32 = if cfg!(feature = "soak") { 300_000 } else { 20_000_000 };
 const FILL: &str = "my-cluster-auto-rebalancing-add-brokers";
 
 #[test]
@@ -87,7 +89,7 @@ fn a_request_by_hand(scene: &Scene<'_>) {
     let yaml = format!(
         "apiVersion: kafka.strimzi.io/v1\nkind: KafkaRebalance\n\
          metadata: {{name: mine, labels: {{strimzi.io/cluster: {CLUSTER}}}}}\n\
-         spec: {{mode: add-brokers, brokers: [{new}], replicationThrottle: 300000}}\n"
+         spec: {{mode: add-brokers, brokers: [{new}], replicationThrottle: {THROTTLE}}}\n"
     );
     let file = scene.place.ground.world.file("mine.yaml", &yaml);
     scene.place.kubectl(&["apply", "-f", &file]);
@@ -101,17 +103,8 @@ fn a_request_by_hand(scene: &Scene<'_>) {
     assert_eq!(load[new.to_string()]["replicas"]["before"], 0);
     assert_eq!(scene.replicas_on(new), 0, "nothing moves before it is approved");
     scene.annotate("mine", "approve");
-    scene.moves("mine");
-    scene.annotate("mine", "stop");
-    scene.reaches("mine", "Stopped");
-    assert_eq!(scene.in_flight(), 0);
-    scene.no_throttle();
-    // Changed and refreshed, it is a new plan, for what is left to do.
-    let quick = r#"{"spec":{"replicationThrottle":20000000}}"#;
-    scene.place.kubectl(&["patch", "kafkarebalance", "mine", "--type", "merge", "-p", quick]);
-    scene.annotate("mine", "refresh");
-    scene.reaches("mine", "ProposalReady");
-    scene.annotate("mine", "approve");
+    #[cfg(feature = "soak")]
+    stopped_changed_and_refreshed(scene);
     scene.reaches("mine", "Ready");
     scene.no_throttle();
     assert_eq!(shown(scene, "mine", "completedByteMovementPercentage"), "100");
@@ -119,6 +112,21 @@ fn a_request_by_hand(scene: &Scene<'_>) {
     let annotations = scene.place.get("kafkarebalance", "mine")["metadata"]["annotations"].clone();
     assert_eq!(annotations["strimzi.io/rebalance"], Value::Null, "a wish is taken away");
     assert_eq!(scene.state(FILL), None);
+}
+
+/// Nothing is left of the moves of a request that is stopped. Changed and refreshed, it has a new plan, for what is left.
+#[cfg(feature = "soak")]
+fn stopped_changed_and_refreshed(scene: &Scene<'_>) {
+    scene.moves("mine");
+    scene.annotate("mine", "stop");
+    scene.reaches("mine", "Stopped");
+    assert_eq!(scene.in_flight(), 0);
+    scene.no_throttle();
+    let quick = r#"{"spec":{"replicationThrottle":20000000}}"#;
+    scene.place.kubectl(&["patch", "kafkarebalance", "mine", "--type", "merge", "-p", quick]);
+    scene.annotate("mine", "refresh");
+    scene.reaches("mine", "ProposalReady");
+    scene.annotate("mine", "approve");
 }
 
 fn shown(scene: &Scene<'_>, name: &str, entry: &str) -> String {
