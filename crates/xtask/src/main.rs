@@ -7,6 +7,7 @@ mod areas;
 mod check;
 mod demo;
 mod dist;
+mod group;
 mod rbac;
 mod results;
 mod run;

@@ -6,12 +6,13 @@
 use std::ffi::OsStr;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use std::{env, fmt, fs};
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::group::Group;
 use crate::results::{self, Case};
 use crate::{root, skips};
 
@@ -104,6 +105,7 @@ impl Run {
     }
 
     /// Runs a program while another one runs, and fails if one of them does. Two cores have more to do with both.
+    /// The first is killed, with all that it has started, if the second fails.
     pub(crate) fn both(
         &mut self,
         (name, line): (&str, &Line),
@@ -114,10 +116,9 @@ impl Run {
         let failed = |error: anyhow::Error| {
             anyhow::anyhow!("the step `{name}` failed ({error:#}); to repeat it alone: {line}")
         };
-        let started = line.command().spawn().context("cannot start it").map_err(failed)?;
-        let mut started = Started(started);
+        let group = Group::start(line.command()).context("cannot start it").map_err(failed)?;
         self.step(second, second_line)?;
-        let status = started.0.wait().context("cannot wait for it").map_err(failed)?;
+        let status = group.wait().context("cannot wait for it").map_err(failed)?;
         if !status.success() {
             return Err(failed(anyhow::anyhow!("it ended with {status}")));
         }
@@ -213,17 +214,6 @@ impl Run {
 
     fn say(&self, name: &str, what: &str) {
         println!("[{:>8}] {name}: {what}", seconds(self.begun.elapsed()));
-    }
-}
-
-/// A program that ends with this value.
-struct Started(Child);
-
-impl Drop for Started {
-    fn drop(&mut self) {
-        // One that has ended is not there to be killed.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
     }
 }
 
