@@ -23,6 +23,7 @@ const UNDERTAKER: &str = r#"trap '' INT TERM; read -r line; "$0" down --purge --
 pub(crate) struct World {
     temp: tempfile::TempDir,
     undertaker: Child,
+    program: PathBuf,
     with_operator: bool,
 }
 
@@ -36,19 +37,24 @@ pub(crate) struct Run {
 impl World {
     /// Only Kubernetes: quick, and nothing happens in it that the test has not asked for.
     pub(crate) fn new() -> Self {
-        Self::start(false)
+        Self::start(env!("CARGO_BIN_EXE_gregor").into(), false)
     }
 
     /// With the operator, as users have it.
     pub(crate) fn with_operator() -> Self {
-        Self::start(true)
+        Self::with_operator_of(env!("CARGO_BIN_EXE_gregor").into())
     }
 
-    fn start(with_operator: bool) -> Self {
+    /// The same, run by the `gregor` binary of another build.
+    pub(crate) fn with_operator_of(program: PathBuf) -> Self {
+        Self::start(program, true)
+    }
+
+    fn start(program: PathBuf, with_operator: bool) -> Self {
         let temp = tempfile::tempdir().unwrap();
         let undertaker = Command::new("sh")
-            .args(["-c", UNDERTAKER, env!("CARGO_BIN_EXE_gregor")])
-            .arg(temp.path().join("state"))
+            .args(["-c", UNDERTAKER])
+            .args([&program, &temp.path().join("state")])
             // Whoever ends the test with all of its group, as runners do after a while, leaves this one alone.
             .process_group(0)
             .stdin(Stdio::piped())
@@ -56,7 +62,7 @@ impl World {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        Self { temp, undertaker, with_operator }
+        Self { temp, undertaker, program, with_operator }
     }
 
     /// Where a test may put files, beside the state.
@@ -75,7 +81,7 @@ impl World {
     }
 
     pub(crate) fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_gregor"));
+        let mut command = Command::new(&self.program);
         command.args(words).env("GREGOR_STATE_DIR", self.state()).stdin(Stdio::null());
         command.env(audit::VARIABLE, self.temp().join("audit"));
         command.env("GREGOR_NO_OPERATOR", (!self.with_operator).to_string());
