@@ -24,17 +24,17 @@ pub(crate) struct Area {
 #[rustfmt::skip]
 pub(crate) const AREAS: &[Area] = &[
     area("decisions",   2, &["model", "placement", "control", "sim", "api", "objects", "xtask"]),
-    area("kafka",       8, &["kafka-admin", "testkit", "gregor::real_cli"]),
-    area("node",        5, &["node", "gregor::node", "gregor::real_node"]),
-    area("local",       8, &["local", "artifacts", "gregor::real_clients", "gregor::real_kubelet", "gregor::real_sweep",
+    area("kafka",       7, &["kafka-admin", "testkit", "gregor::real_cli"]),
+    area("node",        4, &["node", "gregor::node", "gregor::real_node"]),
+    area("local",       7, &["local", "artifacts", "gregor::real_clients", "gregor::real_kubelet", "gregor::real_sweep",
                              "gregor::real_up"]),
-    area("clusters",   22, &["operator", "gregor", "gregor::install", "gregor::real_clusters", "gregor::real_crds",
+    area("clusters",   19, &["operator", "gregor", "gregor::install", "gregor::real_clusters", "gregor::real_crds",
                              "gregor::real_edits", "gregor::real_install", "gregor::real_operator", "gregor::real_plan",
                              "gregor::real_rights", "gregor::real_secure", "gregor::real_strimzi_client", "gregor::real_user",
                              "gregor::real_writes"]),
-    area("elasticity", 10, &["gregor::real_elastic", "gregor::real_lives"]),
+    area("elasticity",  7, &["gregor::real_elastic", "gregor::real_lives"]),
     area("rebalance",   7, &["operator::real_moves", "gregor::balance", "gregor::real_balance", "gregor::real_rebalance"]),
-    area("fleet",       7, &["fleet", "gregor::real_fleet"]),
+    area("fleet",       6, &["fleet", "gregor::real_fleet"]),
 ];
 
 const fn area(name: &'static str, minutes: u32, programs: &'static [&'static str]) -> Area {

@@ -41,6 +41,7 @@ const MINUTES: u32 = 40;
 
 #[rustfmt::skip]
 const PARTS: &[Part] = &[
+    part("admin",           MINUTES, "every admin call on the oldest Kafka",                       How::Program("soak_admin")),
     part("changes",         MINUTES, "settings, versions and failures are rolled out",             How::Program("soak_changes")),
     part("drain",           MINUTES, "a broker is drained, the operator killed after each act",    How::Program("soak_drain")),
     part("elastic",         MINUTES, "brokers come and go, a pool takes another's place",          How::Program("real_elastic")),
