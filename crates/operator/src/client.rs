@@ -67,6 +67,12 @@ pub(crate) fn reading(mut config: Config) -> Result<Client, kube::Error> {
     Ok(builder.with_layer(&BoundingLayer { limits: LIMITS }).build())
 }
 
+/// Makes a client that sends nothing at all, for what is decided on a snapshot.
+pub(crate) fn closed() -> Client {
+    let refuse = |_: Request<Body>| async { Err::<Response<Body>, _>(Closed) };
+    Client::new(tower::service_fn(refuse), "default")
+}
+
 /// How long a person waits for an API server that does not take the connection.
 const CONNECT: Duration = Duration::from_secs(5);
 
@@ -74,6 +80,11 @@ const CONNECT: Duration = Duration::from_secs(5);
 #[derive(Debug, thiserror::Error)]
 #[error("{0} was not sent: nothing is changed here")]
 struct NotSent(Method);
+
+/// Somebody wanted to read or write with a client that sends nothing.
+#[derive(Debug, thiserror::Error)]
+#[error("Kubernetes is not asked: what is known is in the snapshot")]
+struct Closed;
 
 #[derive(Clone)]
 struct BoundingLayer {

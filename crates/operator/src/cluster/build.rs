@@ -6,19 +6,14 @@ use control::cluster::area::Area;
 use control::cluster::draft::Flow;
 use control::cluster::snapshot::{BuiltView, ObjectKey, ObjectKind};
 use control::conditions::{Note, Reason};
-use k8s_openapi::api::core::v1::ConfigMap;
-use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
-use k8s_openapi::api::storage::v1::StorageClass;
-use kube::Api;
-use objects::areas::claims::Classes;
 use objects::areas::configuration::Input;
 use objects::areas::workload::Orphan;
 use objects::areas::{Built, access, claims, configuration, services, workload};
 use objects::{Compared, Object, State, compare};
 
 use super::error::PassError;
-use super::keys;
 use super::pass::Work;
+use super::{keys, others};
 
 /// The objects of all areas.
 #[derive(Default)]
@@ -105,8 +100,7 @@ fn workload(work: &mut Work) -> Result<(), PassError> {
 /// The right to read the labels of machines.
 async fn binding(work: &mut Work) -> Result<(), PassError> {
     let Some(name) = access::needs(&work.blueprint) else { return Ok(()) };
-    let api: Api<ClusterRoleBinding> = Api::all(work.ctx.client.clone());
-    let existing = api.get_opt(&name).await.map_err(|e| PassError::Get(Box::new(e)))?;
+    let existing = others::binding(work, &name).await?;
     let built = access::binding(&work.blueprint, existing)?;
     let existing = built.outputs.existing.clone();
     work.found.bindings.extend(existing.map(|existing| (name.clone(), existing)));
@@ -119,32 +113,35 @@ async fn binding(work: &mut Work) -> Result<(), PassError> {
 }
 
 async fn claims(work: &mut Work) -> Result<(), PassError> {
-    let api: Api<StorageClass> = Api::all(work.ctx.client.clone());
-    let mut classes = Classes::new();
-    for name in claims::needs(&work.blueprint, &work.found) {
-        let class = api.get_opt(&name).await.map_err(|e| PassError::Get(Box::new(e)))?;
-        classes.insert(name, class);
-    }
+    let classes = others::classes(work, claims::needs(&work.blueprint, &work.found)).await?;
     let cluster_id = work.record.cluster_id.as_deref().unwrap_or_default();
     let built = claims::build(&work.blueprint, &work.found, cluster_id, &classes)?;
     keep(work, Area::Claims, built)
 }
 
 async fn configuration(work: &mut Work) -> Result<(), PassError> {
-    let input = Input {
+    let source = configuration::needs(&input(work)).cloned();
+    let metrics = match &source {
+        Some(source) => others::metrics(work, source).await?,
+        None => None,
+    };
+    let mut built = configuration::build(&input(work), metrics.as_ref())?;
+    let assumed = source.and_then(|source| work.known.others.assumed(&source));
+    if let (Flow::Go, Some(note)) = (&built.flow, assumed) {
+        built.flow = Flow::Wait(note);
+    }
+    work.known.configuration = keep(work, Area::Configuration, built)?;
+    Ok(())
+}
+
+/// What the configuration is built from.
+fn input(work: &Work) -> Input<'_> {
+    Input {
         blueprint: &work.blueprint,
         record: &work.record,
         images: &work.ctx.settings.kafka_images,
         addresses: work.known.addresses.as_ref(),
-    };
-    let metrics = match configuration::needs(&input) {
-        Some(source) => work.api::<ConfigMap>().get_opt(&source.config_map).await,
-        None => Ok(None),
-    };
-    let metrics = metrics.map_err(|e| PassError::Get(Box::new(e)))?;
-    let built = configuration::build(&input, metrics.as_ref())?;
-    work.known.configuration = keep(work, Area::Configuration, built)?;
-    Ok(())
+    }
 }
 
 fn view(work: &mut Work, area: Area) -> &mut BuiltView {

@@ -17,6 +17,8 @@ pub(crate) enum PassError {
     Read(#[from] ReadError),
     #[error("cannot read from Kubernetes")]
     Get(#[source] Box<kube::Error>),
+    #[error("{0} is not part of the snapshot")]
+    NotInSnapshot(String),
     #[error("the Kafka resource cannot be read")]
     Unreadable(#[source] serde_json::Error),
     #[error("cannot use the record")]
@@ -53,7 +55,7 @@ impl PassError {
     /// What people read in the condition.
     pub(crate) fn note(&self) -> Note {
         let reason = match self {
-            Self::Read(_) | Self::Get(_) => Reason::KubernetesUnreadable,
+            Self::Read(_) | Self::Get(_) | Self::NotInSnapshot(_) => Reason::KubernetesUnreadable,
             Self::Record(
                 StoreError::Unreadable { .. }
                 | StoreError::Version { .. }

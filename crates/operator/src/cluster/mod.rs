@@ -18,6 +18,7 @@ mod machines;
 pub(crate) mod marks;
 pub(crate) mod nodes;
 mod observe;
+mod others;
 mod partitions;
 mod pass;
 mod rebalances;

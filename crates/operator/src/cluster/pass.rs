@@ -29,6 +29,7 @@ use super::build::{self, Objects};
 use super::error::PassError;
 use super::facts::KafkaFacts;
 use super::keys;
+use super::others::Others;
 use super::rebalances::Rebalances;
 use super::record::Stored;
 use super::{found, status, steps};
@@ -64,6 +65,8 @@ pub(crate) struct Known {
     pub(crate) certificate_marks: Marks,
     pub(crate) configuration: Configuration,
     pub(crate) kafka: KafkaFacts,
+    /// What was read of objects that do not belong to the cluster.
+    pub(crate) others: Others,
     /// All partitions, once somebody has asked for them.
     pub(crate) partitions: OnceCell<Fact<Partitions>>,
     /// The `KafkaRebalance` resources, once an area has asked for them.

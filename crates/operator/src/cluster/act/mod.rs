@@ -47,7 +47,16 @@ pub(crate) async fn observe(
     record: &Record,
     scope: &Scope,
 ) -> (Snapshot, Option<PassError>) {
-    let (mut snapshot, mut failed) = (observe::snapshot(work), None);
+    complete(work, observe::snapshot(work), (record, scope)).await
+}
+
+/// The same, with what is known already.
+pub(crate) async fn complete(
+    work: &Work,
+    mut snapshot: Snapshot,
+    (record, scope): (&Record, &Scope),
+) -> (Snapshot, Option<PassError>) {
+    let mut failed = None;
     for _ in 0..ROUNDS {
         liveness::progress();
         let needs = needs(&snapshot, record, scope);

@@ -6,7 +6,7 @@ use kube::ResourceExt as _;
 use objects::found::{Found, FoundPool};
 use serde_json::{Value, json};
 
-use super::{Edit, ForeseeError};
+use super::{Edit, ForeseeError, HIDDEN};
 
 impl Edit {
     /// The `Kafka` as it would be: what was written replaces the spec, and is added to labels and
@@ -14,6 +14,23 @@ impl Edit {
     pub(super) fn kafka_of(&self, names: &Names, stored: Option<&Value>) -> Value {
         let written = self.kafka.as_ref();
         merged(stored, written, (&names.cluster, &names.namespace))
+    }
+
+    /// The same edit on a file that hides values: where it has a value of its own for one, that is taken as unchanged.
+    /// Returns the fields too.
+    pub(super) fn with_hidden(&self, kafka: &Value, pools: &[FoundPool]) -> (Self, Vec<String>) {
+        let (mut edit, mut hidden) = (self.clone(), Vec::new());
+        if let Some(written) = &mut edit.kafka {
+            hide_alike(&kafka["spec"], &mut written["spec"], "Kafka: spec", &mut hidden);
+        }
+        for (name, written) in &mut edit.pools {
+            let stored = pools.iter().find(|one| one.pool.name_any() == *name);
+            let path = format!("KafkaNodePool {name}: spec");
+            if let Some(stored) = stored {
+                hide_alike(&stored.written["spec"], &mut written["spec"], &path, &mut hidden);
+            }
+        }
+        (edit, hidden)
     }
 
     /// Replaces, adds and deletes pools.
@@ -50,6 +67,38 @@ pub(super) fn typed<K: serde::de::DeserializeOwned>(
 ) -> Result<K, ForeseeError> {
     let unreadable = |source| ForeseeError::Unreadable { resource: resource.to_owned(), source };
     serde_json::from_value(written.clone()).map_err(unreadable)
+}
+
+/// Hides the values of an edit that are hidden in what it replaces.
+fn hide_alike(stored: &Value, written: &mut Value, path: &str, hidden: &mut Vec<String>) {
+    match (stored, written) {
+        (Value::String(text), written) if text == HIDDEN && !written.is_null() => {
+            *written = json!(HIDDEN);
+            hidden.push(path.to_owned());
+        }
+        (Value::Object(stored), Value::Object(written)) => {
+            for (key, stored) in stored {
+                if let Some(written) = written.get_mut(key) {
+                    hide_alike(stored, written, &format!("{path}.{key}"), hidden);
+                }
+            }
+        }
+        (Value::Array(stored), Value::Array(written)) => {
+            for (index, stored) in stored.iter().enumerate() {
+                let name = stored["name"].as_str();
+                // What has a name may have moved.
+                let same = match name {
+                    Some(_) => written.iter_mut().find(|one| one["name"] == stored["name"]),
+                    None => written.get_mut(index),
+                };
+                if let Some(written) = same {
+                    let name = name.map_or(index.to_string(), str::to_owned);
+                    hide_alike(stored, written, &format!("{path}.{name}"), hidden);
+                }
+            }
+        }
+        (_, _) => {}
+    }
 }
 
 fn merged(

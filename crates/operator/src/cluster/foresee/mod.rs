@@ -7,6 +7,7 @@
 
 mod edit;
 mod observed;
+mod saved;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use control::cluster::area::Area;
 use control::cluster::areas::kafka;
 use control::cluster::decide::{Decision, Scope};
 use control::cluster::record::Record;
-use control::cluster::snapshot::{Needs, ObjectKey, ObjectKind};
+use control::cluster::snapshot::{Needs, NodeView, ObjectKey, ObjectKind, Snapshot};
 use control::conditions::{Note, Outcome};
 use control::quorum::format::QuorumMode;
 use control::quorum::{QuorumView, plan};
@@ -43,9 +44,12 @@ use serde_json::Value;
 
 use edit::typed;
 pub use observed::Observed;
+use saved::Replay;
+pub use saved::{HIDDEN, Saved};
 
 use super::error::PassError;
 use super::facts::KafkaFacts;
+use super::others::Others;
 use super::pass::{self, Work};
 use super::record::Stored;
 use super::{act, build, found, observe, steps};
@@ -108,6 +112,9 @@ pub enum ForeseeError {
     /// What belongs to the cluster could not be read, or makes no sense.
     #[error("cannot go through the cluster")]
     Pass(#[source] Box<dyn std::error::Error + Send + Sync>),
+    /// What is in a file is not acted on, although it was when the file was written.
+    #[error("the resources in the snapshot are refused: {0}")]
+    Refused(String),
     /// A resource is not one.
     #[error("{resource} cannot be read")]
     Unreadable {
@@ -200,6 +207,8 @@ pub struct View {
     pub roll_account: Option<Account>,
     /// What would be written to Kubernetes.
     pub written: Vec<Written>,
+    /// Fields of an edit that are taken as unchanged, because the file that it is planned on hides their values.
+    pub hidden: Vec<String>,
     /// What it is decided on.
     pub observed: Observed,
     known: Option<Known>,
@@ -212,6 +221,9 @@ struct Known {
     found: Found,
     record: Record,
     facts: KafkaFacts,
+    others: Others,
+    /// What was observed, if it comes from a file.
+    replay: Option<Replay>,
 }
 
 impl View {
@@ -243,6 +255,7 @@ impl View {
 /// Where passes are gone through without a change.
 pub struct Stage {
     ctx: Context,
+    in_full: bool,
 }
 
 impl Stage {
@@ -255,7 +268,14 @@ impl Stage {
     ) -> Result<Self, ForeseeError> {
         let client = client::reading(config).map_err(|e| ForeseeError::Client(Box::new(e)))?;
         let writer = Writer::closed(client);
-        Ok(Self { ctx: Context::new(writer, settings, "plan").with_names(names) })
+        let ctx = Context::new(writer, settings, "plan").with_names(names);
+        Ok(Self { ctx, in_full: false })
+    }
+
+    /// The same, also reading what only an edit may need, for a file.
+    #[must_use]
+    pub fn in_full(self) -> Self {
+        Self { in_full: true, ..self }
     }
 
     /// A cluster as it is; `None` if there is none of that name.
@@ -270,7 +290,7 @@ impl Stage {
         let written = serde_json::to_value(&written).map_err(PassError::from)?;
         let kafka: Kafka = typed(&written, &format!("Kafka {}", names.cluster))?;
         let (found, secrets_readable) = self.read(names).await?;
-        let start = Start { found, secrets_readable, facts: None, quorum: None };
+        let start = Start { secrets_readable, ..Start::of(found) };
         Ok(Some(self.go((kafka, &written), start, Extent::Present).await?))
     }
 
@@ -285,20 +305,26 @@ impl Stage {
         let mut start = match known {
             Some(known) => Start {
                 found: known.found.clone(),
-                secrets_readable: present.is_some_and(|view| view.secrets_readable),
+                // There are none in a file.
+                secrets_readable: present.is_some_and(|view| view.secrets_readable)
+                    && known.replay.is_none(),
                 facts: Some(known.facts.clone()),
                 quorum: Some(known.record.quorum.clone()),
+                replay: known.replay.clone(),
             },
-            None => {
-                let (found, _) = self.read(names).await?;
-                // A cluster that does not exist has no keys.
-                Start { found, secrets_readable: false, facts: None, quorum: None }
-            }
+            // A cluster that does not exist has no keys.
+            None => Start::of(self.read(names).await?.0),
+        };
+        let replayed = known.filter(|known| known.replay.is_some());
+        let (edit, hidden) = match replayed {
+            Some(known) => edit.with_hidden(&known.written, &known.found.pools),
+            None => (edit.clone(), Vec::new()),
         };
         edit.change_pools(names, &mut start.found)?;
         let written = edit.kafka_of(names, known.map(|known| &known.written));
         let kafka = typed(&written, &format!("Kafka {}", names.cluster))?;
-        self.go((kafka, &written), start, Extent::Edited).await
+        let view = self.go((kafka, &written), start, Extent::Edited).await?;
+        Ok(View { hidden, ..view })
     }
 
     async fn read(&self, names: &Names) -> Result<(Found, bool), ForeseeError> {
@@ -338,7 +364,8 @@ impl Stage {
                 let (mut view, _) = View::of(observed, extent);
                 let facts = start.facts.unwrap_or_default();
                 let written = written.clone();
-                view.known = Some(Known { kafka, written, found, record, facts });
+                let (others, replay) = (Others::default(), None);
+                view.known = Some(Known { kafka, written, found, record, facts, others, replay });
                 return Ok(view);
             }
         };
@@ -350,7 +377,9 @@ impl Stage {
             true => Record::default(),
             false => work.record.clone(),
         });
-        observe(&mut work, extent, &mut observed).await;
+        let replay = start.replay.as_ref();
+        work.known.others = replay.map(|replay| replay.others.clone()).unwrap_or_default();
+        observe(&mut work, (extent, self.in_full), replay, &mut observed).await;
         let (mut view, decision) = View::of(observed, extent);
         view.finish(*work, &found, decision);
         if let Some(known) = &mut view.known {
@@ -362,8 +391,13 @@ impl Stage {
     }
 }
 
-/// Builds objects, asks Kafka, and keeps what decisions use.
-async fn observe(work: &mut Work, extent: Extent, observed: &mut Observed) {
+/// Builds objects, asks Kafka, and keeps what decisions use. Where there is a file, it is asked instead.
+async fn observe(
+    work: &mut Work,
+    (extent, in_full): (Extent, bool),
+    replay: Option<&Replay>,
+    observed: &mut Observed,
+) {
     observed.warnings = std::mem::take(&mut work.warnings);
     observed.record = work.record.clone();
     // What could not be built holds up its area, which says so.
@@ -376,14 +410,28 @@ async fn observe(work: &mut Work, extent: Extent, observed: &mut Observed) {
         observed.unreachable = silence(work);
     }
     let scope = extent.scope(observed.secrets_readable);
-    let (mut snapshot, unread) = act::observe(work, &observed.record, &scope).await;
+    let begun = replay.map_or_else(|| observe::snapshot(work), |replay| replay.snapshot(work));
+    let (mut snapshot, unread) = act::complete(work, begun, (&observed.record, &scope)).await;
     observed.problems.extend(unread.map(|error| (Area::Rebalance, error.note())));
     // People are told where replicas are, whatever is decided.
     if snapshot.kafka.partitions.is_unread() {
         let needs = Needs { partitions: true, ..Needs::default() };
         observe::read(work, &mut snapshot, &needs).await;
     }
+    if in_full {
+        let needs = unread_settings(&snapshot);
+        observe::read(work, &mut snapshot, &needs).await;
+        work.known.others.read_classes(&work.ctx.client).await;
+    }
     observed.snapshot = Some(snapshot);
+}
+
+/// The settings of nodes that run: decisions do without those that were seen to be right, and edits do not.
+fn unread_settings(snapshot: &Snapshot) -> Needs {
+    let is_ready = |node: &NodeView| snapshot.pod(node).is_some_and(|pod| pod.ready);
+    let ready = snapshot.nodes.iter().filter(|(_, node)| is_ready(node)).map(|(id, _)| *id);
+    let unread = ready.filter(|id| !snapshot.kafka.settings.contains_key(id));
+    Needs { settings: unread.collect(), ..Needs::default() }
 }
 
 /// What a pass begins with.
@@ -392,6 +440,14 @@ struct Start {
     secrets_readable: bool,
     facts: Option<KafkaFacts>,
     quorum: Option<control::quorum::QuorumRecord>,
+    replay: Option<Replay>,
+}
+
+impl Start {
+    /// A pass on these objects, without Secrets.
+    fn of(found: Found) -> Self {
+        Self { found, secrets_readable: false, facts: None, quorum: None, replay: None }
+    }
 }
 
 impl View {
@@ -416,7 +472,6 @@ impl View {
             properties.map(|(id, all)| (*id, all.iter().cloned().collect())).collect();
         let version = &work.known.configuration.kafka_version;
         self.kafka_version = (!version.is_empty()).then(|| version.clone());
-        self.metadata_level = work.known.kafka.metadata_level();
         self.running_versions = running_versions(&work);
         self.claims = claims(&work.objects.claims, before);
         self.written = written(&decision, before, &work.found.bindings);
@@ -426,6 +481,8 @@ impl View {
             found: Found::default(),
             record: decision.record,
             facts: work.known.kafka,
+            others: work.known.others,
+            replay: None,
         });
     }
 

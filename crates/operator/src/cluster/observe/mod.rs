@@ -5,6 +5,8 @@ mod keys;
 mod pods;
 mod settings;
 
+pub(crate) use settings::desired as desired_settings;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::names::{KIND_LABEL, NAME_LABEL, POD_NAME_LABEL, POOL_LABEL};

@@ -1,5 +1,7 @@
 //! The settings of running nodes.
 
+use std::collections::BTreeMap;
+
 use control::cluster::fact::{Fact, Why};
 use control::cluster::snapshot::{NodeView, SettingsView};
 use control::node::Roles;
@@ -15,8 +17,7 @@ use crate::words::chain;
 
 /// The settings that a node should run with, and those that it runs with.
 pub(super) async fn of(work: &Work, id: NodeId, node: &NodeView) -> Fact<SettingsView> {
-    let configuration = &work.known.configuration;
-    let (Some(desired), Some(roles)) = (configuration.properties.get(&id), node.current) else {
+    let (Some(desired), Some(roles)) = (desired(work, id, node), node.current) else {
         return Fact::Unknown(Why::NobodyToAsk);
     };
     let access = work.known.kafka.access.as_ref();
@@ -29,19 +30,27 @@ pub(super) async fn of(work: &Work, id: NodeId, node: &NodeView) -> Fact<Setting
     work.ctx.writer.metrics().kafka_call("describe configs", KafkaEffect::Read);
     match admin.describe_configs(&ConfigResource::Node(id), None).await {
         Ok(entries) => {
-            let of = config::Node { roles, version: major_minor(&configuration.kafka_version) };
             let running = entries.into_iter().map(|(name, entry)| (name, described(entry)));
-            let view = SettingsView {
-                desired: config::shown(of, desired.iter().cloned().collect()),
-                running: running.collect(),
-            };
-            Fact::read(view, at_ms)
+            Fact::read(SettingsView { desired, running: running.collect() }, at_ms)
         }
         Err(error) => {
             tracing::info!("the settings of node {id} are unknown: {}", chain(&error));
             Fact::Unknown(Why::NoAnswer)
         }
     }
+}
+
+/// The settings that a node should run with, as far as Kafka shows them; `None` if they could not be built.
+pub(crate) fn desired(
+    work: &Work,
+    id: NodeId,
+    node: &NodeView,
+) -> Option<BTreeMap<String, String>> {
+    let configuration = &work.known.configuration;
+    let desired = configuration.properties.get(&id)?;
+    let version = major_minor(&configuration.kafka_version);
+    let of = config::Node { roles: node.current?, version };
+    Some(config::shown(of, desired.iter().cloned().collect()))
 }
 
 fn described(entry: ConfigEntry) -> Described {

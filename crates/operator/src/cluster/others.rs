@@ -1,0 +1,121 @@
+//! Objects that a spec needs and that do not belong to the cluster: read from Kubernetes, or taken from a snapshot.
+//!
+//! 1. They are read only where the spec needs them, and what was read is kept for a snapshot.
+//! 2. With a snapshot, Kubernetes is not asked. What is not part of it is unknown, and not absent.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use control::cluster::spec::MetricsSource;
+use control::conditions::{Note, Reason};
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
+use k8s_openapi::api::storage::v1::StorageClass;
+use kube::api::ListParams;
+use kube::{Api, Client, ResourceExt as _};
+use objects::areas::claims::Classes;
+use serde::{Deserialize, Serialize};
+
+use super::error::PassError;
+use super::pass::Work;
+
+/// What was read of them. An object that does not exist is `None`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct Others {
+    /// Whether this is a snapshot, so that nobody is asked for more.
+    #[serde(skip)]
+    is_snapshot: bool,
+    bindings: BTreeMap<String, Option<ClusterRoleBinding>>,
+    /// The entries of ConfigMaps with rules for metrics. What is in them may be secret, and is left out.
+    metrics: BTreeMap<String, Option<BTreeSet<String>>>,
+    /// Whether volumes of each StorageClass can grow; `None` if the classes could not be listed.
+    classes: Option<BTreeMap<String, bool>>,
+}
+
+impl Others {
+    /// The same, as all that can be known.
+    pub(crate) fn of_snapshot(self) -> Self {
+        Self { is_snapshot: true, ..self }
+    }
+
+    /// Reads all StorageClasses: an edit may need any of them.
+    pub(crate) async fn read_classes(&mut self, client: &Client) {
+        let api: Api<StorageClass> = Api::all(client.clone());
+        let listed = api.list(&ListParams::default()).await.ok();
+        let can_grow = |class: &StorageClass| class.allow_volume_expansion.unwrap_or(false);
+        let classes = |list: kube::api::ObjectList<StorageClass>| {
+            list.iter().map(|class| (class.name_any(), can_grow(class))).collect()
+        };
+        self.classes = listed.map(classes);
+    }
+
+    /// What an edit needs to know of its rules for metrics, if they are not part of the snapshot.
+    pub(crate) fn assumed(&self, source: &MetricsSource) -> Option<Note> {
+        let name = &source.config_map;
+        let is_unknown = self.is_snapshot && !self.metrics.contains_key(name);
+        let message =
+            format!("ConfigMap {name} is not part of the snapshot: that it has rules is assumed");
+        is_unknown.then(|| Note::new(Reason::KubernetesUnreadable, message))
+    }
+}
+
+/// A ClusterRoleBinding.
+pub(crate) async fn binding(
+    work: &mut Work,
+    name: &str,
+) -> Result<Option<ClusterRoleBinding>, PassError> {
+    let others = &mut work.known.others;
+    if others.is_snapshot {
+        let known = others.bindings.get(name).cloned();
+        return known.ok_or_else(|| PassError::NotInSnapshot(format!("ClusterRoleBinding {name}")));
+    }
+    let api: Api<ClusterRoleBinding> = Api::all(work.ctx.client.clone());
+    let found = api.get_opt(name).await.map_err(|e| PassError::Get(Box::new(e)))?;
+    others.bindings.insert(name.to_owned(), found.clone());
+    Ok(found)
+}
+
+/// The StorageClasses of these names. One that is not part of a snapshot is left out.
+pub(crate) async fn classes(work: &Work, names: BTreeSet<String>) -> Result<Classes, PassError> {
+    let others = &work.known.others;
+    if others.is_snapshot {
+        let Some(known) = &others.classes else { return Ok(Classes::new()) };
+        let class = |can_grow: &bool| StorageClass {
+            allow_volume_expansion: Some(*can_grow),
+            ..StorageClass::default()
+        };
+        let class = |name: String| (name.clone(), known.get(&name).map(class));
+        return Ok(names.into_iter().map(class).collect());
+    }
+    let api: Api<StorageClass> = Api::all(work.ctx.client.clone());
+    let mut classes = Classes::new();
+    for name in names {
+        let class = api.get_opt(&name).await.map_err(|e| PassError::Get(Box::new(e)))?;
+        classes.insert(name, class);
+    }
+    Ok(classes)
+}
+
+/// The ConfigMap with rules for metrics. That of a snapshot has the names of its entries for rules: the same rules for
+/// every edit, as long as the edit names the same entry.
+pub(crate) async fn metrics(
+    work: &mut Work,
+    source: &MetricsSource,
+) -> Result<Option<ConfigMap>, PassError> {
+    let name = &source.config_map;
+    if work.known.others.is_snapshot {
+        let entries = match work.known.others.metrics.get(name) {
+            Some(None) => return Ok(None),
+            Some(Some(entries)) => entries.clone(),
+            None => [source.key.clone()].into(),
+        };
+        let rules = entries.into_iter().map(|entry| (entry.clone(), format!("{name}/{entry}")));
+        return Ok(Some(ConfigMap { data: Some(rules.collect()), ..ConfigMap::default() }));
+    }
+    let found = work.api::<ConfigMap>().get_opt(name).await;
+    let found = found.map_err(|e| PassError::Get(Box::new(e)))?;
+    let entries = found.as_ref().map(|map| map.data.iter().flat_map(BTreeMap::keys));
+    let entries = entries.map(|entries| entries.cloned().collect());
+    work.known.others.metrics.insert(name.clone(), entries);
+    Ok(found)
+}
