@@ -381,6 +381,7 @@ fn a_file_tells_the_same(scene: &Scene<'_>) {
             _ => Err(format!("{}{}{}{}", told.out, live.out, again.out, status.out)),
         }
     });
+    an_edit_is_planned_on_a_file(scene, file, &nowhere);
     // Nothing in it is secret.
     let text = std::fs::read_to_string(file).unwrap();
     for secret in scene.place.list("secrets") {
@@ -395,6 +396,48 @@ fn a_file_tells_the_same(scene: &Scene<'_>) {
     assert!(!text.contains("PRIVATE KEY"));
     let both = scene.gregor(&["why", CLUSTER, "--from-snapshot", file]);
     assert_eq!(both.code, 2, "{}", both.err);
+}
+
+/// The plan of an edit is the same on a file as on the cluster, and needs no Kubernetes and no Kafka.
+fn an_edit_is_planned_on_a_file(scene: &Scene<'_>, snapshot: &str, nowhere: &str) {
+    const EDITS: [(&str, &str); 6] = [
+        ("replicas: 1", "replicas: 1"),
+        ("replicas: 1", "replicas: 2"),
+        ("replicas: 1\n  roles: [broker]", "replicas: 0\n  roles: [broker]"),
+        ("log.retention.ms: 86400000", "log.retention.ms: 96400000\n      num.partitions: 3"),
+        ("256m", "300m"),
+        ("size: 1Gi", "size: 2Gi"),
+    ];
+    const CERTIFICATES: &str = "Secrets are not part of a snapshot: whether certificates would be issued again is not known";
+    let plan = |edit: &str, words: &[&str]| {
+        let words = [&["plan", "-f", edit, "-o", "json"][..], words].concat();
+        let run = scene.gregor(&words);
+        let json = serde_json::from_str::<Value>(&run.out);
+        (run.code, json.unwrap_or_else(|error| panic!("{error}: {}", run.err)))
+    };
+    for (from, to) in EDITS {
+        let edit = scene.place.ground.world.file("edit.yaml", &MANIFEST.replace(from, to));
+        wait_for(|| {
+            // The cluster goes on meanwhile: what is compared was observed at the same time.
+            scene.gregor(&["status", CLUSTER, "-n", PLACE, "--snapshot", snapshot]);
+            let live = plan(&edit, &["-n", PLACE]);
+            let words = ["--from-snapshot", snapshot, "--kubeconfig", nowhere];
+            let (code, mut told) = plan(&edit, &words);
+            // The only difference: the file has no Secrets, and the plan says so.
+            let unknown = told["unknown"].as_array_mut().unwrap();
+            let count = unknown.len();
+            unknown.retain(|one| one != CERTIFICATES);
+            assert_eq!(count - unknown.len(), 1, "{told}");
+            let told = (code, told);
+            if told == live { Ok(()) } else { Err(format!("{to}: {live:?}\n{told:?}")) }
+        });
+    }
+    let other = MANIFEST.replace("my-cluster", "other");
+    let other = scene.place.ground.world.file("edit.yaml", &other);
+    let run = scene.gregor(&["plan", "-f", &other, "--from-snapshot", snapshot]);
+    run.failed("the edit is for Kafka other, and ");
+    let both = ["plan", "-f", &other, "--cluster", CLUSTER, "--from-snapshot", snapshot];
+    assert_eq!(scene.gregor(&both).code, 1);
 }
 
 /// The operator is sent home, and the nodes are stopped: what Kubernetes knows is told, and what is not known.

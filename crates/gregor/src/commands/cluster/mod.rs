@@ -21,12 +21,14 @@ use clap::Args;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
 use kube::{Api, Client};
-use operator::cluster::foresee::View as Seen;
+use operator::cluster::foresee::{Saved, View as Seen};
+use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
 
 use super::hosts::Hosts;
 use super::reach::Reach;
 use crate::output::{Format, Out};
+use stage::Staged;
 
 pub(crate) use plan::{PLAN_HELP, Plan};
 pub(crate) use roll::Roll;
@@ -77,6 +79,9 @@ pub(crate) struct Viewed {
     /// Decide on what `gregor status --snapshot` wrote to this file, without Kubernetes and Kafka
     #[arg(long, value_name = "FILE", conflicts_with = "cluster")]
     from_snapshot: Option<PathBuf>,
+    /// Whether what is observed is for a file, on which edits can be planned.
+    #[arg(skip)]
+    for_file: bool,
 }
 
 /// Where the cluster is, and how to print what is found.
@@ -108,6 +113,17 @@ struct Looked {
     seen: Seen,
     /// What could not be found out.
     unknown: Vec<String>,
+    /// What edits are planned on, if it was asked for.
+    edits: Option<Edits>,
+}
+
+/// What edits are planned on, besides what was observed.
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Edits {
+    objects: Saved,
+    /// What had to be assumed of the operator.
+    assumed: Option<String>,
 }
 
 impl Viewed {
@@ -138,7 +154,8 @@ impl Viewed {
                     (Some(file), _) => snapshot::read(file)?,
                     (None, Some(cluster)) => {
                         let now_ms = OffsetDateTime::now_utc().unix_timestamp_nanos() / 1_000_000;
-                        (self.at.looked(cluster).await?, u64::try_from(now_ms).unwrap_or_default())
+                        let looked = self.at.looked(cluster, self.for_file).await?;
+                        (looked, u64::try_from(now_ms).unwrap_or_default())
                     }
                     (None, None) => bail!("name a Kafka resource"),
                 };
@@ -191,14 +208,17 @@ fn unknown(found: &Found, seen: &Seen) -> Vec<String> {
 }
 
 impl At {
-    async fn looked(&self, cluster: &str) -> anyhow::Result<Looked> {
+    async fn looked(&self, cluster: &str, for_file: bool) -> anyhow::Result<Looked> {
         let (_, found) = self.find(cluster).await?;
         let at = (&self.reach, &self.hosts);
-        let staged = stage::stage(at, cluster, None, None).await?;
-        let seen = staged.stage.present(&staged.names).await?;
+        let Staged { stage, names, assumed, .. } = stage::stage(at, cluster, None, None).await?;
+        let stage = if for_file { stage.in_full() } else { stage };
+        let seen = stage.present(&names).await?;
         let seen = seen.context("the Kafka was deleted just now")?;
         let unknown = unknown(&found, &seen);
-        Ok(Looked { found, seen, unknown })
+        let objects = for_file.then(|| stage.saved(&seen)).flatten();
+        let edits = objects.map(|objects| Edits { objects, assumed });
+        Ok(Looked { found, seen, unknown, edits })
     }
 
     async fn find(&self, cluster: &str) -> anyhow::Result<(Client, Found)> {

@@ -1,5 +1,5 @@
-//! What was observed of a cluster, in a file: `gregor status --snapshot` writes one, and `gregor why` and `gregor status` decide
-//! on it as they do on the cluster.
+//! What was observed of a cluster, in a file: `gregor status --snapshot` writes one, and `gregor why`, `gregor status` and
+//! `gregor plan` decide on it as they do on the cluster.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -10,11 +10,11 @@ use anyhow::{Context as _, ensure};
 use api::names::Names;
 use api::{Kafka, KafkaNodePool, KafkaRebalance, StrimziPodSet};
 use k8s_openapi::api::core::v1::Pod;
-use operator::cluster::foresee::{Observed, View as Seen};
+use operator::cluster::foresee::{HIDDEN, Observed, View as Seen};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Found, Looked, unknown};
+use super::{Edits, Found, Looked, unknown};
 use crate::output::note;
 
 /// The form of the file. A file with a newer number is not read.
@@ -37,6 +37,8 @@ struct File {
     pods: Vec<Pod>,
     rebalances: Option<Vec<KafkaRebalance>>,
     observed: Observed,
+    /// What edits are planned on. Files of older versions have none.
+    edits: Option<Edits>,
 }
 
 /// Only the number, which every form has.
@@ -60,6 +62,7 @@ pub(super) fn write(path: &Path, looked: &Looked, now_ms: u64) -> anyhow::Result
         pods: found.pods.clone(),
         rebalances: found.rebalances.clone(),
         observed: seen.observed.clone(),
+        edits: looked.edits.clone(),
     };
     let mut file = serde_json::to_value(&file).context("cannot serialize the snapshot")?;
     hide(&mut file);
@@ -85,9 +88,8 @@ fn replace(path: &Path, text: &[u8]) -> std::io::Result<()> {
 }
 
 /// Hides what users may have written into their resources instead of a Secret: values of environment variables, and
-/// settings whose names speak of passwords. What `kubectl apply` keeps of a resource is left out.
+/// settings and Java properties whose names speak of passwords. What `kubectl apply` keeps of a resource is left out.
 fn hide(value: &mut Value) {
-    const HIDDEN: &str = "(hidden)";
     let hide_value = |value: &mut Value| {
         if !value.is_null() {
             *value = HIDDEN.into();
@@ -104,6 +106,11 @@ fn hide(value: &mut Value) {
                             .iter_mut()
                             .filter_map(|one| one.get_mut("value"))
                             .for_each(hide_value);
+                    }
+                    ("javaSystemProperties", Value::Array(properties)) => {
+                        let name = |one: &Value| one["name"].as_str().is_some_and(is_secret);
+                        let secret = properties.iter_mut().filter(|one| name(one));
+                        secret.filter_map(|one| one.get_mut("value")).for_each(hide_value);
                     }
                     ("config", Value::Object(settings)) => {
                         let secret = settings.iter_mut().filter(|(name, _)| is_secret(name));
@@ -149,7 +156,7 @@ pub(super) fn read(path: &Path) -> anyhow::Result<(Looked, u64)> {
     };
     let seen = Seen::replay(file.observed);
     let unknown = unknown(&found, &seen);
-    Ok((Looked { found, seen, unknown }, file.taken_ms))
+    Ok((Looked { found, seen, unknown, edits: file.edits }, file.taken_ms))
 }
 
 #[cfg(test)]
@@ -163,6 +170,10 @@ mod tests {
         let mut file = json!({
             "kafka": { "spec": { "kafka": {
                 "config": { "log.retention.ms": 5, "ssl.keystore.password": "canary" },
+                "jvmOptions": { "javaSystemProperties": [
+                    { "name": "keyStorePassword", "value": "canary" },
+                    { "name": "file.encoding", "value": "seen" },
+                ] },
                 "tieredStorage": { "config": { "storage.aws.secret.access.key": "canary" } },
             } } },
             "pods": [{
@@ -178,7 +189,7 @@ mod tests {
         hide(&mut file);
         let text = file.to_string();
         assert!(!text.contains("canary"), "{text}");
-        for kept in ["log.retention.ms", "kept", "fieldPath", "\"A\""] {
+        for kept in ["log.retention.ms", "keyStorePassword", "seen", "kept", "fieldPath", "\"A\""] {
             assert!(text.contains(kept), "{kept}: {text}");
         }
     }

@@ -92,7 +92,8 @@ struct NodeView {
 }
 
 impl Status {
-    pub(crate) fn run(self) -> anyhow::Result<()> {
+    pub(crate) fn run(mut self) -> anyhow::Result<()> {
+        self.view.for_file = self.snapshot.is_some();
         self.view.look_every(self.watch.map(Duration::from_secs), async |looked, now_ms| {
             let mut out = Out::new(self.view.output());
             if let Some(file) = &self.snapshot {
@@ -112,7 +113,7 @@ impl Status {
 
 impl ClusterView {
     fn new(looked: &Looked, now_ms: u64) -> Self {
-        let Looked { found, seen, unknown } = looked;
+        let Looked { found, seen, unknown, .. } = looked;
         let status = found.kafka.status.as_ref();
         let pods = found.pods.iter();
         let mut nodes: Vec<_> = pods.map(|pod| NodeView::new(found, seen, pod)).collect();

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use api::Kafka;
 use api::kafka::cruise_control::AutoRebalanceMode;
 use control::cluster::area::Area;
-use control::conditions::Reason;
+use control::conditions::{Note, Reason};
 use control::quorum::migrate;
 use control::registration::KafkaVersion;
 use control::registration::metadata_version::{self, Decision};
@@ -194,6 +194,12 @@ pub(super) fn unknown(
             (true, Some(why)) => all.push(format!("{why}: not everything is known")),
             (true, None) => {}
         }
+        if present.secrets_readable && !edited.secrets_readable {
+            all.push(
+                "Secrets are not part of a snapshot: whether certificates would be issued again is not known"
+                    .to_owned(),
+            );
+        }
         if present.held {
             let why = present.notes.last().map(|(_, note)| note.message.clone());
             all.push(format!(
@@ -208,8 +214,19 @@ pub(super) fn unknown(
          whether they are restarted for them is not known"
             .to_owned()
     }));
-    let unread = edited.notes.iter().filter(|(area, _)| *area == Area::Access);
+    let is_unread = |area: Area, note: &Note| match area {
+        Area::Access => true,
+        Area::Configuration => !edited.held && note.reason == Reason::KubernetesUnreadable,
+        _ => false,
+    };
+    let unread = edited.notes.iter().filter(|(area, note)| is_unread(*area, note));
     all.extend(unread.map(|(_, note)| note.message.clone()));
+    if !edited.hidden.is_empty() {
+        let fields = edited.hidden.join(", ");
+        all.push(format!(
+            "values that the snapshot hides are taken as unchanged; whether they change is not known: {fields}"
+        ));
+    }
     all.extend(assumed.cloned());
     all
 }

@@ -63,6 +63,19 @@ fn documents(text: &str) -> Result<Vec<Value>, serde_saphyr::Error> {
     Ok(all)
 }
 
+/// The clusters that documents are about: the names of the Kafkas, or else those that pools belong to.
+pub(super) fn clusters(documents: &[Value]) -> BTreeSet<String> {
+    let all = |kind: &str, name: fn(&Value) -> &Value| -> BTreeSet<String> {
+        let names = documents.iter().filter(|one| one["kind"] == kind).map(name);
+        names.filter_map(|name| name.as_str().map(str::to_owned)).collect()
+    };
+    let kafkas = all("Kafka", |one| &one["metadata"]["name"]);
+    match kafkas.is_empty() {
+        true => all("KafkaNodePool", |one| &one["metadata"]["labels"][CLUSTER_LABEL]),
+        false => kafkas,
+    }
+}
+
 /// Finds out what the documents ask for.
 pub(super) fn asked(
     documents: Vec<Value>,
@@ -72,6 +85,7 @@ pub(super) fn asked(
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let name = |document: &Value| text(&document["metadata"]["name"]);
     let label = |document: &Value| text(&document["metadata"]["labels"][CLUSTER_LABEL]);
+    let named = clusters(&documents);
     let (mut kafkas, mut pools) = (BTreeMap::new(), BTreeMap::new());
     let (mut ignored, mut namespaces) = (Vec::new(), BTreeSet::new());
     for (index, document) in documents.into_iter().enumerate() {
@@ -94,7 +108,7 @@ pub(super) fn asked(
         let all: Vec<_> = namespaces.into_iter().collect();
         bail!("the documents are of several namespaces: {}", all.join(", "));
     }
-    let cluster = chosen(cluster, kafkas.keys(), pools.values().filter_map(label))?;
+    let cluster = chosen(cluster, named)?;
     let (mine, others): (BTreeMap<_, _>, BTreeMap<_, _>) =
         pools.into_iter().partition(|(_, pool)| label(pool).is_none_or(|label| label == cluster));
     let kafka = kafkas.remove(&cluster);
@@ -118,16 +132,10 @@ pub(super) fn asked(
 }
 
 /// The one cluster that is meant.
-fn chosen<'a>(
-    named: Option<&str>,
-    kafkas: impl Iterator<Item = &'a String>,
-    labels: impl Iterator<Item = String>,
-) -> anyhow::Result<String> {
+fn chosen(named: Option<&str>, clusters: BTreeSet<String>) -> anyhow::Result<String> {
     if let Some(named) = named {
         return Ok(named.to_owned());
     }
-    let kafkas: BTreeSet<_> = kafkas.cloned().collect();
-    let clusters = if kafkas.is_empty() { labels.collect() } else { kafkas };
     let mut clusters = clusters.into_iter();
     match (clusters.next(), clusters.next()) {
         (Some(one), None) => Ok(one),

@@ -7,18 +7,20 @@ mod facts;
 mod file;
 mod restarts;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
+use api::names::Names;
 use clap::Args;
 use control::conditions::{Note, Reason};
 use control::scaling::explain::{Line, Outcome, explain};
 use model::NodeId;
-use operator::cluster::foresee::View as ClusterView;
+use operator::cluster::foresee::{Stage, View as ClusterView};
 use serde::Serialize;
+use serde_json::Value;
 
 use self::file::Asked;
-use super::stage;
+use super::{Edits, snapshot, stage};
 use crate::commands::hosts::Hosts;
 use crate::commands::reach::Reach;
 use crate::failure::Said;
@@ -26,12 +28,14 @@ use crate::output::{Colour, Format, Out, View, bullets, painted};
 
 pub(crate) const PLAN_HELP: &str = "\
 What is in the file replaces the spec of the Kafka and of the pools that it names; other pools
-stay as they are. Nothing is written, and Kafka is only asked questions.
+stay as they are. Nothing is written, and Kafka is only asked questions. With --from-snapshot nothing
+is asked either: what the snapshot does not tell, such as the certificates, is not known.
 
 Examples:
   gregor plan -f my-cluster.yaml -n kafka
   kubectl get knp broker -o yaml | sed 's/replicas: 3/replicas: 5/' | gregor plan -f -
   gregor plan --cluster my-cluster --delete-pool old
+  gregor plan -f my-cluster.yaml --from-snapshot report.json
 
 Exit codes:
   0  nothing would change
@@ -51,6 +55,9 @@ pub(crate) struct Plan {
     /// As if this pool were deleted; may be repeated
     #[arg(long, value_name = "POOL")]
     delete_pool: Vec<String>,
+    /// Plan on what `gregor status --snapshot` wrote to this file, without Kubernetes and Kafka
+    #[arg(long, value_name = "FILE", conflicts_with = "cluster")]
+    from_snapshot: Option<PathBuf>,
     #[command(flatten)]
     reach: Reach,
     #[command(flatten)]
@@ -72,15 +79,56 @@ impl Plan {
         for file in &self.filename {
             documents.extend(file::read(file)?);
         }
-        let asked = file::asked(documents, self.cluster.as_deref(), &self.delete_pool)?;
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.context("cannot start the runtime")?;
-        let view = runtime.block_on(self.look(asked))?;
+        let view = super::runtime()?.block_on(async {
+            match &self.from_snapshot {
+                Some(file) => self.look_at(file, documents).await,
+                None => self.look(documents).await,
+            }
+        })?;
         Out::new(self.output).view(&view)?;
         Said::code(view.outcome.exit_code())
     }
 
-    async fn look(&self, asked: Asked) -> anyhow::Result<PlanView> {
+    /// Plans on a file.
+    async fn look_at(&self, path: &Path, documents: Vec<Value>) -> anyhow::Result<PlanView> {
+        let (looked, _) = snapshot::read(path)?;
+        let names = &looked.found.names;
+        let named = file::clusters(&documents);
+        if !named.is_empty() && !named.contains(&names.cluster) {
+            anyhow::bail!(
+                "the edit is for Kafka {}, and {} is a snapshot of Kafka {}",
+                named.into_iter().collect::<Vec<_>>().join(", "),
+                path.display(),
+                names.cluster
+            );
+        }
+        let asked = file::asked(documents, Some(&names.cluster), &self.delete_pool)?;
+        if let Some(named) = asked.namespace.as_ref().filter(|named| **named != names.namespace) {
+            anyhow::bail!(
+                "the edit is for namespace {named}, and {} is a snapshot of namespace {}",
+                path.display(),
+                names.namespace
+            );
+        }
+        if !asked.problems.is_empty() {
+            return Ok(PlanView::invalid(names, &asked));
+        }
+        let Some(Edits { mut objects, assumed }) = looked.edits else {
+            anyhow::bail!(
+                "{} was written by an older Gregor and has no objects to plan on: take a new snapshot",
+                path.display()
+            );
+        };
+        if let Some(version) = asked.version().filter(|_| assumed.is_some()) {
+            objects.assume_version(version);
+        }
+        let (stage, present) = Stage::restored(objects, looked.seen.observed).await?;
+        let edited = stage.edited(names, &asked.edit, Some(&present)).await?;
+        Ok(PlanView::new(names, Some(&present), &edited, (assumed.as_ref(), asked.ignored)))
+    }
+
+    async fn look(&self, documents: Vec<Value>) -> anyhow::Result<PlanView> {
+        let asked = file::asked(documents, self.cluster.as_deref(), &self.delete_pool)?;
         let (_, chosen) = self.reach.config().await?;
         if let Some(named) = asked.namespace.as_ref().filter(|named| **named != chosen)
             && self.reach.is_namespace_named()
@@ -92,10 +140,7 @@ impl Plan {
         let staged = stage::stage(at, &asked.cluster, namespace, asked.version()).await?;
         let names = &staged.names;
         if !asked.problems.is_empty() {
-            let note = Note::new(Reason::InvalidResource, asked.problems.join("; "));
-            let mut view = PlanView::empty(names);
-            view.add(&[Line::Invalid(note)], Outcome::Refused);
-            return Ok(view);
+            return Ok(PlanView::invalid(names, &asked));
         }
         let unread = || format!("Kubernetes at {}", staged.server);
         let present = staged.stage.present(names).await.with_context(unread)?;
@@ -108,14 +153,8 @@ impl Plan {
         }
         let edited = staged.stage.edited(names, &asked.edit, present.as_ref()).await;
         let edited = edited.with_context(unread)?;
-        let mut view = PlanView::empty(names);
-        view.exists = Some(present.is_some());
-        let plan = explain(&facts::facts(present.as_ref(), &edited));
-        view.add(&plan.lines, plan.outcome());
-        view.unknown = facts::unknown(present.as_ref(), &edited, staged.assumed.as_ref());
-        view.tell(present.as_ref(), &edited);
-        view.ignored = asked.ignored;
-        Ok(view)
+        let told = (staged.assumed.as_ref(), asked.ignored);
+        Ok(PlanView::new(names, present.as_ref(), &edited, told))
     }
 }
 
@@ -163,7 +202,30 @@ impl From<&Note> for Told {
 }
 
 impl PlanView {
-    fn empty(names: &api::names::Names) -> Self {
+    /// What an edit would do. `assumed` is what had to be assumed of the operator.
+    fn new(
+        names: &Names,
+        present: Option<&ClusterView>,
+        edited: &ClusterView,
+        (assumed, ignored): (Option<&String>, Vec<String>),
+    ) -> Self {
+        let mut view = Self { exists: Some(present.is_some()), ignored, ..Self::empty(names) };
+        let plan = explain(&facts::facts(present, edited));
+        view.add(&plan.lines, plan.outcome());
+        view.unknown = facts::unknown(present, edited, assumed);
+        view.tell(present, edited);
+        view
+    }
+
+    /// An edit that the API server would refuse.
+    fn invalid(names: &Names, asked: &Asked) -> Self {
+        let note = Note::new(Reason::InvalidResource, asked.problems.join("; "));
+        let mut view = Self::empty(names);
+        view.add(&[Line::Invalid(note)], Outcome::Refused);
+        view
+    }
+
+    fn empty(names: &Names) -> Self {
         Self {
             cluster: names.cluster.clone(),
             namespace: names.namespace.clone(),
