@@ -323,7 +323,11 @@ impl Stage {
         edit.change_pools(names, &mut start.found)?;
         let written = edit.kafka_of(names, known.map(|known| &known.written));
         let kafka = typed(&written, &format!("Kafka {}", names.cluster))?;
-        let view = self.go((kafka, &written), start, Extent::Edited).await?;
+        let mut view = self.go((kafka, &written), start, Extent::Edited).await?;
+        if replayed.is_some() && present.is_some_and(|view| view.refused.is_some()) {
+            // Nothing was built of what is refused, and so there is nothing to compare these with.
+            view.written.retain(|one| !one.exists || !saved::is_reduced(&one.kind));
+        }
         Ok(View { hidden, ..view })
     }
 

@@ -123,6 +123,11 @@ impl Saved {
     }
 }
 
+/// Whether a file has only the metadata of objects of a kind.
+pub(super) fn is_reduced(kind: &str) -> bool {
+    matches!(kind, "ConfigMap" | "StrimziPodSet")
+}
+
 fn names_of(kafka: &Kafka) -> Names {
     Names::new(&kafka.namespace().unwrap_or_default(), &kafka.name_any())
 }

@@ -233,3 +233,16 @@ async fn resources_that_are_refused_now_are_no_plan() {
     saved.assume_version("4.3.1");
     assert!(Stage::restored(saved, view.observed.clone()).await.is_ok());
 }
+
+#[tokio::test]
+async fn an_edit_that_repairs_what_is_refused_is_planned() {
+    let (stage, view) = live(json!({})).await;
+    let saved = stage.saved(&view).unwrap();
+    let mut observed = view.observed.clone();
+    let note = control::conditions::Note::new(control::conditions::Reason::InvalidResource, "no");
+    (observed.refused, observed.snapshot) = (Some(note.clone()), None);
+    let (again, restored) = Stage::restored(saved, observed).await.unwrap();
+    assert_eq!(restored.refused, Some(note));
+    let repaired = edited(&again, &restored, &edit(Some(kafka(json!({}))), &[])).await;
+    assert_eq!((repaired.refused, repaired.written), (None, Vec::new()));
+}

@@ -200,6 +200,12 @@ pub(super) fn unknown(
                     .to_owned(),
             );
         }
+        if present.refused.is_some() {
+            all.push(
+                "the spec is refused now: what nodes would be restarted for is not known"
+                    .to_owned(),
+            );
+        }
         if present.held {
             let why = present.notes.last().map(|(_, note)| note.message.clone());
             all.push(format!(
