@@ -7,11 +7,16 @@
 //! 3. A pod that runs is never replaced because its definition has changed: that is for the roller.
 //! 4. Only a pod that carries the labels of the set, that the set controls and that it does not list is
 //!    taken away.
+//! 5. Nothing is done about the pods of a set that is being deleted: they are for the garbage collector.
 
 use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
 
 /// Who controls a pod.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum Owner {
     /// Nobody.
     Nobody,
@@ -22,7 +27,8 @@ pub enum Owner {
 }
 
 /// A pod that the set lists.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct Listed {
     /// Its name.
     pub name: String,
@@ -31,7 +37,8 @@ pub struct Listed {
 }
 
 /// A pod that there is.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct PodFacts {
     /// Its name.
     pub name: String,
@@ -49,6 +56,18 @@ pub struct PodFacts {
     pub revision: Option<String>,
 }
 
+/// Everything that a pass over a set knows. Both lists are whole: a pod that is not in `pods` does not exist.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Snapshot {
+    /// Whether the set is being deleted.
+    pub is_ending: bool,
+    /// The pods that it lists.
+    pub listed: Vec<Listed>,
+    /// The pods that there are.
+    pub pods: Vec<PodFacts>,
+}
+
 /// What to do with one pod.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Action {
@@ -62,41 +81,82 @@ pub enum Action {
     Create(String),
 }
 
-/// What to do with the pods of a set, and how it is with them.
+/// What to do with the pods of a set, and what to report.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Decision {
     /// What to do, in this order.
     pub actions: Vec<Action>,
-    /// Pods that are listed and that somebody else controls.
-    pub foreign: Vec<String>,
+    /// The status; `None` leaves it as it is.
+    pub report: Option<Report>,
+}
+
+/// The status of a set.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Report {
     /// How many pods are listed.
     pub pods: usize,
     /// How many of these are ready.
     pub ready: usize,
     /// How many of these are made from the listed definition.
     pub current: usize,
+    /// What the user has to change.
+    pub problem: Option<Problem>,
 }
 
-/// What to do. Both lists must be whole: a pod that is not in `pods` does not exist.
+/// Something that the user has to change. The list is closed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Problem {
+    /// Pods are listed that somebody else controls.
+    PodOfAnotherOwner(Vec<String>),
+}
+
+impl Problem {
+    /// The reason of the condition.
+    #[must_use]
+    pub const fn reason(&self) -> &'static str {
+        match self {
+            Self::PodOfAnotherOwner(_) => "PodOfAnotherOwner",
+        }
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::PodOfAnotherOwner(pods) => write!(
+                f,
+                "controlled by another object, and left alone: {}; delete or rename what is there",
+                pods.join(", ")
+            ),
+        }
+    }
+}
+
+/// What to do.
 #[must_use]
-pub fn decide(listed: &[Listed], pods: &[PodFacts]) -> Decision {
+pub fn decide(snapshot: &Snapshot) -> Decision {
+    if snapshot.is_ending {
+        return Decision::default();
+    }
+    let Snapshot { listed, pods, .. } = snapshot;
     let by_name: BTreeMap<_, _> = pods.iter().map(|pod| (pod.name.as_str(), pod)).collect();
-    let mut decision = Decision { pods: listed.len(), ..Decision::default() };
+    let mut report = Report { pods: listed.len(), ..Report::default() };
+    let (mut actions, mut foreign) = (Vec::new(), Vec::new());
     for entry in listed {
         let Some(pod) = by_name.get(entry.name.as_str()) else {
-            decision.actions.push(Action::Create(entry.name.clone()));
+            actions.push(Action::Create(entry.name.clone()));
             continue;
         };
         if pod.owner != Owner::SomebodyElse {
-            decision.ready += usize::from(pod.is_ready && !pod.is_ending);
-            decision.current += usize::from(pod.revision == entry.revision);
+            report.ready += usize::from(pod.is_ready && !pod.is_ending);
+            report.current += usize::from(pod.revision == entry.revision);
         }
         match (pod.owner, pod.is_ending, pod.is_over) {
-            (Owner::SomebodyElse, _, _) => decision.foreign.push(entry.name.clone()),
+            (Owner::SomebodyElse, _, _) => foreign.push(entry.name.clone()),
             (Owner::Nobody | Owner::ThisSet, true, _) => {}
-            (Owner::Nobody, false, _) => decision.actions.push(Action::Adopt(entry.name.clone())),
+            (Owner::Nobody, false, _) => actions.push(Action::Adopt(entry.name.clone())),
             (Owner::ThisSet, false, true) => {
-                decision.actions.push(Action::Replace(entry.name.clone()));
+                actions.push(Action::Replace(entry.name.clone()));
             }
             (Owner::ThisSet, false, false) => {}
         }
@@ -105,10 +165,11 @@ pub fn decide(listed: &[Listed], pods: &[PodFacts]) -> Decision {
     let extra = pods.iter().filter(|pod| {
         pod.owner == Owner::ThisSet && pod.has_labels && !pod.is_ending && !is_listed(&pod.name)
     });
-    decision.actions.extend(extra.map(|pod| Action::Remove(pod.name.clone())));
+    actions.extend(extra.map(|pod| Action::Remove(pod.name.clone())));
     // What exists is put in order before anything is added.
-    decision.actions.sort();
-    decision
+    actions.sort();
+    report.problem = (!foreign.is_empty()).then_some(Problem::PodOfAnotherOwner(foreign));
+    Decision { actions, report: Some(report) }
 }
 
 #[cfg(test)]
@@ -136,10 +197,13 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(names: &[&str], pods: &[PodFacts], expected: &[Action]) -> Decision {
-        let decision = decide(&listed(names), pods);
+    fn check(names: &[&str], pods: &[PodFacts], expected: &[Action]) -> Report {
+        let snapshot = Snapshot { is_ending: false, listed: listed(names), pods: pods.to_vec() };
+        let decision = decide(&snapshot);
         assert_eq!(decision.actions, expected);
-        decision
+        let ending = Snapshot { is_ending: true, ..snapshot };
+        assert_eq!(decide(&ending), Decision::default(), "a set that is deleted is left alone");
+        decision.report.unwrap()
     }
 
     #[test]
@@ -181,9 +245,11 @@ mod tests {
     fn a_pod_of_somebody_else_is_not_touched() {
         for (is_ending, is_over) in [(false, false), (true, false), (false, true), (true, true)] {
             let foreign = PodFacts { owner: Owner::SomebodyElse, is_ending, is_over, ..pod("a") };
-            let decision = check(&["a"], std::slice::from_ref(&foreign), &[]);
-            assert_eq!(decision.foreign, ["a"]);
-            assert_eq!((decision.pods, decision.ready, decision.current), (1, 0, 0));
+            let report = check(&["a"], std::slice::from_ref(&foreign), &[]);
+            let problem = report.problem.unwrap();
+            assert_eq!(problem, Problem::PodOfAnotherOwner(vec!["a".to_owned()]));
+            assert_eq!(problem.reason(), "PodOfAnotherOwner");
+            assert_eq!((report.pods, report.ready, report.current), (1, 0, 0));
             check(&[], &[foreign], &[]);
         }
     }
@@ -191,8 +257,8 @@ mod tests {
     #[test]
     fn an_old_definition_is_counted_and_never_a_reason_to_act() {
         let old = PodFacts { revision: Some("0".to_owned()), ..pod("a") };
-        let decision = check(&["a"], &[old], &[]);
-        assert_eq!((decision.ready, decision.current), (1, 0));
+        let report = check(&["a"], &[old], &[]);
+        assert_eq!((report.ready, report.current), (1, 0));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use api::names::KIND_LABEL;
 use api::{Condition, StrimziPodSet, StrimziPodSetStatus};
 use control::liveness::Loop;
-use control::pod_set::{Action, Decision, decide};
+use control::pod_set::{Action, Decision, Problem, decide};
 use futures::{FutureExt as _, StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
@@ -169,25 +169,20 @@ async fn pass(set: Arc<StrimziPodSet>, scope: Arc<Scope>) -> Result<Next, PodSet
 }
 
 async fn reconcile(set: &StrimziPodSet, scope: &Scope, namespace: &str) -> Result<(), PodSetError> {
-    if set.metadata.deletion_timestamp.is_some() {
-        return Ok(());
-    }
     let pods = scope.pods.state_filter(|pod| pod.namespace().as_deref() == Some(namespace));
-    let facts: Vec<_> = pods.iter().map(|pod| pod::facts(pod, set)).collect();
-    let decision = decide(&pod::listed_facts(set), &facts);
+    let decision = decide(&pod::snapshot(set, pods.iter().map(AsRef::as_ref)));
     if decision.actions.is_empty() {
         return write_status(set, &decision, &scope.context.writer).await;
     }
     let Some((set, pods)) = observe(set, &scope.context.client, namespace).await? else {
         return Ok(());
     };
-    let facts: Vec<_> = pods.iter().map(|pod| pod::facts(pod, &set)).collect();
-    let decision = decide(&pod::listed_facts(&set), &facts);
+    let decision = decide(&pod::snapshot(&set, &pods));
     write_status(&set, &decision, &scope.context.writer).await?;
     act(&set, &pods, &decision, &scope.context.writer).await
 }
 
-/// The set and its pods as they are now; `None` if the set is gone, is going or is another one.
+/// The set and its pods as they are now; `None` if the set is gone or is another one.
 async fn observe(
     set: &StrimziPodSet,
     client: &kube::Client,
@@ -196,9 +191,7 @@ async fn observe(
     let failed = |source| PodSetError::Observe { set: set.name_any(), source: Box::new(source) };
     let sets = Api::<StrimziPodSet>::namespaced(client.clone(), namespace);
     let now = sets.get_opt(&set.name_any()).await.map_err(failed)?;
-    let is_same = |now: &StrimziPodSet| {
-        now.metadata.uid == set.metadata.uid && now.metadata.deletion_timestamp.is_none()
-    };
+    let is_same = |now: &StrimziPodSet| now.metadata.uid == set.metadata.uid;
     let Some(now) = now.filter(is_same) else { return Ok(None) };
     let api = Api::<Pod>::namespaced(client.clone(), namespace);
     let mut pods = match pod::selector(&now) {
@@ -273,13 +266,14 @@ async fn write_status(
     decision: &Decision,
     writer: &Writer,
 ) -> Result<(), PodSetError> {
+    let Some(report) = &decision.report else { return Ok(()) };
     let count = |count: usize| i64::try_from(count).ok();
     let status = StrimziPodSetStatus {
-        conditions: foreign_condition(decision).map(|condition| vec![condition]),
+        conditions: report.problem.as_ref().map(|problem| vec![condition(problem)]),
         observed_generation: set.metadata.generation,
-        pods: count(decision.pods),
-        ready_pods: count(decision.ready),
-        current_pods: count(decision.current),
+        pods: count(report.pods),
+        ready_pods: count(report.ready),
+        current_pods: count(report.current),
         ..Default::default()
     };
     let failed = |source| PodSetError::Write { set: set.name_any(), source };
@@ -294,15 +288,12 @@ async fn write_status(
     }
 }
 
-fn foreign_condition(decision: &Decision) -> Option<Condition> {
-    let foreign = decision.foreign.join(", ");
-    (!foreign.is_empty()).then(|| Condition {
+fn condition(problem: &Problem) -> Condition {
+    Condition {
         kind: Some("Error".to_owned()),
         status: Some("True".to_owned()),
-        reason: Some("PodOfAnotherOwner".to_owned()),
-        message: Some(format!(
-            "controlled by another object, and left alone: {foreign}; delete or rename what is there"
-        )),
+        reason: Some(problem.reason().to_owned()),
+        message: Some(problem.to_string()),
         ..Default::default()
-    })
+    }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use api::{StrimziPodSet, Verbatim};
-use control::pod_set::{Listed, Owner, PodFacts};
+use control::pod_set::{Listed, Owner, PodFacts, Snapshot};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::Resource;
@@ -81,8 +81,20 @@ pub(super) fn listed(set: &StrimziPodSet) -> BTreeMap<String, &Verbatim> {
     set.spec.pods.iter().filter_map(|pod| Some((name(pod)?, pod))).collect()
 }
 
+/// What to decide by. `pods` are all that there are.
+pub(super) fn snapshot<'a>(
+    set: &StrimziPodSet,
+    pods: impl IntoIterator<Item = &'a Pod>,
+) -> Snapshot {
+    Snapshot {
+        is_ending: set.metadata.deletion_timestamp.is_some(),
+        listed: listed_facts(set),
+        pods: pods.into_iter().map(|pod| facts(pod, set)).collect(),
+    }
+}
+
 /// What to decide by: what is listed.
-pub(super) fn listed_facts(set: &StrimziPodSet) -> Vec<Listed> {
+fn listed_facts(set: &StrimziPodSet) -> Vec<Listed> {
     let revision = |pod: &Verbatim| {
         let annotations = pod.0.get("metadata")?.get("annotations")?;
         annotations.get(REVISION)?.as_str().map(str::to_owned)
@@ -91,7 +103,7 @@ pub(super) fn listed_facts(set: &StrimziPodSet) -> Vec<Listed> {
 }
 
 /// What to decide by: a pod that exists.
-pub(super) fn facts(pod: &Pod, set: &StrimziPodSet) -> PodFacts {
+fn facts(pod: &Pod, set: &StrimziPodSet) -> PodFacts {
     let owners = pod.metadata.owner_references.iter().flatten();
     let owner = match owners.into_iter().find(|owner| owner.controller == Some(true)) {
         None => Owner::Nobody,
