@@ -25,7 +25,7 @@ const MACHINES: &[Machine] = &[
     ("kraft-migration",  "From a static quorum to a dynamic one",   "quorum/migrate.rs",        || edges(migrate::TRANSITIONS)),
     ("leaving-broker",   "A broker that is to go",                  "scaling/guard.rs",         || edges(guard::TRANSITIONS)),
     ("node-restart",     "A node that is restarted",                "rolling/node.rs",          || edges(node::TRANSITIONS)),
-    ("rebalance",        "One KafkaRebalance",                      "rebalance/request/mod.rs", || edges(request::TRANSITIONS)),
+    ("rebalance",        "One KafkaRebalance",                      "rebalance/request/machine.rs", || edges(request::TRANSITIONS)),
 ];
 
 fn edges<P: Debug, E: Debug>(transitions: &[(P, E, P)]) -> Vec<[String; 3]> {

@@ -14,24 +14,3 @@ pub mod cruise_control;
 pub mod execution;
 pub mod load;
 pub mod request;
-
-/// Whether a `KafkaRebalance` with these annotations is a template: it is read by others and is no
-/// request itself. `strimzi.io/rebalance: template` says so, and `strimzi.io/rebalance-template:
-/// "true"` does.
-#[must_use]
-pub fn is_template(rebalance: Option<&str>, rebalance_template: Option<&str>) -> bool {
-    rebalance == Some("template") || rebalance_template == Some("true")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn both_marks_make_a_template() {
-        assert!(is_template(Some("template"), None));
-        assert!(is_template(Some("refresh"), Some("true")));
-        assert!(!is_template(Some("refresh"), Some("false")));
-        assert!(!is_template(None, None));
-    }
-}

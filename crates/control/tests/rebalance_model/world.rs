@@ -112,7 +112,9 @@ impl World {
     /// Brokers of moves that run, and of plans that are approved.
     fn moving(&self) -> Brokers {
         let approved = |mode| {
-            let kr = self.kr(mode).filter(|kr| kr.recorded.as_ref().is_some_and(request::may_run));
+            let kr = self
+                .kr(mode)
+                .filter(|kr| kr.recorded.as_ref().is_some_and(request::Recorded::may_run));
             kr.and_then(|kr| kr.plan.clone()).map(|(_, brokers, _)| brokers).unwrap_or_default()
         };
         let plans = [approved(Mode::RemoveBrokers), approved(Mode::AddBrokers)];
@@ -234,7 +236,7 @@ impl World {
     pub(crate) fn request_pass(&mut self, mode: Mode) {
         let Some(facts) = self.request_facts(mode) else { return };
         let Some(kr) = self.slot(mode) else { return };
-        let decision = request::decide(&kr.recorded.clone().unwrap_or_default(), &facts);
+        let decision = request::step(&kr.recorded.clone().unwrap_or_default(), &facts);
         let consumed = kr.annotation.filter(|_| decision.consume);
         kr.pending = Some((decision.duty, decision.recorded.attempt, consumed));
         kr.recorded = Some(decision.recorded);

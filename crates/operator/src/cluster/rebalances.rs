@@ -4,7 +4,7 @@
 
 use api::KafkaRebalance;
 use api::kafka::cruise_control::AutoRebalanceMode;
-use api::names::CLUSTER_LABEL;
+use api::names::{CLUSTER_LABEL, Names};
 use control::cluster::fact::Fact;
 use control::cluster::snapshot::RebalanceView;
 use control::rebalance::auto::{Brokers, Mode, Partner, PerMode, Request, Setting};
@@ -13,6 +13,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt as _;
 use kube::api::ListParams;
 use model::NodeId;
+use objects::found::ByName;
 
 use super::error::PassError;
 use super::pass::Work;
@@ -60,7 +61,9 @@ async fn list(work: &Work) -> Result<Rebalances, PassError> {
         remove: partner(work, &all, Mode::RemoveBrokers).await.map_err(failed)?,
         add: partner(work, &all, Mode::AddBrokers).await.map_err(failed)?,
     };
-    let (moving, unclaimed) = moves(work, &all).map_err(failed)?;
+    let uid = work.blueprint.kafka.uid().unwrap_or_default();
+    let of = (&work.blueprint.names, uid.as_str());
+    let (moving, unclaimed) = moves(&work.found.config_maps, of, &all).map_err(failed)?;
     let view = Fact::read(RebalanceView { settings, partners, moving, unclaimed }, at_ms);
     Ok(Rebalances { all, view })
 }
@@ -128,36 +131,35 @@ fn ids(kr: &KafkaRebalance) -> Brokers {
 }
 
 /// The brokers of moves that run or are approved, and whether moves run whose request is gone.
-fn moves(work: &Work, all: &[KafkaRebalance]) -> Result<(Brokers, bool), StoreError> {
-    let (maps, cluster) = (&work.found.config_maps, &work.blueprint.names.cluster);
-    let mut brokers = Brokers::new();
-    let running = running(maps.get(&work.blueprint.names.moves()))?;
-    let mut unclaimed = false;
-    if let Some((moves, map)) = running {
-        let claims = |kr: &KafkaRebalance| moves.is_claimed_by(kr, cluster);
-        // Moves of a former cluster of that name are not ours to stop.
-        let uid = work.blueprint.kafka.uid().unwrap_or_default();
-        unclaimed = store::owned_by(map, &uid) && !all.iter().any(claims);
-        brokers.extend(moves.brokers);
+fn moves(
+    maps: &ByName<ConfigMap>,
+    (names, uid): (&Names, &str),
+    all: &[KafkaRebalance],
+) -> Result<(Brokers, bool), StoreError> {
+    let (mut brokers, mut unclaimed) = (Brokers::new(), false);
+    if let Some(map) = maps.get(&names.moves()) {
+        let moves: Moves = store::decode(map)?;
+        if !moves.is_over() {
+            let claims = |kr: &KafkaRebalance| moves.is_claimed_by(kr, &names.cluster);
+            // Those of a former cluster of that name are not ours to stop.
+            unclaimed = store::owned_by(map, uid) && !all.iter().any(claims);
+            brokers.extend(moves.brokers);
+        }
     }
-    for kr in all.iter().filter(|kr| kr.labels().get(CLUSTER_LABEL) == Some(cluster)) {
+    let is_ours = |kr: &&KafkaRebalance| kr.labels().get(CLUSTER_LABEL) == Some(&names.cluster);
+    for kr in all.iter().filter(is_ours) {
         let Some(record) = store::request_in(maps.values(), kr)? else { continue };
-        if request::may_run(&record.request) {
+        if record.request.may_run() {
             brokers.extend(record.proposal.map(|proposal| proposal.brokers).unwrap_or_default());
         }
     }
     Ok((brokers, unclaimed))
 }
 
-/// Moves that have not ended, with what holds them.
-fn running(map: Option<&ConfigMap>) -> Result<Option<(Moves, &ConfigMap)>, StoreError> {
-    let Some(map) = map else { return Ok(None) };
-    let moves: Moves = store::decode(map)?;
-    Ok((!moves.is_over()).then_some((moves, map)))
-}
-
 #[cfg(test)]
 mod tests {
+    use control::rebalance::execution;
+    use control::rebalance::request::snapshot::Claimant;
     use serde_json::{Value, json};
 
     use super::*;
@@ -190,5 +192,48 @@ mod tests {
         let stopped = kr(json!({ "annotations": { WISH: "stop" } }));
         assert!(request_of(&stopped, recorded(2, None)).stopping);
         assert!(request_of(&kr(json!({})), recorded(2, Some(Wish::Stop))).stopping);
+    }
+
+    /// The moves of the cluster `c` with the uid `k`, for the request with the uid `r`.
+    fn moves_map(phase: execution::Phase) -> ConfigMap {
+        let moves = Moves {
+            by: Claimant { name: "r".to_owned(), uid: "r".to_owned(), attempt: 1 },
+            parts: 1,
+            brokers: [NodeId::new(3).unwrap()].into(),
+            recorded: execution::Recorded { phase, ..execution::Recorded::default() },
+        };
+        serde_json::from_value(json!({
+            "metadata": { "name": "c-gregor-moves", "ownerReferences": [
+                { "apiVersion": "kafka.strimzi.io/v1", "kind": "Kafka", "name": "c", "uid": "k" },
+            ] },
+            "data": { "record.json": serde_json::to_string(&moves).unwrap() },
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn moves_are_unclaimed_when_the_request_that_they_are_for_is_gone() {
+        use execution::Phase::{Ended, Moving, Restoring};
+        let names = Names::new("n", "c");
+        let label = |cluster: &str| json!({ "uid": "r", "labels": { CLUSTER_LABEL: cluster } });
+        // How far they are, the uid of the cluster, the request, whether brokers are held and moves are unclaimed.
+        let rows = [
+            (Moving, "k", Some(label("c")), true, false),
+            (Moving, "k", Some(json!({ "uid": "r" })), true, false),
+            (Moving, "k", Some(label("d")), true, true),
+            (Moving, "k", Some(json!({ "uid": "another" })), true, true),
+            (Moving, "k", None, true, true),
+            (Restoring, "k", None, true, true),
+            (Moving, "a new cluster", None, true, false),
+            (Ended, "k", None, false, false),
+        ];
+        for (phase, uid, request, held, unclaimed) in rows {
+            let maps = [(names.moves(), moves_map(phase))].into();
+            let all: Vec<_> = request.iter().map(|request| kr(request.clone())).collect();
+            let (brokers, is_unclaimed) = moves(&maps, (&names, uid), &all).unwrap();
+            let found = (!brokers.is_empty(), is_unclaimed);
+            assert_eq!(found, (held, unclaimed), "{phase:?} {uid} {request:?}");
+        }
+        assert_eq!(moves(&ByName::new(), (&names, "k"), &[]).unwrap(), (Brokers::new(), false));
     }
 }

@@ -1,6 +1,6 @@
 //! What Cruise Control answers, in the words of [`control::rebalance::request`].
 
-use control::rebalance::request::{Execution, Failure, Proposal};
+use control::rebalance::request::{Failure, Task};
 use serde_json::Value;
 
 /// The summary of a plan, as Cruise Control writes it, for `optimizationResult`.
@@ -18,25 +18,6 @@ pub enum Answer {
     /// It has too many tasks; ask again.
     Busy,
     /// It cannot do that.
-    Failed(Failure),
-}
-
-/// How a task is.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Task {
-    /// It does not know of it: it was restarted, or has forgotten it.
-    Unknown,
-    /// It thinks.
-    Active,
-    /// It moves.
-    InExecution(Option<Summary>),
-    /// It is done.
-    Completed(Option<Summary>),
-    /// It failed, or was stopped; it does not say which.
-    CompletedWithError,
-    /// It has too many tasks; ask again.
-    Busy,
-    /// It could not be asked.
     Failed(Failure),
 }
 
@@ -93,13 +74,13 @@ pub(super) fn rebalance(status: u16, body: &str) -> Answer {
     }
 }
 
-/// Reads the answer to the question of how a task is.
+/// Reads the answer to the question of how a task is, and the summary of its plan.
 #[must_use]
-pub(super) fn task(status: u16, body: &str, id: &str) -> Task {
+pub(super) fn task(status: u16, body: &str, id: &str) -> (Task, Option<Summary>) {
     let json: Value = serde_json::from_str(body).unwrap_or(Value::Null);
     let error = json.get("errorMessage").and_then(Value::as_str);
     if status != 200 {
-        return match error {
+        let task = match error {
             Some(error) if error.contains(CAPACITY) => Task::Busy,
             Some(error) => {
                 Task::Failed(Failure::Final(format!("Cruise Control answered: {error}")))
@@ -108,24 +89,26 @@ pub(super) fn task(status: u16, body: &str, id: &str) -> Task {
                 Task::Failed(Failure::Passing(format!("Cruise Control answered with {status}")))
             }
         };
+        return (task, None);
     }
     let Some(tasks) = json.get("userTasks").and_then(Value::as_array) else {
-        return Task::Failed(Failure::Final("user_tasks returned unknown response".to_owned()));
+        let failure = Failure::Final("user_tasks returned unknown response".to_owned());
+        return (Task::Failed(failure), None);
     };
     let ours = |task: &&Value| task.get("UserTaskId").and_then(Value::as_str) == Some(id);
-    let Some(task) = tasks.iter().find(ours) else { return Task::Unknown };
+    let Some(task) = tasks.iter().find(ours) else { return (Task::Unknown, None) };
     // The answer of then is in it as a text, which is no JSON when the task failed.
     let original = task.get("originalResponse").and_then(Value::as_str);
     let original: Option<Value> = original.and_then(|text| serde_json::from_str(text).ok());
     let summary = original.and_then(|original| original.get("summary").cloned());
     match task.get("Status").and_then(Value::as_str) {
-        Some("Active") => Task::Active,
-        Some("InExecution") => Task::InExecution(summary),
-        Some("Completed") => Task::Completed(summary),
-        Some("CompletedWithError" | "COMPLETED_WITH_ERROR") => Task::CompletedWithError,
+        Some("Active") => (Task::Active, None),
+        Some("InExecution") => (Task::InExecution, summary),
+        Some("Completed") => (Task::Completed, summary),
+        Some("CompletedWithError" | "COMPLETED_WITH_ERROR") => (Task::CompletedWithError, None),
         other => {
             let word = other.unwrap_or("nothing");
-            Task::Failed(Failure::Final(format!("a task has the status {word}")))
+            (Task::Failed(Failure::Final(format!("a task has the status {word}"))), None)
         }
     }
 }
@@ -140,55 +123,4 @@ pub(super) fn state(status: u16, body: &str) -> Option<ExecutorState> {
         state: executor.get("state")?.as_str()?.to_owned(),
         moved_mb: mb("finishedDataMovement").zip(mb("totalDataToMove")),
     })
-}
-
-impl Answer {
-    /// What a request hears of its plan; `None` is not known.
-    #[must_use]
-    pub fn proposal(&self) -> Option<Proposal> {
-        Some(match self {
-            Self::Ready(_) => Proposal::Ready,
-            Self::Computing => Proposal::Computing,
-            Self::TooLittleKnown(what) => Proposal::TooLittleKnown(what.clone()),
-            Self::Busy => return None,
-            Self::Failed(failure) => Proposal::Failed(failure.clone()),
-        })
-    }
-}
-
-impl Task {
-    /// What a request hears of its plan; `None` is not known.
-    #[must_use]
-    pub fn proposal(&self) -> Option<Proposal> {
-        let failed = || Failure::Final("Cruise Control could not make a plan".to_owned());
-        Some(match self {
-            Self::Unknown => Proposal::Unasked,
-            Self::Active => Proposal::Computing,
-            Self::InExecution(_) | Self::Completed(_) => Proposal::Ready,
-            Self::CompletedWithError => Proposal::Failed(failed()),
-            Self::Busy | Self::Failed(Failure::Passing(_)) => return None,
-            Self::Failed(failure) => Proposal::Failed(failure.clone()),
-        })
-    }
-
-    /// What a request hears of its moves; `None` is not known. A task that it does not know of, or that
-    /// ended with an error, is over only when it moves nothing; `stopping` is whether it was asked to.
-    #[must_use]
-    pub fn execution(&self, executor: Option<&ExecutorState>, stopping: bool) -> Option<Execution> {
-        let idle = executor.is_some_and(ExecutorState::is_idle);
-        let failed = || Failure::Final("Cruise Control could not carry the plan out".to_owned());
-        Some(match self {
-            Self::Unknown if idle => Execution::Lost,
-            Self::CompletedWithError if idle && stopping => Execution::Stopped,
-            Self::CompletedWithError if idle => Execution::Failed(failed()),
-            // It moves still, or nobody knows.
-            Self::Unknown | Self::CompletedWithError if executor.is_none() => return None,
-            Self::Unknown | Self::CompletedWithError | Self::Active | Self::InExecution(_) => {
-                Execution::Running
-            }
-            Self::Completed(_) => Execution::Finished,
-            Self::Busy | Self::Failed(Failure::Passing(_)) => return None,
-            Self::Failed(failure) => Execution::Failed(failure.clone()),
-        })
-    }
 }

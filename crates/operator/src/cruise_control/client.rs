@@ -10,6 +10,7 @@ use std::time::Duration;
 use api::KafkaRebalanceSpec;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use control::rebalance::request::Task;
 use http_body_util::Empty;
 use hyper::Request;
 use hyper::body::Bytes;
@@ -22,7 +23,7 @@ use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use super::answer::{self, Answer, ExecutorState, Task};
+use super::answer::{self, Answer, ExecutorState, Summary};
 use super::ask::{self, Ask};
 use crate::body::{self, BodyError};
 
@@ -124,8 +125,8 @@ impl Client {
         self.rebalance(spec, true).await
     }
 
-    /// How a task is.
-    pub async fn task(&self, id: &str) -> Result<Task, ClientError> {
+    /// How a task is, and the summary of its plan.
+    pub async fn task(&self, id: &str) -> Result<(Task, Option<Summary>), ClientError> {
         let raw = self.ask(&ask::task(id)).await?;
         Ok(answer::task(raw.status, &raw.body, id))
     }

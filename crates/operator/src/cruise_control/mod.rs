@@ -10,7 +10,7 @@ mod answer;
 mod ask;
 mod client;
 
-pub use answer::{Answer, ExecutorState, Summary, Task};
+pub use answer::{Answer, ExecutorState, Summary};
 pub use client::{Asked, Client, ClientError, Endpoint};
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use api::KafkaRebalanceSpec;
-use control::rebalance::request::{Execution, Failure, Proposal};
+use control::rebalance::request::{Failure, Task};
 use kafka_admin::HostTable;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpListener;
@@ -128,15 +128,14 @@ async fn a_plan_is_asked_for_awaited_and_carried_out() {
     let client = server.client().await;
     let asked = client.propose(&spec()).await.unwrap();
     assert_eq!(asked, Asked { task: Some(ID.to_owned()), answer: Answer::Computing });
-    assert_eq!(client.task(ID).await.unwrap().proposal(), Some(Proposal::Computing));
-    assert_eq!(client.task(ID).await.unwrap().proposal(), Some(Proposal::Ready));
+    assert_eq!(client.task(ID).await.unwrap(), (Task::Active, None));
+    let (task, summary) = client.task(ID).await.unwrap();
+    assert_eq!((task, &summary.unwrap()["dataToMoveMB"]), (Task::Completed, &120.into()));
     let asked = client.execute(&spec()).await.unwrap();
     let Answer::Ready(summary) = asked.answer else { panic!("{asked:?}") };
     assert_eq!(summary["dataToMoveMB"], 120);
-    let running = client.task(ID).await.unwrap();
-    assert_eq!(running.execution(None, false), Some(Execution::Running));
-    let done = client.task(ID).await.unwrap();
-    assert_eq!(done.execution(None, false), Some(Execution::Finished));
+    assert_eq!(client.task(ID).await.unwrap().0, Task::InExecution);
+    assert_eq!(client.task(ID).await.unwrap().0, Task::Completed);
     let asked = server.asked.lock().unwrap();
     assert!(asked[0].starts_with("POST /kafkacruisecontrol/remove_broker?json=true&dryrun=true"));
     assert!(asked[1].starts_with("GET /kafkacruisecontrol/user_tasks?json=true"));
@@ -195,7 +194,7 @@ async fn redirects_are_not_followed() {
     let client = Client::new(endpoint(port, &own)).unwrap();
     let asked = client.propose(&spec()).await.unwrap();
     assert!(matches!(asked.answer, Answer::Failed(Failure::Final(what)) if what.contains("302")));
-    assert!(matches!(client.task(ID).await.unwrap(), Task::Failed(Failure::Passing(_))));
+    assert!(matches!(client.task(ID).await.unwrap().0, Task::Failed(Failure::Passing(_))));
     assert_eq!(client.state().await.unwrap(), None);
     assert_eq!((server.asked(), target.asked()), (3, 0));
 }
@@ -254,13 +253,12 @@ fn answers_to_requests() {
         "errorMessage": format!("Error processing POST request '/rebalance' due to: '{what}'."),
     }).to_string();
     let windows = error("com.linkedin.cruisecontrol.exception.NotEnoughValidWindowsException: There are only 0 valid windows");
-    assert!(matches!(answer::rebalance(500, &windows).proposal(), Some(Proposal::TooLittleKnown(_))));
+    assert!(matches!(answer::rebalance(500, &windows), Answer::TooLittleKnown(_)));
     let missing = error("java.lang.IllegalArgumentException: Broker [3] does not exist.");
-    let last = |what: &str| Some(Proposal::Failed(Failure::Final(what.to_owned())));
-    assert_eq!(answer::rebalance(500, &missing).proposal(), last("Some/all brokers specified don't exist"));
+    let last = Failure::Final("Some/all brokers specified don't exist".to_owned());
+    assert_eq!(answer::rebalance(500, &missing), Answer::Failed(last));
     let full = error("There are already 5 active user tasks, which has reached the servlet capacity.");
     assert_eq!(answer::rebalance(500, &full), Answer::Busy);
-    assert_eq!(answer::rebalance(500, &full).proposal(), None);
     let goals = answer::rebalance(500, &error("Missing hard goals [RackAwareGoal] in the provided goals"));
     assert!(matches!(goals, Answer::Failed(Failure::Final(what)) if what.contains("Missing hard goals")));
     assert!(matches!(answer::rebalance(503, "<html>"), Answer::Failed(Failure::Passing(_))));
@@ -271,25 +269,22 @@ fn answers_to_requests() {
 
 #[test]
 #[rustfmt::skip]
-fn tasks_that_are_lost_or_ended_are_over_only_when_nothing_moves() {
+fn answers_to_the_question_how_a_task_is() {
     let none = answer::task(200, r#"{"userTasks":[],"version":1}"#, ID);
-    assert_eq!(none, Task::Unknown);
+    assert_eq!(none, (Task::Unknown, None));
     let failed = answer::task(200, &user_tasks("CompletedWithError", "CompletedWithError"), ID);
+    assert_eq!(failed, (Task::CompletedWithError, None));
+    let full = r#"{"errorMessage":"There are already 5 active user tasks, which has reached the servlet capacity."}"#;
+    assert_eq!(answer::task(500, full, ID), (Task::Busy, None));
+    assert!(matches!(answer::task(503, "<html>", ID), (Task::Failed(Failure::Passing(_)), None)));
+    assert!(matches!(answer::task(200, "{}", ID), (Task::Failed(Failure::Final(_)), None)));
     let state = |word: &str| {
         let body = format!(r#"{{"ExecutorState":{{"state":"{word}","finishedDataMovement":20,"totalDataToMove":80}}}}"#);
         answer::state(200, &body).unwrap()
     };
-    let (idle, moves) = (state("NO_TASK_IN_PROGRESS"), state("INTER_BROKER_REPLICA_MOVEMENT_TASK_IN_PROGRESS"));
+    let moves = state("INTER_BROKER_REPLICA_MOVEMENT_TASK_IN_PROGRESS");
     assert_eq!(moves.moved_mb, Some((20, 80)));
-    assert_eq!(none.execution(Some(&idle), false), Some(Execution::Lost));
-    assert_eq!(none.execution(Some(&moves), false), Some(Execution::Running));
-    assert_eq!(none.execution(None, false), None);
-    assert_eq!(failed.execution(Some(&state("STOPPING_EXECUTION")), true), Some(Execution::Running));
-    assert_eq!(failed.execution(Some(&idle), true), Some(Execution::Stopped));
-    assert!(matches!(failed.execution(Some(&idle), false), Some(Execution::Failed(_))));
-    assert_eq!(none.proposal(), Some(Proposal::Unasked));
-    let full = r#"{"errorMessage":"There are already 5 active user tasks, which has reached the servlet capacity."}"#;
-    assert_eq!(answer::task(500, full, ID), Task::Busy);
-    assert_eq!(answer::task(500, full, ID).execution(Some(&idle), false), None);
+    assert!(!moves.is_idle() && !state("STOPPING_EXECUTION").is_idle());
+    assert!(state("NO_TASK_IN_PROGRESS").is_idle());
     assert_eq!(answer::state(500, "{}"), None);
 }

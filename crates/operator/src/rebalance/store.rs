@@ -13,6 +13,8 @@ use api::KafkaRebalance;
 use api::names::{CLUSTER_LABEL, KIND_LABEL, Labels, MANAGED_BY, MANAGER, NAME_LABEL, Names};
 use control::rebalance::execution;
 use control::rebalance::request;
+use control::rebalance::request::record::{Plan, Session};
+use control::rebalance::request::snapshot::Claimant;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
@@ -36,6 +38,7 @@ const PARTS: &str = "parts";
 
 /// An object may have a MiB, with its metadata.
 const PART_BYTES_MAX: usize = 900_000;
+
 /// What is remembered of a request.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -48,6 +51,29 @@ pub(crate) struct RequestRecord {
     pub(crate) proposal: Option<ProposalRecord>,
     /// What Cruise Control knows it by, if that is the engine.
     pub(crate) session: Option<Session>,
+}
+
+impl RequestRecord {
+    /// What decisions use of it.
+    pub(crate) fn facts(&self) -> request::Record {
+        let plan = self.proposal.as_ref().map(|one| Plan {
+            attempt: one.attempt,
+            failure: one.failure.clone(),
+            unknown: one.unknown.clone(),
+        });
+        let (request, cluster) = (self.request.clone(), self.cluster.clone());
+        request::Record { request, cluster, plan, session: self.session.clone() }
+    }
+
+    /// Takes over what was decided. A decision makes no plan, but it may forget one.
+    pub(crate) fn decided(&mut self, record: &request::Record) {
+        self.request.clone_from(&record.request);
+        self.cluster.clone_from(&record.cluster);
+        self.session.clone_from(&record.session);
+        if record.plan.is_none() {
+            self.proposal = None;
+        }
+    }
 }
 
 /// What came of a plan.
@@ -68,36 +94,6 @@ pub(crate) struct ProposalRecord {
     pub(crate) unknown: Vec<String>,
 }
 
-/// The tasks of Cruise Control.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub(crate) struct Session {
-    /// Of which attempt.
-    pub(crate) attempt: u64,
-    /// The task that made the plan.
-    pub(crate) proposal: Option<String>,
-    /// The task that moves.
-    pub(crate) execution: Option<String>,
-    /// Whether the moves may have been asked for.
-    pub(crate) asked: bool,
-    /// Whether it was asked to stop.
-    pub(crate) stopping: bool,
-    /// Why it did not begin to move.
-    pub(crate) failure: Option<request::Failure>,
-}
-
-/// Who moves are for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Claimant {
-    /// The name of the request.
-    pub(crate) name: String,
-    /// The request itself.
-    pub(crate) uid: String,
-    /// Its attempt.
-    pub(crate) attempt: u64,
-}
-
 /// The moves that run on a cluster, or ran last.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -113,6 +109,11 @@ pub(crate) struct Moves {
 }
 
 impl Moves {
+    /// What decisions use of them.
+    pub(crate) fn facts(&self) -> request::snapshot::Moves {
+        request::snapshot::Moves { by: self.by.clone(), recorded: self.recorded.clone() }
+    }
+
     /// Whether nothing of it runs any more.
     pub(crate) fn is_over(&self) -> bool {
         self.recorded.phase == execution::Phase::Ended

@@ -14,7 +14,7 @@ use super::rust;
 const SHELL: &str = "crates/operator/src/";
 
 /// The functions that it calls, and what for.
-const CALLED: [(&str, &str); 20] = [
+const CALLED: [(&str, &str); 18] = [
     ("cluster::decide::decide", "the decision of a pass over a cluster"),
     ("cluster::decide::needs", "the facts that it requires"),
     ("cluster::areas::kafka::unreachable", "words for `gregor plan`"),
@@ -28,11 +28,9 @@ const CALLED: [(&str, &str); 20] = [
     ("liveness::alive", "whether the operator makes progress"),
     ("pod_set::decide", "the decision of a pass over a pod set"),
     ("rebalance::request::decide", "the decision of a pass over a KafkaRebalance"),
-    ("rebalance::request::may_run", "a fact: whether a request may have moves"),
-    ("rebalance::request::recovers", "whether a failed request is begun anew"),
+    ("rebalance::request::needs", "the facts that it requires"),
     ("rebalance::execution::decide", "the decision of a pass over moves"),
     ("rebalance::load::load", "facts: the load of a cluster"),
-    ("rebalance::is_template", "a fact: whether a KafkaRebalance is a template"),
     ("rebalance::cruise_control::address", "which Cruise Control may be contacted"),
     ("rebalance::cruise_control::check_service", "the same, for its Service"),
 ];

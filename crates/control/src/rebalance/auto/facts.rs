@@ -64,11 +64,11 @@ impl Request {
     }
 
     pub(super) fn may_run(&self) -> bool {
-        self.recorded.as_ref().is_some_and(request::may_run)
+        self.recorded.as_ref().is_some_and(request::Recorded::may_run)
     }
 
     pub(super) fn recovers(&self) -> bool {
-        self.recorded.as_ref().is_some_and(request::recovers)
+        self.recorded.as_ref().is_some_and(request::Recorded::recovers)
     }
 
     pub(super) fn why(&self) -> Why {

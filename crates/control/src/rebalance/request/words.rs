@@ -1,10 +1,10 @@
-//! The words of a request: what users may ask, what is in the way, and how it is told.
+//! The words of a request: what users may ask, what is in the way, and how it is reported.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::Phase;
+use super::machine::Phase;
 use crate::rebalance::cruise_control::Refusal;
 
 /// What a user may ask for with `strimzi.io/rebalance`.
@@ -105,19 +105,97 @@ pub enum Warning {
     TooLittleKnown(String),
     /// It runs, and Cruise Control must not be contacted any more: its progress is unknown.
     CruiseControlUrl(Refusal),
+    /// Cruise Control could not be asked.
+    Unreachable(String),
+    /// Cruise Control does not say how far it is.
+    NoProgress(String),
+    /// What the plan does not take into account.
+    PartialKnowledge(Vec<String>),
+    /// A field that is known and has no effect.
+    UnhonouredField(String),
+    /// A field that is not known.
+    UnknownField(String),
+}
+
+/// The reason of a condition: one word for programs. The list is closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reason {
+    /// The plan is approved, and another rebalance has to end first.
+    AwaitsOtherRebalance,
+    /// Cruise Control does not say how far it is.
+    CruiseControlExecutorState,
+    /// Cruise Control could not be asked.
+    CruiseControlUnreachable,
+    /// The engine could not be reached, or could not do it now.
+    EngineUnavailable,
+    /// The annotation does not fit the state.
+    InvalidAnnotation,
+    /// The cluster's Cruise Control must not be contacted.
+    InvalidCruiseControlUrl,
+    /// What the request asks for makes no sense. Strimzi's word.
+    InvalidResourceException,
+    /// The cluster is not ready.
+    KafkaNotReady,
+    /// There is no such cluster. Strimzi's word.
+    NoSuchResourceException,
+    /// The plan does not take everything into account.
+    PartialKnowledge,
+    /// The engine cannot do it.
+    RebalanceFailed,
+    /// The engine has not seen enough of the cluster yet.
+    TooLittleKnown,
+    /// Fields are known and have no effect.
+    UnhonouredFields,
+    /// Fields are not known.
+    UnknownFields,
+}
+
+impl Reason {
+    /// The word in conditions.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::AwaitsOtherRebalance => "AwaitsOtherRebalance",
+            Self::CruiseControlExecutorState => "CruiseControlExecutorState",
+            Self::CruiseControlUnreachable => "CruiseControlUnreachable",
+            Self::EngineUnavailable => "EngineUnavailable",
+            Self::InvalidAnnotation => "InvalidAnnotation",
+            Self::InvalidCruiseControlUrl => "InvalidCruiseControlUrl",
+            Self::InvalidResourceException => "InvalidResourceException",
+            Self::KafkaNotReady => "KafkaNotReady",
+            Self::NoSuchResourceException => "NoSuchResourceException",
+            Self::PartialKnowledge => "PartialKnowledge",
+            Self::RebalanceFailed => "RebalanceFailed",
+            Self::TooLittleKnown => "TooLittleKnown",
+            Self::UnhonouredFields => "UnhonouredFields",
+            Self::UnknownFields => "UnknownFields",
+        }
+    }
 }
 
 impl Hindrance {
     /// The reason of the condition.
     #[must_use]
-    pub const fn reason(&self) -> &'static str {
+    pub const fn reason(&self) -> Reason {
         match self {
             Self::NoClusterLabel | Self::NoCruiseControl | Self::InvalidSpec(_) => {
-                "InvalidResourceException"
+                Reason::InvalidResourceException
             }
-            Self::NoKafka => "NoSuchResourceException",
-            Self::KafkaNotReady => "KafkaNotReady",
-            Self::CruiseControlUrl(_) => "InvalidCruiseControlUrl",
+            Self::NoKafka => Reason::NoSuchResourceException,
+            Self::KafkaNotReady => Reason::KafkaNotReady,
+            Self::CruiseControlUrl(_) => Reason::InvalidCruiseControlUrl,
+        }
+    }
+}
+
+impl Failure {
+    /// The reason of the condition.
+    #[must_use]
+    pub const fn reason(&self) -> Reason {
+        match self {
+            Self::Hindered(hindrance) => hindrance.reason(),
+            Self::Passing(_) => Reason::EngineUnavailable,
+            Self::Final(_) => Reason::RebalanceFailed,
         }
     }
 }
@@ -152,13 +230,18 @@ impl fmt::Display for Failure {
 impl Warning {
     /// The reason of the condition.
     #[must_use]
-    pub const fn reason(&self) -> &'static str {
+    pub const fn reason(&self) -> Reason {
         match self {
-            Self::InvalidAnnotation { .. } => "InvalidAnnotation",
-            Self::AwaitsOther => "AwaitsOtherRebalance",
-            Self::KafkaNotReady => "KafkaNotReady",
-            Self::TooLittleKnown(_) => "TooLittleKnown",
-            Self::CruiseControlUrl(_) => "InvalidCruiseControlUrl",
+            Self::InvalidAnnotation { .. } => Reason::InvalidAnnotation,
+            Self::AwaitsOther => Reason::AwaitsOtherRebalance,
+            Self::KafkaNotReady => Reason::KafkaNotReady,
+            Self::TooLittleKnown(_) => Reason::TooLittleKnown,
+            Self::CruiseControlUrl(_) => Reason::InvalidCruiseControlUrl,
+            Self::Unreachable(_) => Reason::CruiseControlUnreachable,
+            Self::NoProgress(_) => Reason::CruiseControlExecutorState,
+            Self::PartialKnowledge(_) => Reason::PartialKnowledge,
+            Self::UnhonouredField(_) => Reason::UnhonouredFields,
+            Self::UnknownField(_) => Reason::UnknownFields,
         }
     }
 }
@@ -185,6 +268,15 @@ impl fmt::Display for Warning {
             Self::TooLittleKnown(what) => write!(f, "There is too little data for a plan: {what}"),
             Self::CruiseControlUrl(refusal) => {
                 write!(f, "The progress of the rebalance is unknown. {refusal}")
+            }
+            Self::NoProgress(why) => {
+                write!(f, "Progress update of rebalance skipped due to the following reason: {why}")
+            }
+            Self::PartialKnowledge(what) => {
+                write!(f, "The plan does not take into account: {}", what.join(", "))
+            }
+            Self::Unreachable(what) | Self::UnhonouredField(what) | Self::UnknownField(what) => {
+                f.write_str(what)
             }
         }
     }

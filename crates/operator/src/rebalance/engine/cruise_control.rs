@@ -13,20 +13,22 @@ use std::time::Duration;
 
 use api::Kafka;
 use api::names::Names;
+use control::cluster::fact::{Fact, Why};
 use control::rebalance::cruise_control::{self, Owner, Refusal, URL_ANNOTATION};
 use control::rebalance::execution::Progress;
-use control::rebalance::request::{self, Duty, Execution, Failure, Proposal};
+use control::rebalance::request::snapshot::{self, Answers};
+use control::rebalance::request::{Act, Questions, Task, Warning};
 use k8s_openapi::api::core::v1::{Secret, Service};
 use kafka_admin::Resolve;
 use kube::{Api, Client as Kubernetes, ResourceExt as _};
 use serde_json::{Value, json};
 
-use super::{Seen, Told, native};
-use crate::context::Context;
-use crate::cruise_control::{Answer, Client, ClientError, Endpoint, ExecutorState, Summary, Task};
+use super::Told;
+use crate::cruise_control::{Answer, Client, ClientError, Endpoint, ExecutorState, Summary};
 use crate::rebalance::RebalanceError;
 use crate::rebalance::request::Work;
-use crate::rebalance::store::{ProposalRecord, Session};
+use crate::rebalance::store::ProposalRecord;
+use crate::time::now_ms;
 use crate::words::chain;
 
 /// The user that it is asked as.
@@ -34,10 +36,8 @@ const USER: &str = "rebalance-operator";
 /// It answers within ten seconds, done or not.
 const DEADLINE: Duration = Duration::from_secs(11);
 
-/// A Cruise Control, or why it cannot be asked.
-pub(crate) struct CruiseControl {
-    client: Result<Client, Unusable>,
-}
+/// A Cruise Control that may be contacted.
+pub(crate) struct CruiseControl(Client);
 
 /// Why Cruise Control cannot be asked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,100 +48,72 @@ enum Unusable {
     Missing(String),
 }
 
-impl CruiseControl {
-    /// That of a cluster.
-    pub(crate) async fn of(ctx: &Context, kafka: &Kafka) -> Result<Self, RebalanceError> {
-        let (domain, names) = (&ctx.settings.cluster_domain, ctx.admins.names());
-        Ok(Self { client: find(&ctx.client, kafka, (domain, names)).await? })
-    }
+/// Asks the Cruise Control of a request's cluster what a decision needs.
+pub(crate) async fn ask(
+    work: &mut Work,
+    questions: &Questions,
+) -> Result<Fact<snapshot::CruiseControl>, RebalanceError> {
+    let at_ms = now_ms();
+    let Some(kafka) = &work.kafka else { return Ok(Fact::Unknown(Why::NobodyToAsk)) };
+    let (domain, names) = (&work.ctx.settings.cluster_domain, work.ctx.admins.names());
+    let found = match find(&work.ctx.client, kafka, (domain, names)).await? {
+        Ok(client) => {
+            let answers = asked(&client, work, questions).await;
+            work.cruise_control = Some(CruiseControl(client));
+            snapshot::CruiseControl::Asked(answers)
+        }
+        Err(Unusable::Refused(refusal)) => snapshot::CruiseControl::Refused(refusal),
+        Err(Unusable::Missing(what)) => snapshot::CruiseControl::Missing(what),
+    };
+    Ok(Fact::read(found, at_ms))
+}
 
-    /// Why it must not be contacted, if so.
-    pub(super) fn refusal(&self) -> Option<Refusal> {
-        match &self.client {
-            Err(Unusable::Refused(refusal)) => Some(refusal.clone()),
-            Err(Unusable::Missing(_)) | Ok(_) => None,
+async fn asked(client: &Client, work: &mut Work, questions: &Questions) -> Answers {
+    let mut answers = Answers::default();
+    if !questions.state {
+        return answers;
+    }
+    // Before its tasks: one that ends after that was not idle.
+    let at_ms = now_ms();
+    answers.idle = match client.state().await.unwrap_or_default() {
+        Some(state) => Fact::read(state.is_idle(), at_ms),
+        None => Fact::Unknown(Why::NoAnswer),
+    };
+    if let Some(id) = &questions.proposal {
+        let (task, summary) = task(client, work, id).await;
+        answers.proposal = task;
+        if let Some(summary) = summary {
+            work.record.proposal = Some(proposed(work, summary));
         }
     }
-
-    /// What it says of the request.
-    pub(super) async fn look(&self, work: &mut Work) -> Result<Seen, RebalanceError> {
-        // Moves of our own, of a time when we were the engine, end first.
-        let ours = native::others_running(work).await?;
-        if work.moves().is_some_and(|moves| moves.by.uid == work.uid() && !moves.is_over()) {
-            return native::look(work).await;
-        }
-        let Ok(client) = &self.client else {
-            return Ok(Seen { proposal: self.unusable(), ..Seen::default() });
-        };
-        let session = session(work);
-        let executor = client.state().await.unwrap_or_default();
-        let proposal = self.proposal(client, work, &session).await;
-        let execution = execution(client, work, &session, executor.as_ref()).await;
-        let busy = executor.as_ref().map(|state| !state.is_idle() && !session.asked);
-        let others_running = match (ours, busy) {
-            (Some(true), _) | (_, Some(true)) => Some(true),
-            (Some(false), Some(false)) => Some(false),
-            (None, _) | (_, None) => None,
-        };
-        Ok(Seen { proposal, execution, others_running })
+    if let Some(id) = &questions.execution {
+        answers.execution = task(client, work, id).await.0;
     }
+    answers
+}
 
-    fn unusable(&self) -> Option<Proposal> {
-        match self.client.as_ref().err()? {
-            // The request is hindered: see `refusal`.
-            Unusable::Refused(_) => None,
-            Unusable::Missing(what) => Some(Proposal::Failed(Failure::Passing(what.clone()))),
+async fn task(client: &Client, work: &Work, id: &str) -> (Fact<Task>, Option<Summary>) {
+    let at_ms = now_ms();
+    match client.task(id).await {
+        Ok((task, summary)) => (Fact::read(task, at_ms), summary),
+        Err(error) => {
+            tracing::info!("Cruise Control of {}: {}", work.of(), chain(&error));
+            (Fact::Unknown(Why::NoAnswer), None)
         }
     }
+}
 
-    /// The plan of this attempt, as it is recorded or as it tells.
-    async fn proposal(
-        &self,
-        client: &Client,
-        work: &mut Work,
-        session: &Session,
-    ) -> Option<Proposal> {
-        let attempt = work.record.request.attempt;
-        let known = work.record.proposal.as_ref().filter(|one| one.attempt == attempt);
-        if let Some(known) = known {
-            return Some(match &known.failure {
-                Some(failure) => Proposal::Failed(failure.clone()),
-                None => Proposal::Ready,
-            });
-        }
-        let Some(id) = &session.proposal else { return Some(Proposal::Unasked) };
-        match client.task(id).await {
-            Ok(task) => {
-                if let Task::InExecution(Some(summary)) | Task::Completed(Some(summary)) = &task {
-                    work.record.proposal = Some(proposed(work, summary.clone()));
-                }
-                let proposal = task.proposal();
-                if let Some(Proposal::Unasked) = proposal {
-                    // It has forgotten it, and is asked anew.
-                    work.record.session = None;
-                }
-                proposal
-            }
-            Err(error) => {
-                tracing::info!("Cruise Control of {}: {}", work.of(), chain(&error));
-                None
-            }
-        }
-    }
-
-    /// Does what is asked of it.
-    pub(super) async fn act(&self, work: &mut Work, duty: Duty) -> Result<Told, RebalanceError> {
-        let Ok(client) = &self.client else { return Ok(Told::default()) };
-        let mut told = match duty {
-            Duty::Propose => propose(client, work).await?,
-            Duty::Execute => execute(client, work).await?,
-            Duty::Stop => stop(client, work).await?,
-            // It cannot be told to begin nothing new: what it has begun it ends.
-            Duty::Rest | Duty::Hold => Told::default(),
-        };
-        let session = session(work);
-        told.session = session.execution.or(session.proposal);
-        Ok(told)
+/// Asks it for something.
+pub(super) async fn act(work: &mut Work, act: Act) -> Result<Told, RebalanceError> {
+    let Some(CruiseControl(client)) = work.cruise_control.take() else {
+        return Ok(Told::default());
+    };
+    match act {
+        Act::AskPlan => propose(&client, work).await,
+        Act::AskMoves => execute(&client, work).await,
+        Act::AskProgress => Ok(progress(&client).await),
+        Act::AskStop => stop(&client, work).await,
+        Act::Drive(_) | Act::MakePlan | Act::BeginMoves => Ok(Told::default()),
     }
 }
 
@@ -193,13 +165,6 @@ async fn find(
     Ok(Client::new(endpoint).map_err(|error| Unusable::Missing(chain(&error))))
 }
 
-/// The tasks of this attempt.
-fn session(work: &Work) -> Session {
-    let attempt = work.record.request.attempt;
-    let known = work.record.session.clone().filter(|session| session.attempt == attempt);
-    known.unwrap_or(Session { attempt, ..Session::default() })
-}
-
 fn proposed(work: &Work, summary: Summary) -> ProposalRecord {
     let brokers = work.kr.spec.brokers.iter().flatten();
     ProposalRecord {
@@ -212,50 +177,21 @@ fn proposed(work: &Work, summary: Summary) -> ProposalRecord {
     }
 }
 
-/// The moves of this attempt; `None` is not known.
-async fn execution(
-    client: &Client,
-    work: &Work,
-    session: &Session,
-    executor: Option<&ExecutorState>,
-) -> Option<Execution> {
-    if let Some(failure) = &session.failure {
-        return Some(Execution::Failed(failure.clone()));
-    }
-    if !session.asked {
-        return Some(Execution::Unstarted);
-    }
-    let Some(id) = &session.execution else {
-        // Asked for, and the answer was not heard.
-        return Some(if executor?.is_idle() { Execution::Lost } else { Execution::Running });
-    };
-    match client.task(id).await {
-        Ok(task) => task.execution(executor, session.stopping),
-        Err(error) => {
-            tracing::info!("Cruise Control of {}: {}", work.of(), chain(&error));
-            None
-        }
-    }
-}
-
-/// Asks for a plan, if it has none and makes none.
+/// Asks for a plan.
 async fn propose(client: &Client, work: &mut Work) -> Result<Told, RebalanceError> {
-    let mut session = session(work);
-    let attempt = work.record.request.attempt;
-    let known = work.record.proposal.as_ref().is_some_and(|one| one.attempt == attempt);
-    if known || session.proposal.is_some() {
-        return Ok(Told::default());
-    }
+    let mut session = work.record.facts().session();
     let asked = match client.propose(&work.kr.spec).await {
         Ok(asked) => asked,
         Err(error) => return Ok(unreachable(work, &error)),
     };
-    let mut told = Told { proposal: asked.answer.proposal(), ..Told::default() };
     match asked.answer {
         Answer::Ready(summary) => work.record.proposal = Some(proposed(work, summary)),
         Answer::Computing => {}
         // Asked again in the next pass: it has made no task of it.
-        Answer::Busy | Answer::TooLittleKnown(_) => return Ok(told),
+        Answer::Busy => return Ok(Told::default()),
+        Answer::TooLittleKnown(what) => {
+            return Ok(Told::warning(Warning::TooLittleKnown(what)));
+        }
         Answer::Failed(failure) => {
             let failed = ProposalRecord { failure: Some(failure), ..proposed(work, Value::Null) };
             work.record.proposal = Some(failed);
@@ -264,16 +200,12 @@ async fn propose(client: &Client, work: &mut Work) -> Result<Told, RebalanceErro
     session.proposal = asked.task;
     work.record.session = Some(session);
     work.save().await?;
-    told.changed = true;
-    Ok(told)
+    Ok(Told::changed())
 }
 
-/// Lets it move, if it was not asked before.
+/// Lets it move.
 async fn execute(client: &Client, work: &mut Work) -> Result<Told, RebalanceError> {
-    let mut session = session(work);
-    if session.asked {
-        return progress(client).await;
-    }
+    let mut session = work.record.facts().session();
     // As for changes in Kafka: who may not lead by the time of the answer does not ask.
     if !work.ctx.writer.lead(DEADLINE) {
         return Ok(Told::default());
@@ -302,63 +234,56 @@ async fn execute(client: &Client, work: &mut Work) -> Result<Told, RebalanceErro
     session.execution = asked.task.filter(|_| session.asked);
     work.record.session = Some(session);
     work.save().await?;
-    Ok(Told { changed: true, ..Told::default() })
+    Ok(Told::changed())
 }
 
 /// Asks it to stop, while it moves for this request.
 async fn stop(client: &Client, work: &mut Work) -> Result<Told, RebalanceError> {
-    let mut session = session(work);
-    if !session.asked || !request::may_run(&work.record.request) {
-        return Ok(Told::default());
-    }
+    let mut session = work.record.facts().session();
     if !session.stopping {
         session.stopping = true;
         work.record.session = Some(session);
         work.save().await?;
     }
+    let mut told = Told::default();
+    told.answer.stopping = true;
     if !work.ctx.writer.lead(DEADLINE) {
-        return Ok(Told { stopping: true, ..Told::default() });
+        return Ok(told);
     }
-    if let Err(error) = client.stop().await {
-        return Ok(unreachable(work, &error));
+    match client.stop().await {
+        Ok(_) => Ok(told),
+        Err(error) => Ok(unreachable(work, &error)),
     }
-    Ok(Told { stopping: true, ..Told::default() })
 }
 
 /// How far it is.
-async fn progress(client: &Client) -> Result<Told, RebalanceError> {
+async fn progress(client: &Client) -> Told {
+    match client.state().await {
+        Err(error) => Told::warning(Warning::NoProgress(chain(&error))),
+        Ok(state) => measured(state),
+    }
+}
+
+fn measured(state: Option<ExecutorState>) -> Told {
     const MB: u64 = 1 << 20;
-    let skipped = |why: String| Told {
-        warnings: vec![(
-            "CruiseControlExecutorState",
-            format!("Progress update of rebalance skipped due to the following reason: {why}"),
-        )],
-        ..Told::default()
+    let skipped = |why: String| Told::warning(Warning::NoProgress(why));
+    let Some(state) = state else { return skipped("it does not say what it does".to_owned()) };
+    let Some((done, total)) = state.moved_mb else {
+        return skipped(format!("executor is in '{}' state", state.state));
     };
-    Ok(match client.state().await {
-        Err(error) => skipped(chain(&error)),
-        Ok(None) => skipped("it does not say what it does".to_owned()),
-        Ok(Some(state)) => match state.moved_mb {
-            Some((done, total)) => Told {
-                progress: Some(Progress {
-                    bytes_total: total * MB,
-                    bytes_done: done * MB,
-                    ..Progress::default()
-                }),
-                executor: Some(json!({
-                    "state": state.state, "finishedDataMovement": done, "totalDataToMove": total,
-                })),
-                ..Told::default()
-            },
-            None => skipped(format!("executor is in '{}' state", state.state)),
-        },
-    })
+    let (bytes_total, bytes_done) = (total * MB, done * MB);
+    let mut told = Told::default();
+    told.answer.progress = Some(Progress { bytes_total, bytes_done, ..Progress::default() });
+    told.executor = Some(json!({
+        "state": state.state, "finishedDataMovement": done, "totalDataToMove": total,
+    }));
+    told
 }
 
 fn unreachable(work: &Work, error: &ClientError) -> Told {
     let why = chain(error);
     tracing::info!("Cruise Control of {}: {why}", work.of());
-    Told { warnings: vec![("CruiseControlUnreachable", why)], ..Told::default() }
+    Told::warning(Warning::Unreachable(why))
 }
 
 #[cfg(test)]

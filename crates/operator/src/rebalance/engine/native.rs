@@ -7,135 +7,44 @@
 //!    pass over the cluster if there is no such request.
 
 use control::rebalance::execution::{Job, Phase as Moving, Progress, Recorded};
-use control::rebalance::request::{self, Duty, Execution, Phase, Proposal};
+use control::rebalance::request::snapshot::Claimant;
+use control::rebalance::request::{Orders, Warning};
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 
-use super::{Seen, Told, plan};
+use super::{Told, plan};
 use crate::context::Context;
 use crate::rebalance::RebalanceError;
 use crate::rebalance::execute::{self, Asked, ExecuteError, Reach};
 use crate::rebalance::request::Work;
 use crate::rebalance::site::Site;
-use crate::rebalance::store::{
-    self, Claimant, Kept, Moves, Place, ProposalRecord, RequestRecord, StoreError,
-};
+use crate::rebalance::store::{self, Kept, Moves, Place, ProposalRecord, StoreError};
 use crate::time::now_ms;
 use crate::words::chain;
 use crate::write::Writer;
 
-/// What is asked of moves that run.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Orders {
-    /// Whether there is still a request for them.
-    pub(crate) claimed: bool,
-    /// Whether they are to stop.
-    pub(crate) stop: bool,
-    /// Whether they are to begin nothing new.
-    pub(crate) hold: bool,
-}
+/// A plan as it is stored: how it is shown, and what it is to do.
+pub(crate) type Plan = (ProposalRecord, Job);
 
-/// What we know of the request.
-pub(super) async fn look(work: &mut Work) -> Result<Seen, RebalanceError> {
-    let attempt = work.record.request.attempt;
-    let proposal = work.record.proposal.as_ref().filter(|one| one.attempt == attempt);
-    let proposal = match proposal.map(|one| one.failure.clone()) {
-        None => Proposal::Unasked,
-        Some(Some(failure)) => Proposal::Failed(failure),
-        Some(None) => Proposal::Ready,
-    };
-    let execution = execution(work).await?;
-    let others_running = others_running(work).await?;
-    Ok(Seen { proposal: Some(proposal), execution, others_running })
-}
-
-/// What has become of the moves of this attempt.
-async fn execution(work: &Work) -> Result<Option<Execution>, RebalanceError> {
-    if let Some(moves) = work.moves().filter(|moves| moves.by.uid == work.uid()) {
-        if work.is_own(moves) {
-            return Ok(Some(moves.recorded.execution()));
-        }
-        if !moves.is_over() {
-            // Of an earlier attempt: it ends first.
-            return Ok(Some(Execution::Running));
-        }
-    }
-    if !request::may_run(&work.record.request) {
-        return Ok(Some(Execution::Unstarted));
-    }
-    // Approved and not begun; without its plan it never will be.
-    let found = stored(work).await?;
-    Ok(Some(if found.is_some() { Execution::Unstarted } else { Execution::Lost }))
-}
-
-/// A plan as it is stored: how it is told, and what it is to do.
-type Plan = (ProposalRecord, Job);
-
-async fn stored(work: &Work) -> Result<Option<Plan>, RebalanceError> {
-    let key = store::key(&work.uid(), work.record.request.attempt);
+/// The stored plan of an attempt.
+pub(crate) async fn stored(work: &Work, attempt: u64) -> Result<Option<Plan>, RebalanceError> {
+    let key = store::key(&work.uid(), attempt);
     Ok(Place::of_plan(&work.ctx.client, &work.kr)?.get(&key).await?)
 }
 
-/// Whether other moves run on the cluster, or have ended without the request that they are for having heard of it.
-pub(super) async fn others_running(work: &Work) -> Result<Option<bool>, RebalanceError> {
-    let Some(_) = &work.moves else { return Ok(None) };
-    let Some(moves) = work.moves().filter(|moves| !work.is_own(moves)) else {
-        return Ok(Some(false));
-    };
-    if !moves.is_over() {
-        return Ok(Some(true));
-    }
-    if moves.by.uid == work.uid() || work.record.request.phase != Phase::ProposalReady {
-        return Ok(Some(false));
-    }
-    let found = work.api().get_opt(&moves.by.name).await;
-    let found = found.map_err(|error| RebalanceError::Read(Box::new(error)))?;
-    let Some(other) = found.filter(|kr| kr.uid().as_deref() == Some(&moves.by.uid)) else {
-        return Ok(Some(false));
-    };
-    let kept: Kept<RequestRecord> = Place::of_request(&work.ctx.client, &other)?.load().await?;
-    let unheard = |record: &RequestRecord| {
-        record.request.attempt == moves.by.attempt && request::may_run(&record.request)
-    };
-    Ok(Some(kept.value.as_ref().is_some_and(unheard)))
-}
-
-/// Does what is asked of us, when no moves of the request run.
-pub(super) async fn act(work: &mut Work, duty: Duty) -> Result<Told, RebalanceError> {
-    let mut told = match duty {
-        Duty::Propose => propose(work).await?,
-        Duty::Execute => begin(work).await?,
-        Duty::Rest | Duty::Hold | Duty::Stop => Told::default(),
-    };
-    told.session = Some(store::key(&work.uid(), work.record.request.attempt));
-    if let Some(proposal) = &work.record.proposal
-        && proposal.attempt == work.record.request.attempt
-        && !proposal.unknown.is_empty()
-    {
-        let message =
-            format!("The plan does not take into account: {}", proposal.unknown.join(", "));
-        told.warnings.push(("PartialKnowledge", message));
-    }
-    Ok(told)
-}
-
 /// Makes a plan, and stores it before it says so.
-async fn propose(work: &mut Work) -> Result<Told, RebalanceError> {
+pub(super) async fn propose(work: &mut Work) -> Result<Told, RebalanceError> {
     let attempt = work.record.request.attempt;
-    if work.record.proposal.as_ref().is_some_and(|one| one.attempt == attempt) {
-        return Ok(Told::default());
-    }
     // One that was stored by a process that did not live to say so is as good as any.
-    if let Some((made, _)) = stored(work).await? {
+    if let Some((made, _)) = stored(work, attempt).await? {
         work.record.proposal = Some(made);
         work.save().await?;
-        return Ok(Told { changed: true, ..Told::default() });
+        return Ok(Told::changed());
     }
     let Some(site) = &work.site else { return Ok(Told::default()) };
     let made = match plan::make(&work.ctx, site, &work.kr.spec).await? {
         plan::Made::Later(what) => {
-            let proposal = Some(Proposal::TooLittleKnown(what));
-            return Ok(Told { proposal, ..Told::default() });
+            return Ok(Told::warning(Warning::TooLittleKnown(what)));
         }
         plan::Made::Failed(failure) => ProposalRecord {
             attempt,
@@ -163,21 +72,15 @@ async fn propose(work: &mut Work) -> Result<Told, RebalanceError> {
     };
     work.record.proposal = Some(made);
     work.save().await?;
-    Ok(Told { changed: true, ..Told::default() })
+    Ok(Told::changed())
 }
 
-/// Begins the moves, if nothing else runs: the note that says so is written over the version that was read.
-async fn begin(work: &mut Work) -> Result<Told, RebalanceError> {
-    if work.moves().is_some_and(|moves| work.is_own(moves) || !moves.is_over()) {
-        return Ok(Told::default());
-    }
+/// Begins the moves: the note that says so is written over the version that was read.
+pub(super) async fn begin(work: &mut Work) -> Result<Told, RebalanceError> {
+    let attempt = work.record.request.attempt;
     let Some(kafka) = work.kafka.clone() else { return Ok(Told::default()) };
-    let Some((_, job)) = stored(work).await? else { return Ok(Told::default()) };
-    let by = Claimant {
-        name: work.kr.name_any(),
-        uid: work.uid(),
-        attempt: work.record.request.attempt,
-    };
+    let Some((_, job)) = stored(work, attempt).await? else { return Ok(Told::default()) };
+    let by = Claimant { name: work.kr.name_any(), uid: work.uid(), attempt };
     // Of one that ended in the last act of a process its job may be left.
     if let Some(over) = work.moves() {
         let at = Place::of_job(&work.ctx.client, &kafka, &over.key())?;
@@ -196,35 +99,26 @@ async fn begin(work: &mut Work) -> Result<Told, RebalanceError> {
     if let Some((place, kept)) = &mut work.moves {
         place.save(&work.ctx.writer, kept, &moves).await?;
     }
-    Ok(Told { changed: true, ..Told::default() })
+    Ok(Told::changed())
 }
 
-/// Sees to the moves of a request that run, whatever attempt they are of; `None` if none do.
-pub(super) async fn drive_own(work: &mut Work, duty: Duty) -> Result<Option<Told>, RebalanceError> {
-    let Some(moves) = work.moves().filter(|one| one.by.uid == work.uid() && !one.is_over()) else {
-        return Ok(None);
+/// Makes one pass over the moves of a request that run.
+pub(super) async fn drive_own(work: &mut Work, orders: Orders) -> Result<Told, RebalanceError> {
+    let (Some(site), Some((place, kept))) = (&work.site, &mut work.moves) else {
+        return Ok(Told::default());
     };
-    let own = work.is_own(moves);
-    let orders = Orders {
-        claimed: own && request::may_run(&work.record.request),
-        stop: !own || duty == Duty::Stop,
-        hold: duty == Duty::Hold,
-    };
-    let (Some(site), Some((place, kept))) = (&work.site, &mut work.moves) else { return Ok(None) };
-    let mut told = drive(&work.ctx, site, (place, kept), orders).await?;
-    told.session =
-        Some(store::key(&work.kr.uid().unwrap_or_default(), work.record.request.attempt));
-    Ok(Some(told))
+    drive(&work.ctx, site, (place, kept), orders).await
 }
 
 /// Makes one pass over moves that run.
-pub(crate) async fn drive(
+async fn drive(
     ctx: &Context,
     site: &Site,
     (place, kept): (&Place, &mut Kept<Moves>),
     orders: Orders,
 ) -> Result<Told, RebalanceError> {
-    let mut told = Told { stopping: orders.stop || !orders.claimed, ..Told::default() };
+    let mut told = Told::default();
+    told.answer.stopping = orders.stop || !orders.claimed;
     let Some(moves) = kept.value.clone() else { return Ok(told) };
     let access = site.access.as_ref();
     let Some((brokers, controllers)) =
@@ -260,9 +154,9 @@ pub(crate) async fn drive(
     for unread in &passed.unread {
         tracing::debug!("moves of {}: {unread}", moves.by.name);
     }
-    told.changed = passed.event.is_some();
+    told.answer.changed = passed.event.is_some();
     told.executor = Some(executor_state(&passed.recorded, &passed.progress));
-    told.progress = Some(passed.progress);
+    told.answer.progress = Some(passed.progress);
     if passed.recorded.phase == Moving::Ended && moves.parts > 0 {
         at.drop_parts(&ctx.writer, moves.parts).await?;
     }

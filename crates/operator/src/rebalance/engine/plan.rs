@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 use crate::context::Context;
 use crate::rebalance::RebalanceError;
 use crate::rebalance::load::{self, LoadError, Nodes, Source};
-use crate::rebalance::request::goals;
+use crate::rebalance::request;
 use crate::rebalance::site::Site;
 use crate::words::chain;
 
@@ -170,7 +170,7 @@ async fn replicas(
     spec: &KafkaRebalanceSpec,
     named: BTreeSet<NodeId>,
 ) -> Result<Made, RebalanceError> {
-    let (expression, goals) = match (excluded(spec), goals(spec)) {
+    let (expression, goals) = match (excluded(spec), request::spec(spec).goals()) {
         (Ok(expression), Ok(goals)) => (expression, goals),
         (Err(why), _) => return Ok(Made::Failed(Failure::Final(why))),
         (_, Err(error)) => return Ok(Made::Failed(Failure::Final(error.to_string()))),

@@ -1,9 +1,9 @@
 //! The controller of `KafkaRebalance` resources: one pass after another for each request.
 //!
-//! How far a request is, and what is done next, [`control::rebalance::request`] says. A pass reads everything
-//! anew, records what was decided, takes the annotation away, and asks the engine; then it tells.
+//! How far a request is, what is done next and what is reported, [`control::rebalance::request`] decides. A pass reads
+//! everything anew, records what was decided, takes the annotation away, and asks the engine; then it reports.
 //!
-//! What it must not do: act on a wish that is not recorded, or let go of moves that run.
+//! What it must not do: decide, or act on a wish that is not recorded.
 
 mod observe;
 mod pass;
@@ -28,7 +28,7 @@ use crate::client::watching;
 use crate::context::{Context, dynamic};
 use crate::words::{chain, tell_of_watch};
 
-pub(crate) use observe::goals;
+pub(crate) use observe::spec;
 pub(crate) use pass::Work;
 
 /// The annotation with what a user asks of a request.

@@ -1,203 +1,232 @@
-//! What a request rests on, read from its resource and from its cluster.
+//! Reads what a request rests on: its resource, its record, its cluster, and what the engine answers.
+//!
+//! Reads only; the record is given what Cruise Control says of its plan, which it forgets.
 
+use api::compat::{self, Verdict};
+use api::names::CLUSTER_LABEL;
 use api::rebalance::RebalanceMode;
 use api::{Kafka, KafkaRebalance, KafkaRebalanceSpec};
-use control::rebalance::is_template;
-use control::rebalance::request::{Annotation, Failure, Hindrance, Phase, Recorded};
-use kube::ResourceExt as _;
-use placement::{Goal, Goals};
+use control::cluster::fact::{Fact, Why};
+use control::rebalance::request::snapshot::{
+    self, Annotations, Claimant, IgnoredField, Resource, Snapshot, Status,
+};
+use control::rebalance::request::spec::{Mode, Spec};
+use control::rebalance::request::{Needs, Recorded};
+use kube::{Api, ResourceExt as _};
+use serde_json::Value;
 
+use super::pass::Work;
 use super::{AUTO_APPROVAL, TEMPLATE, WISH};
 use crate::context::PAUSE;
-use crate::rebalance::store::{Moves, RequestRecord};
+use crate::rebalance::RebalanceError;
+use crate::rebalance::engine::{ENGINE, cruise_control, native};
+use crate::rebalance::site::Site;
+use crate::rebalance::store::{Kept, Moves, Place, RequestRecord};
+use crate::time::now_ms;
 
-fn annotation<'a>(kr: &'a KafkaRebalance, name: &str) -> Option<&'a str> {
-    kr.annotations().get(name).map(String::as_str)
-}
-
-pub(super) fn wish(kr: &KafkaRebalance) -> Annotation {
-    Annotation::read(annotation(kr, WISH))
-}
-
-pub(super) fn template(kr: &KafkaRebalance) -> bool {
-    is_template(annotation(kr, WISH), annotation(kr, TEMPLATE))
-}
-
-pub(super) fn auto_approval(kr: &KafkaRebalance) -> bool {
-    annotation(kr, AUTO_APPROVAL) == Some("true")
-}
-
-pub(super) fn paused(kr: &KafkaRebalance) -> bool {
-    annotation(kr, PAUSE) == Some("true")
-}
-
-/// What is in the way, apart from the engine.
-pub(super) fn hindrance(
-    spec: &KafkaRebalanceSpec,
-    cluster: Option<&str>,
-    kafka: Option<&Kafka>,
-) -> Option<Hindrance> {
-    if cluster.is_none() {
-        return Some(Hindrance::NoClusterLabel);
+/// The resource, as decisions see it. `written` is all that it says.
+pub(super) fn resource(kr: &KafkaRebalance, written: &Value) -> Resource {
+    let annotation = |name: &str| kr.annotations().get(name).cloned();
+    let status = kr.status.as_ref();
+    let conditions = status.and_then(|status| status.conditions.as_ref()).into_iter().flatten();
+    let said = conditions
+        .filter_map(|one| Some((one.kind.clone()?, one.message.clone().unwrap_or_default())));
+    Resource {
+        uid: kr.uid().unwrap_or_default(),
+        generation: kr.metadata.generation.unwrap_or_default(),
+        deleting: kr.metadata.deletion_timestamp.is_some(),
+        cluster: kr.labels().get(CLUSTER_LABEL).cloned(),
+        annotations: Annotations {
+            rebalance: annotation(WISH),
+            template: annotation(TEMPLATE),
+            auto_approval: annotation(AUTO_APPROVAL),
+            pause: annotation(PAUSE),
+        },
+        spec: spec(&kr.spec),
+        status: Status {
+            observed_generation: status.and_then(|status| status.observed_generation),
+            conditions: said.collect(),
+        },
+        ignored_fields: ignored_fields(written),
     }
-    let Some(kafka) = kafka.filter(|kafka| kafka.metadata.deletion_timestamp.is_none()) else {
-        return Some(Hindrance::NoKafka);
+}
+
+fn ignored_fields(written: &Value) -> Vec<IgnoredField> {
+    let findings = compat::unhonoured(written, compat::Kind::KafkaRebalance).into_iter();
+    let field = |finding: compat::Finding| match finding.verdict {
+        Verdict::Honoured => None,
+        Verdict::Accepted | Verdict::Refused => Some(IgnoredField::Unhonoured(finding.to_string())),
+        Verdict::Unknown => Some(IgnoredField::Unknown(finding.to_string())),
     };
-    if kafka.spec.cruise_control.is_none() {
-        return Some(Hindrance::NoCruiseControl);
+    findings.filter_map(field).collect()
+}
+
+/// A spec, as decisions see it.
+pub(crate) fn spec(spec: &KafkaRebalanceSpec) -> Spec {
+    let volumes = spec.move_replicas_off_volumes.as_ref();
+    Spec {
+        mode: match spec.mode() {
+            RebalanceMode::Full => Mode::Full,
+            RebalanceMode::AddBrokers => Mode::AddBrokers,
+            RebalanceMode::RemoveBrokers => Mode::RemoveBrokers,
+            RebalanceMode::RemoveDisks => Mode::RemoveDisks,
+        },
+        has_brokers: spec.brokers.as_ref().is_some_and(|brokers| !brokers.is_empty()),
+        has_volumes: volumes.is_some_and(|volumes| !volumes.is_empty()),
+        rebalance_disk: spec.rebalance_disk == Some(true),
+        goals: spec.goals.clone().unwrap_or_default(),
+        skip_hard_goal_check: spec.skip_hard_goal_check == Some(true),
     }
-    if let Err(why) = check(spec) {
-        return Some(Hindrance::InvalidSpec(why));
+}
+
+/// Reads the facts that a decision lacks.
+pub(super) async fn read(
+    work: &mut Work,
+    needs: &Needs,
+    snapshot: &mut Snapshot,
+) -> Result<(), RebalanceError> {
+    if let Some(cluster) = &needs.kafka {
+        read_cluster(work, cluster, snapshot).await?;
     }
+    if let Some(attempt) = needs.plan {
+        let at_ms = now_ms();
+        let stored = native::stored(work, attempt).await?;
+        snapshot.plan_stored = Fact::read(stored.is_some(), at_ms);
+    }
+    if let Some(claimant) = &needs.other {
+        let at_ms = now_ms();
+        snapshot.other = Fact::read(other(work, claimant).await?, at_ms);
+    }
+    if let Some(questions) = &needs.cruise_control {
+        snapshot.cruise_control = cruise_control::ask(work, questions).await?;
+    }
+    Ok(())
+}
+
+/// Reads the cluster of a request, and the moves there.
+async fn read_cluster(
+    work: &mut Work,
+    cluster: &str,
+    snapshot: &mut Snapshot,
+) -> Result<(), RebalanceError> {
+    let at_ms = now_ms();
+    let api: Api<Kafka> = Api::namespaced(work.ctx.client.clone(), &work.namespace());
+    let found = api.get_opt(cluster).await;
+    let Some(found) = found.map_err(|error| RebalanceError::Read(Box::new(error)))? else {
+        snapshot.kafka = Fact::read(None, at_ms);
+        snapshot.moves = Fact::Unknown(Why::NobodyToAsk);
+        return Ok(());
+    };
+    let place = Place::of_moves(&work.ctx.client, &found)?;
+    let kept: Kept<Moves> = place.load().await?;
+    snapshot.moves = Fact::read(kept.value.as_ref().map(Moves::facts), at_ms);
+    work.moves = Some((place, kept));
+    work.site = Site::read(&work.ctx, &found).await?;
+    snapshot.kafka = Fact::read(Some(kafka(&found, work.site.is_some())), at_ms);
+    work.kafka = Some(found);
+    Ok(())
+}
+
+/// A cluster, as decisions see it.
+fn kafka(kafka: &Kafka, has_record: bool) -> snapshot::Kafka {
     let conditions = kafka.status.as_ref().and_then(|status| status.conditions.as_ref());
     let is_ready = conditions
         .into_iter()
         .flatten()
         .any(|one| one.kind.as_deref() == Some("Ready") && one.status.as_deref() == Some("True"));
-    (!is_ready).then_some(Hindrance::KafkaNotReady)
+    snapshot::Kafka {
+        deleting: kafka.metadata.deletion_timestamp.is_some(),
+        has_cruise_control: kafka.spec.cruise_control.is_some(),
+        is_ready,
+        engine: kafka.annotations().get(ENGINE).cloned(),
+        has_record,
+    }
 }
 
-/// Whether a spec makes sense. The words are Strimzi's where it has some.
-fn check(spec: &KafkaRebalanceSpec) -> Result<(), String> {
-    let mode = spec.mode();
-    let no_brokers = spec.brokers.as_ref().is_none_or(Vec::is_empty);
-    let no_volumes = spec.move_replicas_off_volumes.as_ref().is_none_or(Vec::is_empty);
-    let no_goals = spec.goals.as_ref().is_none_or(Vec::is_empty);
-    match mode {
-        RebalanceMode::AddBrokers | RebalanceMode::RemoveBrokers if no_brokers => {
-            return Err("The brokers list is mandatory when using the add-brokers or \
-                        remove-brokers rebalancing mode"
-                .to_owned());
-        }
-        RebalanceMode::RemoveDisks if no_volumes => {
-            return Err("The volumes list is mandatory when using the remove-disks rebalancing \
-                        mode"
-                .to_owned());
-        }
-        RebalanceMode::Full if spec.rebalance_disk == Some(true) && !no_goals => {
-            return Err("The goals list should be empty when using the `rebalanceDisk: true` \
-                        configuration for intra-broker disk balancing"
-                .to_owned());
-        }
-        RebalanceMode::Full
-        | RebalanceMode::AddBrokers
-        | RebalanceMode::RemoveBrokers
-        | RebalanceMode::RemoveDisks => {}
-    }
-    goals(spec).map(|_| ()).map_err(|error| error.to_string())
-}
-
-/// The goals of a spec, or the usual ones.
-pub(crate) fn goals(spec: &KafkaRebalanceSpec) -> Result<Goals, placement::InvalidGoal> {
-    let names = spec.goals.as_deref().unwrap_or_default();
-    if names.is_empty() {
-        return Ok(Goals::default());
-    }
-    let list = names.iter().map(|name| name.parse::<Goal>()).collect::<Result<Vec<_>, _>>()?;
-    Goals::new(list, spec.skip_hard_goal_check.unwrap_or(false))
-}
-
-/// A record for a request that has none: it is new, or its record was lost. What is done is not begun again,
-/// and what runs is not forgotten.
-pub(super) fn rebuild(kr: &KafkaRebalance, moves: Option<&Moves>) -> RequestRecord {
-    let status = kr.status.as_ref();
-    let generation = status.and_then(|status| status.observed_generation).unwrap_or_default();
-    let own = moves.filter(|moves| Some(moves.by.uid.clone()) == kr.uid());
-    if let Some(moves) = own.filter(|moves| !moves.is_over()) {
-        let attempt = moves.by.attempt;
-        let request =
-            Recorded { phase: Phase::Rebalancing, attempt, generation, ..Default::default() };
-        return RequestRecord { request, ..RequestRecord::default() };
-    }
-    let conditions = status.and_then(|status| status.conditions.clone()).unwrap_or_default();
-    let said = conditions.iter().find_map(|condition| {
-        let phase = Phase::from_name(condition.kind.as_deref()?)?;
-        Some((phase, condition.message.clone().unwrap_or_default()))
-    });
-    let (phase, failure) = match said {
-        Some((phase @ (Phase::Ready | Phase::Stopped), _)) => (phase, None),
-        Some((Phase::NotReady, message)) => (Phase::NotReady, Some(Failure::Final(message))),
-        _ => return RequestRecord::default(),
-    };
-    let attempt = own.map_or(0, |moves| moves.by.attempt);
-    let request = Recorded { phase, generation, failure, attempt, ..Recorded::default() };
-    RequestRecord { request, ..RequestRecord::default() }
+/// How far the request is that moves were made for; `None` if it is gone, or is another one by now.
+async fn other(work: &Work, claimant: &Claimant) -> Result<Option<Recorded>, RebalanceError> {
+    let found = work.api().get_opt(&claimant.name).await;
+    let found = found.map_err(|error| RebalanceError::Read(Box::new(error)))?;
+    let found = found.filter(|kr| kr.uid().as_deref() == Some(&claimant.uid));
+    let Some(other) = found else { return Ok(None) };
+    let kept: Kept<RequestRecord> = Place::of_request(&work.ctx.client, &other)?.load().await?;
+    Ok(kept.value.map(|record| record.request))
 }
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
-    fn spec(value: Value) -> KafkaRebalanceSpec {
-        serde_json::from_value(value).unwrap()
-    }
-
-    fn kafka(value: Value) -> Kafka {
-        serde_json::from_value(json!({
-            "apiVersion": "kafka.strimzi.io/v1", "kind": "Kafka", "metadata": { "name": "c" },
-            "spec": { "kafka": { "listeners": [] }, "cruiseControl": {} },
-            "status": { "conditions": value },
-        }))
-        .unwrap()
-    }
-
     #[test]
-    fn what_is_in_the_way_is_told() {
-        let ready = kafka(json!([{ "type": "Ready", "status": "True" }]));
-        let not = kafka(json!([{ "type": "NotReady", "status": "True" }]));
-        let mut none = ready.clone();
-        none.spec.cruise_control = None;
-        let full = spec(json!({}));
-        assert_eq!(hindrance(&full, None, None), Some(Hindrance::NoClusterLabel));
-        assert_eq!(hindrance(&full, Some("c"), None), Some(Hindrance::NoKafka));
-        assert_eq!(hindrance(&full, Some("c"), Some(&none)), Some(Hindrance::NoCruiseControl));
-        assert_eq!(hindrance(&full, Some("c"), Some(&not)), Some(Hindrance::KafkaNotReady));
-        assert_eq!(hindrance(&full, Some("c"), Some(&ready)), None);
-        let wrong = [
-            json!({ "mode": "add-brokers" }),
-            json!({ "mode": "remove-brokers", "brokers": [] }),
-            json!({ "mode": "remove-disks" }),
-            json!({ "rebalanceDisk": true, "goals": ["RackAwareGoal"] }),
-            json!({ "goals": ["NoGoal"] }),
-            json!({ "goals": ["RackAwareGoal"] }),
-        ];
-        for value in wrong {
-            let found = hindrance(&spec(value.clone()), Some("c"), Some(&ready));
-            assert!(matches!(found, Some(Hindrance::InvalidSpec(_))), "{value}");
-        }
-        let skipped = json!({ "goals": ["RackAwareGoal"], "skipHardGoalCheck": true });
-        assert_eq!(hindrance(&spec(skipped), Some("c"), Some(&ready)), None);
-    }
-
-    #[test]
-    fn a_lost_record_neither_repeats_what_is_done_nor_forgets_what_runs() {
-        let kr = |condition: &str| -> KafkaRebalance {
-            serde_json::from_value(json!({
-                "apiVersion": "kafka.strimzi.io/v1", "kind": "KafkaRebalance",
-                "metadata": { "name": "r", "uid": "u" }, "spec": {},
-                "status": { "observedGeneration": 4,
-                            "conditions": [{ "type": condition, "status": "True" }] },
-            }))
-            .unwrap()
+    fn a_resource_is_reduced_to_what_decisions_use() {
+        let written = json!({
+            "apiVersion": "kafka.strimzi.io/v1", "kind": "KafkaRebalance",
+            "metadata": {
+                "name": "r", "uid": "u", "generation": 3, "labels": { CLUSTER_LABEL: "c" },
+                "annotations": { WISH: "refresh", TEMPLATE: "false", AUTO_APPROVAL: "true", PAUSE: "no" },
+            },
+            "spec": {
+                "mode": "remove-disks", "brokers": [], "goals": ["RackAwareGoal"],
+                "moveReplicasOffVolumes": [{ "brokerId": 1, "volumeIds": [0] }],
+                "skipHardGoalCheck": true, "fieldOfTheFuture": 1,
+            },
+            "status": { "observedGeneration": 2, "conditions": [
+                { "type": "NotReady", "status": "True", "message": "why" }, { "type": "Warning" },
+            ] },
+        });
+        let found = resource(&serde_json::from_value(written.clone()).unwrap(), &written);
+        let text = |value: &str| Some(value.to_owned());
+        assert_eq!((found.uid.as_str(), found.generation, found.deleting), ("u", 3, false));
+        assert_eq!(found.cluster, text("c"));
+        let annotations = Annotations {
+            rebalance: text("refresh"),
+            template: text("false"),
+            auto_approval: text("true"),
+            pause: text("no"),
         };
-        for (said, phase) in [
-            ("Ready", Phase::Ready),
-            ("Stopped", Phase::Stopped),
-            ("NotReady", Phase::NotReady),
-            ("ProposalReady", Phase::New),
-            ("Rebalancing", Phase::New),
-        ] {
-            assert_eq!(rebuild(&kr(said), None).request.phase, phase, "{said}");
-        }
-        assert_eq!(rebuild(&kr("Ready"), None).request.generation, 4);
-        let moves: Moves = serde_json::from_value(json!({
-            "by": { "name": "r", "uid": "u", "attempt": 7 }, "parts": 1, "brokers": [],
-            "recorded": control::rebalance::execution::Recorded::default(),
-        }))
-        .unwrap();
-        let found = rebuild(&kr("Rebalancing"), Some(&moves)).request;
-        assert_eq!((found.phase, found.attempt), (Phase::Rebalancing, 7));
+        assert_eq!(found.annotations, annotations);
+        let spec = Spec {
+            mode: Mode::RemoveDisks,
+            has_brokers: false,
+            has_volumes: true,
+            rebalance_disk: false,
+            goals: vec!["RackAwareGoal".to_owned()],
+            skip_hard_goal_check: true,
+        };
+        assert_eq!(found.spec, spec);
+        assert_eq!(found.status.observed_generation, Some(2));
+        let said = [("NotReady", "why"), ("Warning", "")];
+        let said = said.map(|(kind, message)| (kind.to_owned(), message.to_owned()));
+        assert_eq!(found.status.conditions, said);
+        let [IgnoredField::Unknown(field)] = found.ignored_fields.as_slice() else {
+            panic!("{:?}", found.ignored_fields);
+        };
+        assert!(field.contains("fieldOfTheFuture"), "{field}");
+    }
+
+    #[test]
+    fn a_cluster_is_ready_if_its_status_says_so() {
+        let of = |conditions: Value| {
+            let found = serde_json::from_value(json!({
+                "apiVersion": "kafka.strimzi.io/v1", "kind": "Kafka",
+                "metadata": { "name": "c", "annotations": { ENGINE: "cruise-control" } },
+                "spec": { "kafka": { "listeners": [] }, "cruiseControl": {} },
+                "status": { "conditions": conditions },
+            }));
+            kafka(&found.unwrap(), true)
+        };
+        let ready = of(json!([{ "type": "Ready", "status": "True" }]));
+        let expected = snapshot::Kafka {
+            deleting: false,
+            has_cruise_control: true,
+            is_ready: true,
+            engine: Some("cruise-control".to_owned()),
+            has_record: true,
+        };
+        assert_eq!(ready, expected);
+        assert!(!of(json!([{ "type": "NotReady", "status": "True" }])).is_ready);
+        assert!(!of(json!([{ "type": "Ready", "status": "False" }])).is_ready);
     }
 }
