@@ -24,6 +24,16 @@ pub const POD_NAME_LABEL: &str = "strimzi.io/pod-name";
 pub const BROKER_LABEL: &str = "strimzi.io/broker-role";
 /// The label that says whether a node is a controller.
 pub const CONTROLLER_LABEL: &str = "strimzi.io/controller-role";
+/// The label with the kind of component.
+pub const COMPONENT_LABEL: &str = "strimzi.io/component-type";
+/// The label with the kind of object that creates a pod.
+pub const POD_CONTROLLER_LABEL: &str = "strimzi.io/controller";
+/// The label of a pod that names its set.
+pub const POD_SET_LABEL: &str = "strimzi.io/controller-name";
+/// The label of Services that clients may look for.
+pub const DISCOVERY_LABEL: &str = "strimzi.io/discovery";
+/// The label of the objects of a data plane of a fleet.
+pub const DATA_PLANE_LABEL: &str = "gregor.io/data-plane";
 /// The label that says who manages an object.
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 /// Who wrote an object; for server-side apply and for the label.
@@ -192,7 +202,7 @@ impl Names {
             ("app.kubernetes.io/name", "kafka".to_owned()),
             ("app.kubernetes.io/instance", label_value(&self.cluster)),
             (MANAGED_BY, MANAGER.to_owned()),
-            ("strimzi.io/component-type", "kafka".to_owned()),
+            (COMPONENT_LABEL, "kafka".to_owned()),
         ];
         labels.extend(own.map(|(name, value)| (name.to_owned(), value)));
         labels
@@ -215,7 +225,7 @@ impl Names {
     pub fn secret_labels(&self, user: &Labels, component: &str) -> Labels {
         let mut labels = self.labels(user);
         labels.insert(NAME_LABEL.to_owned(), "strimzi".to_owned());
-        labels.insert("strimzi.io/component-type".to_owned(), component.to_owned());
+        labels.insert(COMPONENT_LABEL.to_owned(), component.to_owned());
         labels
     }
 

@@ -5,6 +5,7 @@
 
 #![warn(clippy::wildcard_enum_match_arm)]
 
+pub mod annotations;
 pub mod certificates;
 pub mod cluster;
 pub mod conditions;

@@ -3,6 +3,7 @@
 
 use api::Verbatim;
 use api::names::{AGENT_PORT, CONTROLLER_PORT, KIND_LABEL, REPLICATION_PORT};
+use control::annotations::Annotation;
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -16,7 +17,7 @@ use crate::{Blueprint, object};
 pub const KAFKA_NODE_ROLE: &str = "gregor-kafka-node";
 
 /// The annotation with the namespace of the cluster that a binding is for.
-pub const NAMESPACE: &str = "gregor.io/namespace";
+pub const NAMESPACE: &str = Annotation::Namespace.name();
 
 type Built<K> = Result<K, serde_json::Error>;
 

@@ -3,6 +3,7 @@
 //! A claim belongs to the cluster only if its user wants it deleted with it. It carries the ids of the
 //! cluster and of the node, so that the record can be made again from the claims if it is lost.
 
+use control::annotations::Annotation;
 use control::cluster::spec::Claim;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use serde_json::json;
@@ -10,11 +11,11 @@ use serde_json::json;
 use crate::{Blueprint, Node, object};
 
 /// The annotation that says whether a claim goes with its node.
-pub const DELETE_CLAIM: &str = "strimzi.io/delete-claim";
+pub const DELETE_CLAIM: &str = Annotation::DeleteClaim.name();
 /// The annotation with the id of the cluster in Kafka.
-pub const CLUSTER_ID: &str = "gregor.io/cluster-id";
+pub const CLUSTER_ID: &str = Annotation::ClusterId.name();
 /// The annotation with what the node was for when the claim was made.
-pub const ROLES: &str = "gregor.io/roles";
+pub const ROLES: &str = Annotation::Roles.name();
 
 /// The claim of a node's volume. `size` is what it shall have now: never less than it has.
 pub fn claim(

@@ -4,6 +4,7 @@
 //! 2. A cluster gets its id and its first controllers once. A lost record is rebuilt, never begun anew.
 //! 3. Storage that cannot be changed stays as it was, and the user is told.
 
+use control::annotations::Annotation;
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::compat::{self, Verdict};
@@ -164,7 +165,7 @@ fn rebuild(names: &Names, kafka: &Kafka, pools: &[KafkaNodePool], found: &Found)
         record.pools.insert(pool.name_any(), nodes.collect());
         // The set of the pool's pods remembers what they were made with.
         let set = found.pod_sets.get(&names.pod_set(&pool.name_any()));
-        if let Some(text) = set.and_then(|set| set.annotations().get("strimzi.io/storage")) {
+        if let Some(text) = set.and_then(|set| set.annotations().get(Annotation::Storage.name())) {
             record.storage.insert(pool.name_any(), text.clone());
         }
     }

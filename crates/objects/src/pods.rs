@@ -4,11 +4,13 @@
 //! revision is a hash of the whole, so a pod with another revision than its set wants has to be
 //! restarted, and the marks tell why.
 
+use control::annotations::Annotation;
 use std::collections::BTreeMap;
 
 use api::kafka::template::{ContainerTemplate, PodTemplate};
 use api::names::{
-    AGENT_PORT, BROKER_LABEL, CONTROLLER_LABEL, CONTROLLER_PORT, HEALTH_PORT, REPLICATION_PORT,
+    AGENT_PORT, BROKER_LABEL, CONTROLLER_LABEL, CONTROLLER_PORT, HEALTH_PORT, POD_CONTROLLER_LABEL,
+    POD_SET_LABEL, REPLICATION_PORT,
 };
 use api::{StrimziPodSet, Verbatim};
 use control::cluster::spec::{ListenerKind, Rack};
@@ -23,9 +25,9 @@ use crate::{Blueprint, Node, hash, object, security};
 /// Where metrics are served if the user asks for them.
 pub const METRICS_PORT: u16 = 9404;
 /// The annotation with the hash of the whole pod.
-pub const REVISION: &str = "strimzi.io/revision";
+pub const REVISION: &str = Annotation::Revision.name();
 /// The annotation with a hash of the settings that there were when the pod was made.
-pub const SETTINGS: &str = "gregor.io/settings";
+pub const SETTINGS: &str = Annotation::Settings.name();
 
 /// Where a node finds its configuration.
 const CONFIG_DIR: &str = "/opt/kafka/custom-config";
@@ -157,8 +159,8 @@ fn pod(blueprint: &Blueprint, node: &Node, parts: &PodParts) -> Value {
     let name = blueprint.pod(node);
     let mut labels = blueprint.node_labels(node);
     let own = [
-        ("strimzi.io/controller", "strimzipodset".to_owned()),
-        ("strimzi.io/controller-name", blueprint.names.pod_set(&node.pool)),
+        (POD_CONTROLLER_LABEL, "strimzipodset".to_owned()),
+        (POD_SET_LABEL, blueprint.names.pod_set(&node.pool)),
         (BROKER_LABEL, node.roles.is_broker().to_string()),
         (CONTROLLER_LABEL, node.roles.is_controller().to_string()),
     ];

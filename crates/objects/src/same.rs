@@ -12,10 +12,11 @@
 use aws_lc_rs::digest::{Context, SHA256};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use control::annotations::Annotation;
 use serde_json::{Map, Value, json};
 
 /// The annotation of every object that was applied: a hash of what was applied.
-pub const APPLIED: &str = "gregor.io/applied";
+pub const APPLIED: &str = Annotation::Applied.name();
 
 /// Fields that the API server leaves out when they are false.
 const FALSE_IS_ABSENT: &[&str] = &[

@@ -3,8 +3,10 @@
 
 use api::kafka::template::ServiceTemplate;
 use api::names::{
-    AGENT_PORT, BROKER_LABEL, CONTROLLER_PORT, Labels, POD_NAME_LABEL, REPLICATION_PORT,
+    AGENT_PORT, BROKER_LABEL, CONTROLLER_PORT, DISCOVERY_LABEL, Labels, POD_NAME_LABEL,
+    REPLICATION_PORT,
 };
+use control::annotations::Annotation;
 use control::cluster::spec::{Authentication, Listener, ListenerKind, ServiceWishes};
 use k8s_openapi::api::core::v1::Service;
 use serde_json::{Value, json};
@@ -89,13 +91,13 @@ fn bootstrap(blueprint: &Blueprint) -> Built {
     let template = blueprint.kafka.spec.kafka.template.as_ref();
     let template = template.and_then(|template| template.bootstrap_service.as_ref());
     let mut labels = blueprint.labels();
-    labels.insert("strimzi.io/discovery".to_owned(), "true".to_owned());
+    labels.insert(DISCOVERY_LABEL.to_owned(), "true".to_owned());
     let mut metadata = blueprint.metadata(
         &blueprint.names.bootstrap_service(),
         labels,
         template.and_then(|template| template.metadata.as_ref()),
     );
-    metadata["annotations"]["strimzi.io/discovery"] = json!(discovery(blueprint).to_string());
+    metadata["annotations"][Annotation::Discovery.name()] = json!(discovery(blueprint).to_string());
     let mut spec = json!({
         "type": "ClusterIP",
         "selector": broker_selector(blueprint),

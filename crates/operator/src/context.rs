@@ -1,5 +1,6 @@
 //! What every pass is given: the way to Kubernetes and to Kafka, and how the operator was set up.
 
+use control::annotations::Annotation;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -43,7 +44,7 @@ impl Settings {
 }
 
 /// The annotation with which a user wants a resource left alone.
-pub(crate) const PAUSE: &str = "strimzi.io/pause-reconciliation";
+pub(crate) const PAUSE: &str = Annotation::PauseReconciliation.name();
 
 /// Objects of a kind that is known by its name only, in one place ([`Settings::places`]).
 pub(crate) fn dynamic(

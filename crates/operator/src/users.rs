@@ -3,6 +3,7 @@
 //! `gregor user add --scram` makes such a Secret. Secrets without our finalizer are those of other tools
 //! and are not touched.
 
+use control::annotations::Annotation;
 use std::collections::BTreeSet;
 
 use api::names::{CLUSTER_LABEL, KIND_LABEL};
@@ -21,7 +22,7 @@ pub const KIND: &str = "KafkaUser";
 /// Holds a Secret back until its credential is gone from Kafka.
 pub const FINALIZER: &str = "gregor.io/scram-user";
 /// Remembers what Kafka was given.
-pub const MARK: &str = "gregor.io/scram-credential";
+pub const MARK: &str = Annotation::ScramCredential.name();
 /// The entry with the password.
 pub const PASSWORD: &str = "password";
 /// The entry with what a Java client logs in with.

@@ -17,6 +17,7 @@
 //! Seed 001 removes the annotation before the nodes are rolled. Here it stays until they are, so that it
 //! says when the migration is done.
 
+use crate::annotations::Annotation;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -31,7 +32,7 @@ use crate::registration::{KafkaVersion, MetadataVersion};
 use crate::words::list;
 
 /// The annotation that asks for it.
-pub const ANNOTATION: &str = "strimzi.io/kraft-quorum-migration";
+pub const ANNOTATION: &str = Annotation::QuorumMigration.name();
 
 /// The oldest Kafka that can raise `kraft.version` of a cluster that lives.
 pub const OLDEST_KAFKA: KafkaVersion = KafkaVersion::new(4, 1, 0);

@@ -12,12 +12,13 @@
 //!
 //! The host that is connected to is rebuilt from the parsed names, so no spelling of the user reaches the resolver.
 
+use crate::annotations::Annotation;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 /// The annotation of a `Kafka` with the URL of its Cruise Control.
-pub const URL_ANNOTATION: &str = "gregor.io/cruise-control-url";
+pub const URL_ANNOTATION: &str = Annotation::CruiseControlUrl.name();
 
 /// The port of Strimzi's Cruise Control.
 const PORT: u16 = 9090;

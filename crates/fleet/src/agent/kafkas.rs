@@ -1,5 +1,7 @@
 //! Kafkas as resources in the cluster.
 
+use api::names::CLUSTER_LABEL;
+use control::annotations::Annotation;
 use std::collections::BTreeMap;
 
 use control::cluster::quantity;
@@ -23,7 +25,7 @@ const MANAGER: &str = "gregor-agent";
 const ID: &str = "bf2.org/id";
 
 /// What a Kafka takes, written down beside it: the count of what is there needs nobody else.
-const TAKES: &str = "gregor.io/takes";
+const TAKES: &str = Annotation::FleetCapacity.name();
 
 /// The resources of Kafkas and of their pools.
 pub(super) fn resources() -> (ApiResource, ApiResource) {
@@ -176,7 +178,7 @@ fn manifests(kafka: &ManagedKafka, version: Option<&str>) -> (Value, Value) {
     let pool = json!({
         "apiVersion": "kafka.strimzi.io/v1", "kind": "KafkaNodePool",
         "metadata": {
-            "name": name, "namespace": namespace, "labels": { "strimzi.io/cluster": name },
+            "name": name, "namespace": namespace, "labels": { CLUSTER_LABEL: name },
         },
         "spec": {
             "replicas": spec.brokers,

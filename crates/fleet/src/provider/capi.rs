@@ -3,6 +3,7 @@
 //! A data plane is a `Cluster` of a class that the administrator has made. Its nodes are the replicas of
 //! its `MachineDeployment` or `MachinePool`, which the topology leaves alone because it does not set them.
 
+use api::names::DATA_PLANE_LABEL;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
@@ -135,7 +136,7 @@ impl Provider for Capi {
                 "kind": "Cluster",
                 "metadata": {
                     "name": name, "namespace": namespace,
-                    "labels": { "gregor.io/data-plane": plane.id },
+                    "labels": { DATA_PLANE_LABEL: plane.id },
                 },
                 "spec": { "topology": {
                     "class": class,

@@ -1,6 +1,7 @@
 //! The configuration of each node, in a ConfigMap of its own: one entry for each file that
 //! `gregor node` reads.
 
+use control::annotations::Annotation;
 use std::collections::BTreeMap;
 
 use control::cluster::draft::Flow;
@@ -25,13 +26,13 @@ use crate::pods::Marks;
 use crate::{Blueprint, Node, hash, node_config};
 
 /// The annotation with the hash of what a node must be restarted for.
-pub const CONFIG_HASH: &str = "strimzi.io/configuration-hash";
+pub const CONFIG_HASH: &str = Annotation::ConfigurationHash.name();
 /// The annotation with the version of Kafka that a pod runs.
-pub const KAFKA_VERSION: &str = "strimzi.io/kafka-version";
+pub const KAFKA_VERSION: &str = Annotation::KafkaVersion.name();
 
 /// The annotation that says how a pod was told to find the controllers: `static` is by
 /// `controller.quorum.voters`, `dynamic` by `controller.quorum.bootstrap.servers`.
-pub const QUORUM: &str = "gregor.io/quorum";
+pub const QUORUM: &str = Annotation::Quorum.name();
 /// Its value where the quorum is dynamic.
 pub const DYNAMIC: &str = "dynamic";
 

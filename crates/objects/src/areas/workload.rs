@@ -1,6 +1,7 @@
 //! The pods of all nodes, through their pod sets. Existing pods are not touched: restarting is for the
 //! roller.
 
+use control::annotations::Annotation;
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::names::POOL_LABEL;
@@ -98,7 +99,7 @@ fn parts(
         memory_bytes: pool.memory_bytes,
         annotations: [
             (KAFKA_VERSION, configuration.kafka_version.clone()),
-            ("strimzi.io/storage", api::read::storage_text(&pool.storage)),
+            (Annotation::Storage.name(), api::read::storage_text(&pool.storage)),
         ]
         .map(|(name, value)| (name.to_owned(), value))
         .into(),

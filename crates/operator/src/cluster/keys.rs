@@ -1,5 +1,6 @@
 //! The keys and certificates of a cluster: what is stored of them, what they should be, and how they are written.
 
+use control::annotations::Annotation;
 use std::collections::BTreeMap;
 
 use api::kafka::{CertificateAuthority, ExpirationPolicy};
@@ -20,9 +21,9 @@ use crate::pki::authority::{self, Observed, Outcome, Wishes};
 use crate::pki::{Clock, SecretContent, leaf, names};
 
 /// The annotation with the fingerprint of a node's certificate.
-pub(crate) const SERVER_CERT: &str = "strimzi.io/server-cert-hash";
+pub(crate) const SERVER_CERT: &str = Annotation::ServerCertHash.name();
 /// The annotation with the fingerprints of the certificates that users supply for listeners.
-pub(crate) const LISTENER_CERTS: &str = "strimzi.io/custom-listener-cert-thumbprints";
+pub(crate) const LISTENER_CERTS: &str = Annotation::ListenerCertThumbprints.name();
 
 /// What the operator talks to nodes with.
 #[derive(Debug)]

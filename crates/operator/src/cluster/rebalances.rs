@@ -5,6 +5,7 @@
 use api::KafkaRebalance;
 use api::kafka::cruise_control::AutoRebalanceMode;
 use api::names::{CLUSTER_LABEL, Names};
+use control::annotations::Annotation;
 use control::cluster::fact::Fact;
 use control::cluster::snapshot::RebalanceView;
 use control::rebalance::auto::{Brokers, Mode, Partner, PerMode, Request, Setting};
@@ -25,7 +26,7 @@ use crate::time::now_ms;
 /// Keeps a request until nothing of it runs.
 pub(super) const FINALIZER: &str = "strimzi.io/auto-rebalancing";
 /// On a request: the round that it was made in.
-pub(super) const ROUND: &str = "gregor.io/auto-rebalance-round";
+pub(super) const ROUND: &str = Annotation::AutoRebalanceRound.name();
 
 /// What was read.
 pub(crate) struct Rebalances {

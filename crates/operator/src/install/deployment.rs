@@ -1,5 +1,6 @@
 //! The Deployment of the operator.
 
+use api::names::KIND_LABEL;
 use serde_json::{Value, json};
 
 use super::{Installation, NAME, labels};
@@ -13,7 +14,7 @@ const USER: u32 = 1001;
 pub(super) fn deployment(installation: &Installation) -> Value {
     // What network policies of clusters let in; the name is Strimzi's.
     let mut pod_labels = labels();
-    pod_labels["strimzi.io/kind"] = "cluster-operator".into();
+    pod_labels[KIND_LABEL] = "cluster-operator".into();
     json!({
         "apiVersion": "apps/v1",
         "kind": "Deployment",

@@ -1,25 +1,26 @@
 //! The names of Secrets, of their entries and of their annotations, as Strimzi has them, so that what
 //! reads them keeps working.
 
+use control::annotations::Annotation;
 use control::certificates::authority::Kind;
 
 /// How often what is trusted has changed; on the Secret of the certificates.
-pub const CERT_GENERATION: &str = "strimzi.io/ca-cert-generation";
+pub const CERT_GENERATION: &str = Annotation::CaCertGeneration.name();
 /// How often the key has been replaced; on the Secret of the keys, and a copy on that of the certificates.
-pub const KEY_GENERATION: &str = "strimzi.io/ca-key-generation";
+pub const KEY_GENERATION: &str = Annotation::CaKeyGeneration.name();
 /// A user asks for a new certificate; on the Secret of the certificates.
-pub const FORCE_RENEW: &str = "strimzi.io/force-renew";
+pub const FORCE_RENEW: &str = Annotation::ForceRenew.name();
 /// A user asks for a new key; on the Secret of the keys.
-pub const FORCE_REPLACE: &str = "strimzi.io/force-replace";
+pub const FORCE_REPLACE: &str = Annotation::ForceReplace.name();
 
 /// Of the cluster's authority, on pods and on what it signed: the generation of what is trusted.
-pub const CLUSTER_CERT_GENERATION: &str = "strimzi.io/cluster-ca-cert-generation";
+pub const CLUSTER_CERT_GENERATION: &str = Annotation::ClusterCaCertGeneration.name();
 /// Of the cluster's authority, on pods and on what it signed: the generation of the key.
-pub const CLUSTER_KEY_GENERATION: &str = "strimzi.io/cluster-ca-key-generation";
+pub const CLUSTER_KEY_GENERATION: &str = Annotation::ClusterCaKeyGeneration.name();
 /// Of the clients' authority, on pods: the generation of what is trusted.
-pub const CLIENTS_CERT_GENERATION: &str = "strimzi.io/clients-ca-cert-generation";
+pub const CLIENTS_CERT_GENERATION: &str = Annotation::ClientsCaCertGeneration.name();
 /// Of the clients' authority, on what it signed: the generation of the key.
-pub const CLIENTS_KEY_GENERATION: &str = "strimzi.io/clients-ca-key-generation";
+pub const CLIENTS_KEY_GENERATION: &str = Annotation::ClientsCaKeyGeneration.name();
 
 /// The key that signs.
 pub const CA_KEY: &str = "ca.key";

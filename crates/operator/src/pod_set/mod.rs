@@ -12,7 +12,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use api::names::KIND_LABEL;
+use api::names::{KIND_LABEL, POD_SET_LABEL};
 use api::{Condition, StrimziPodSet, StrimziPodSetStatus};
 use control::liveness::Loop;
 use control::pod_set::{Action, Decision, Problem, decide};
@@ -32,9 +32,6 @@ use crate::write::{WriteError, Writer};
 use pod::WholePod;
 
 const KIND: &str = "StrimziPodSet";
-
-/// The label of a pod that names its set.
-const CONTROLLER_NAME_LABEL: &str = "strimzi.io/controller-name";
 
 /// How soon a pass that failed is tried again. What it waits for is mostly the API server.
 const RETRY: Duration = Duration::from_secs(2);
@@ -140,7 +137,7 @@ fn sets_of(pod: &Pod) -> Vec<ObjectRef<StrimziPodSet>> {
     let Some(namespace) = pod.namespace() else { return Vec::new() };
     let owners = pod.owner_references().iter().filter(|owner| owner.kind == KIND);
     let mut names: Vec<_> = owners.map(|owner| owner.name.clone()).collect();
-    names.extend(pod.labels().get(CONTROLLER_NAME_LABEL).cloned());
+    names.extend(pod.labels().get(POD_SET_LABEL).cloned());
     names.dedup();
     names.iter().map(|name| ObjectRef::new(name).within(&namespace)).collect()
 }

@@ -1,5 +1,6 @@
 //! A pod as a set lists it, and what is known of one that exists.
 
+use control::annotations::Annotation;
 use std::collections::BTreeMap;
 
 use api::{StrimziPodSet, Verbatim};
@@ -12,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 /// The annotation that tells two definitions of a pod apart.
-pub(super) const REVISION: &str = "strimzi.io/revision";
+pub(super) const REVISION: &str = Annotation::Revision.name();
 
 /// A pod with all that was written in its definition, also what our version of the API does not know.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -10,7 +10,9 @@
 use std::collections::BTreeSet;
 
 use api::KafkaRebalance;
-use api::names::{CLUSTER_LABEL, KIND_LABEL, Labels, MANAGED_BY, MANAGER, NAME_LABEL, Names};
+use api::names::{
+    CLUSTER_LABEL, COMPONENT_LABEL, KIND_LABEL, Labels, MANAGED_BY, MANAGER, NAME_LABEL, Names,
+};
 use control::rebalance::execution;
 use control::rebalance::request;
 use control::rebalance::request::record::{Plan, Session};
@@ -404,7 +406,7 @@ fn labels(cluster: &str, name: &str) -> Labels {
         (KIND_LABEL, KIND),
         (NAME_LABEL, name),
         (MANAGED_BY, MANAGER),
-        ("strimzi.io/component-type", "kafka-rebalance"),
+        (COMPONENT_LABEL, "kafka-rebalance"),
     ];
     // The names of resources may be longer than labels may.
     let fits = |value: &&str| value.len() <= 63;

@@ -7,6 +7,7 @@ mod clippy;
 mod dead;
 mod direction;
 mod docs;
+mod names;
 mod repository;
 mod rust;
 mod shell;
@@ -54,6 +55,7 @@ const CHECKS: &[Check] = &[
     dead::check,
     direction::check,
     shell::check,
+    names::check,
     clippy::check,
     source::check,
     size::check,

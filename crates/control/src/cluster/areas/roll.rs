@@ -6,6 +6,7 @@
 //! 2. The settings of a node are compared only until they were seen to be the desired ones.
 //! 3. Partitions are read only if a broker is to be restarted or was restarted.
 
+use crate::annotations::Annotation;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -26,7 +27,7 @@ use crate::rolling::reasons;
 use crate::rolling::why::Hold;
 
 /// The annotation with the number of brokers that may be restarted at once.
-pub const MAX_PARALLEL: &str = "gregor.io/max-parallel";
+pub const MAX_PARALLEL: &str = Annotation::MaxParallel.name();
 
 /// The facts that the area requires.
 #[must_use]

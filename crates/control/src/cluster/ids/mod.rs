@@ -11,6 +11,7 @@
 
 mod range;
 
+use crate::annotations::Annotation;
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::NodeId;
@@ -71,9 +72,9 @@ impl std::fmt::Display for Warning {
 }
 
 /// The annotation with the ids of new nodes.
-pub const NEXT: &str = "strimzi.io/next-node-ids";
+pub const NEXT: &str = Annotation::NextNodeIds.name();
 /// The annotation with the ids of nodes that go first.
-pub const REMOVE: &str = "strimzi.io/remove-node-ids";
+pub const REMOVE: &str = Annotation::RemoveNodeIds.name();
 
 /// An id that was recorded for several pools. Whose node it is only a person can say.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

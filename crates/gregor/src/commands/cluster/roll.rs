@@ -4,6 +4,7 @@ use anyhow::{Context as _, bail};
 use api::StrimziPodSet;
 use api::names::{POOL_LABEL, node_of_pod};
 use clap::Args;
+use control::annotations::Annotation;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Patch, PatchParams};
 use kube::{Api, Client, ResourceExt as _};
@@ -14,7 +15,7 @@ use super::{Found, Target};
 use crate::output::{Grid, View, note};
 
 /// The annotation that asks for a restart.
-const MANUAL: &str = "strimzi.io/manual-rolling-update";
+const MANUAL: &str = Annotation::ManualRollingUpdate.name();
 
 /// Which nodes.
 #[derive(Debug, Args)]

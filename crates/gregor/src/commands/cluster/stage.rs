@@ -1,6 +1,7 @@
 //! How the commands get to see what the operator would do: its own steps, with its own settings, gone through
 //! without a change.
 
+use control::annotations::Annotation;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -93,7 +94,7 @@ async fn running(client: &Client, names: &Names) -> BTreeMap<String, String> {
     let labels = format!("{}={}", api::names::CLUSTER_LABEL, names.cluster);
     let pods = api.list(&ListParams::default().labels(&labels)).await;
     let of = |pod: &Pod| {
-        let version = pod.annotations().get("strimzi.io/kafka-version")?.clone();
+        let version = pod.annotations().get(Annotation::KafkaVersion.name())?.clone();
         let image = pod.spec.as_ref()?.containers.first()?.image.clone()?;
         Some((version, image))
     };

@@ -1,5 +1,6 @@
 //! `gregor status`: the nodes of a cluster, its quorum, what is being done, and what was last decided.
 
+use control::annotations::Annotation;
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -239,14 +240,16 @@ impl NodeView {
 /// Whether a pod has the revision that its set wants.
 fn is_current(found: &Found, pod: &Pod) -> Option<bool> {
     let revision = |annotations: &serde_json::Value| {
-        annotations.get("strimzi.io/revision").and_then(|text| text.as_str().map(str::to_owned))
+        annotations
+            .get(Annotation::Revision.name())
+            .and_then(|text| text.as_str().map(str::to_owned))
     };
     let name = pod.name_any();
     let wanted = found.sets.iter().flat_map(|set| &set.spec.pods).find_map(|pod| {
         let metadata = pod.0.get("metadata")?;
         (metadata.get("name")?.as_str()? == name).then(|| revision(metadata.get("annotations")?))?
     });
-    Some(pod.annotations().get("strimzi.io/revision") == Some(&wanted?))
+    Some(pod.annotations().get(Annotation::Revision.name()) == Some(&wanted?))
 }
 
 impl View for ClusterView {

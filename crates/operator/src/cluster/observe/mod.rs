@@ -7,6 +7,7 @@ mod settings;
 
 pub(crate) use settings::desired as desired_settings;
 
+use control::annotations::Annotation;
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::names::{KIND_LABEL, NAME_LABEL, POD_NAME_LABEL, POOL_LABEL};
@@ -37,11 +38,11 @@ use crate::users;
 use crate::words::chain;
 
 /// The annotation with which a user waives the check for partitions.
-const SKIP_CHECK: &str = "strimzi.io/skip-broker-scaledown-check";
+const SKIP_CHECK: &str = Annotation::SkipScaleDownCheck.name();
 /// The annotation on a pod or a pod set with which a user asks for a restart.
-pub(crate) const RESTART: &str = "strimzi.io/manual-rolling-update";
+pub(crate) const RESTART: &str = Annotation::ManualRollingUpdate.name();
 /// The annotation that allows brokers whose partitions go offline in any case to be restarted together.
-const JOIN_OFFLINE: &str = "gregor.io/allow-offline-batches";
+const JOIN_OFFLINE: &str = Annotation::AllowOfflineBatches.name();
 /// The number of nodes that are asked at a time. Some may not answer, and each of those takes its whole time-out.
 const ASKED_AT_ONCE: usize = 16;
 /// The setting that closes a broker for new replicas.

@@ -7,6 +7,7 @@ pub(crate) mod cruise_control;
 pub(crate) mod native;
 mod plan;
 
+use control::annotations::Annotation;
 use control::rebalance::request::{Act, Answer, Warning};
 use serde_json::Value;
 
@@ -15,7 +16,7 @@ use super::request::Work;
 pub(crate) use cruise_control::CruiseControl;
 
 /// The annotation of a `Kafka` that chooses the engine.
-pub(crate) const ENGINE: &str = "gregor.io/engine";
+pub(crate) const ENGINE: &str = Annotation::Engine.name();
 
 /// What came of an act.
 #[derive(Debug, Default)]

@@ -10,6 +10,7 @@ mod pass;
 mod progress;
 mod status;
 
+use control::annotations::Annotation;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -32,11 +33,11 @@ pub(crate) use observe::spec;
 pub(crate) use pass::Work;
 
 /// The annotation with what a user asks of a request.
-pub(crate) const WISH: &str = "strimzi.io/rebalance";
+pub(crate) const WISH: &str = Annotation::Rebalance.name();
 /// The annotation that makes a template.
-pub(crate) const TEMPLATE: &str = "strimzi.io/rebalance-template";
+pub(crate) const TEMPLATE: &str = Annotation::RebalanceTemplate.name();
 /// The annotation with which a plan is approved beforehand.
-pub(crate) const AUTO_APPROVAL: &str = "strimzi.io/rebalance-auto-approval";
+pub(crate) const AUTO_APPROVAL: &str = Annotation::RebalanceAutoApproval.name();
 
 /// Several events that belong together begin one pass.
 const DEBOUNCE: Duration = Duration::from_millis(100);

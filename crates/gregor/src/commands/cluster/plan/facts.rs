@@ -1,6 +1,7 @@
 //! What [`control::scaling::explain`] is told of an edit: the cluster as it is, and as the operator's own steps
 //! would make it. What is not known stays so, and is named.
 
+use control::annotations::Annotation;
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::Kafka;
@@ -20,7 +21,7 @@ use operator::cluster::foresee::Written;
 use super::restarts;
 
 /// The annotation with which a user gives up the check for partitions.
-const SKIP_CHECK: &str = "strimzi.io/skip-broker-scaledown-check";
+const SKIP_CHECK: &str = Annotation::SkipScaleDownCheck.name();
 /// Kinds that are spoken of in other words: pods, their settings, their keys, their disks.
 const SPOKEN_OF: &[&str] = &["ConfigMap", "Secret", "StrimziPodSet", "PersistentVolumeClaim"];
 

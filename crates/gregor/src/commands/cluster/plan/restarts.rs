@@ -3,6 +3,7 @@
 //! Compared are the pods and the settings that the operator makes of the resources as they are and as they would
 //! be. What it is about to do anyway is not the doing of the edit.
 
+use control::annotations::Annotation;
 use std::collections::{BTreeMap, BTreeSet};
 
 use control::node::Roles;
@@ -15,15 +16,15 @@ use model::NodeId;
 use operator::cluster::foresee::View;
 use serde_json::Value;
 
-const REVISION: &str = "strimzi.io/revision";
-const CONFIG_HASH: &str = "strimzi.io/configuration-hash";
-const KAFKA_VERSION: &str = "strimzi.io/kafka-version";
+const REVISION: &str = Annotation::Revision.name();
+const CONFIG_HASH: &str = Annotation::ConfigurationHash.name();
+const KAFKA_VERSION: &str = Annotation::KafkaVersion.name();
 const CERTIFICATES: &[&str] = &[
-    "strimzi.io/server-cert-hash",
-    "strimzi.io/cluster-ca-cert-generation",
-    "strimzi.io/cluster-ca-key-generation",
-    "strimzi.io/clients-ca-cert-generation",
-    "strimzi.io/custom-listener-cert-thumbprints",
+    Annotation::ServerCertHash.name(),
+    Annotation::ClusterCaCertGeneration.name(),
+    Annotation::ClusterCaKeyGeneration.name(),
+    Annotation::ClientsCaCertGeneration.name(),
+    Annotation::ListenerCertThumbprints.name(),
 ];
 /// As many parts of a pod are named; whoever changes more knows what he changes.
 const PARTS_MAX: usize = 3;

@@ -1,0 +1,226 @@
+//! The annotations that Gregor reads and writes, each with the objects that carry it, who writes it, and its meaning.
+//!
+//! `docs/generated/annotations.md` is made from this list. `cargo xtask tidy` finds names that are written elsewhere.
+
+/// Who writes an annotation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Writer {
+    /// A user, who asks for something.
+    User,
+    /// The operator, which keeps something.
+    Operator,
+    /// The agent of a fleet.
+    Agent,
+}
+
+/// An annotation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Annotation {
+    /// `strimzi.io/pause-reconciliation`.
+    PauseReconciliation,
+    /// `strimzi.io/manual-rolling-update`.
+    ManualRollingUpdate,
+    /// `gregor.io/max-parallel`.
+    MaxParallel,
+    /// `gregor.io/allow-offline-batches`.
+    AllowOfflineBatches,
+    /// `strimzi.io/skip-broker-scaledown-check`.
+    SkipScaleDownCheck,
+    /// `strimzi.io/kraft-quorum-migration`.
+    QuorumMigration,
+    /// `strimzi.io/next-node-ids`.
+    NextNodeIds,
+    /// `strimzi.io/remove-node-ids`.
+    RemoveNodeIds,
+    /// `gregor.io/engine`.
+    Engine,
+    /// `gregor.io/cruise-control-url`.
+    CruiseControlUrl,
+    /// `strimzi.io/rebalance`.
+    Rebalance,
+    /// `strimzi.io/rebalance-template`.
+    RebalanceTemplate,
+    /// `strimzi.io/rebalance-auto-approval`.
+    RebalanceAutoApproval,
+    /// `strimzi.io/force-renew`.
+    ForceRenew,
+    /// `strimzi.io/force-replace`.
+    ForceReplace,
+    /// `gregor.io/auto-rebalance-round`.
+    AutoRebalanceRound,
+    /// `gregor.io/scram-credential`.
+    ScramCredential,
+    /// `strimzi.io/revision`.
+    Revision,
+    /// `gregor.io/settings`.
+    Settings,
+    /// `strimzi.io/configuration-hash`.
+    ConfigurationHash,
+    /// `strimzi.io/kafka-version`.
+    KafkaVersion,
+    /// `gregor.io/quorum`.
+    Quorum,
+    /// `strimzi.io/server-cert-hash`.
+    ServerCertHash,
+    /// `strimzi.io/custom-listener-cert-thumbprints`.
+    ListenerCertThumbprints,
+    /// `strimzi.io/cluster-ca-cert-generation`.
+    ClusterCaCertGeneration,
+    /// `strimzi.io/cluster-ca-key-generation`.
+    ClusterCaKeyGeneration,
+    /// `strimzi.io/clients-ca-cert-generation`.
+    ClientsCaCertGeneration,
+    /// `strimzi.io/clients-ca-key-generation`.
+    ClientsCaKeyGeneration,
+    /// `strimzi.io/ca-cert-generation`.
+    CaCertGeneration,
+    /// `strimzi.io/ca-key-generation`.
+    CaKeyGeneration,
+    /// `strimzi.io/delete-claim`.
+    DeleteClaim,
+    /// `gregor.io/cluster-id`.
+    ClusterId,
+    /// `gregor.io/roles`.
+    Roles,
+    /// `strimzi.io/storage`.
+    Storage,
+    /// `gregor.io/applied`.
+    Applied,
+    /// `strimzi.io/discovery`.
+    Discovery,
+    /// `gregor.io/namespace`.
+    Namespace,
+    /// `gregor.io/takes`.
+    FleetCapacity,
+}
+
+impl Annotation {
+    /// All of them.
+    #[rustfmt::skip]
+    pub const ALL: [Self; 38] = [
+        Self::PauseReconciliation, Self::ManualRollingUpdate, Self::MaxParallel, Self::AllowOfflineBatches,
+        Self::SkipScaleDownCheck, Self::QuorumMigration, Self::NextNodeIds, Self::RemoveNodeIds, Self::Engine,
+        Self::CruiseControlUrl, Self::Rebalance, Self::RebalanceTemplate, Self::RebalanceAutoApproval,
+        Self::ForceRenew, Self::ForceReplace, Self::AutoRebalanceRound, Self::ScramCredential, Self::Revision,
+        Self::Settings, Self::ConfigurationHash, Self::KafkaVersion, Self::Quorum, Self::ServerCertHash,
+        Self::ListenerCertThumbprints, Self::ClusterCaCertGeneration, Self::ClusterCaKeyGeneration,
+        Self::ClientsCaCertGeneration, Self::ClientsCaKeyGeneration, Self::CaCertGeneration,
+        Self::CaKeyGeneration, Self::DeleteClaim, Self::ClusterId, Self::Roles, Self::Storage, Self::Applied,
+        Self::Discovery, Self::Namespace, Self::FleetCapacity,
+    ];
+
+    /// Its name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        self.row().0
+    }
+
+    /// The kinds of objects that carry it.
+    #[must_use]
+    pub const fn objects(self) -> &'static str {
+        self.row().1
+    }
+
+    /// Who writes it.
+    #[must_use]
+    pub const fn writer(self) -> Writer {
+        self.row().2
+    }
+
+    /// What it means.
+    #[must_use]
+    pub const fn meaning(self) -> &'static str {
+        self.row().3
+    }
+
+    const fn row(self) -> Row {
+        ROWS[self as usize]
+    }
+}
+
+/// Name, objects, writer and meaning.
+type Row = (&'static str, &'static str, Writer, &'static str);
+
+/// In the order of the enum.
+#[rustfmt::skip]
+const ROWS: [Row; Annotation::ALL.len()] = {
+    use Writer::{Agent, Operator, User};
+    [
+        ("strimzi.io/pause-reconciliation", "Kafka, KafkaRebalance", User,
+            "`true` stops all changes to the resource until the annotation is removed"),
+        ("strimzi.io/manual-rolling-update", "Pod, StrimziPodSet", User,
+            "`true` restarts the node, or all nodes of the pool, when the rules allow it; the operator removes it"),
+        ("gregor.io/max-parallel", "Kafka, KafkaNodePool", User,
+            "the greatest number of brokers that restart at the same time"),
+        ("gregor.io/allow-offline-batches", "Kafka", User,
+            "`true` lets brokers share a batch whose restarts take partitions offline in any case"),
+        ("strimzi.io/skip-broker-scaledown-check", "Kafka", User,
+            "`true` removes brokers although partitions are assigned to them"),
+        ("strimzi.io/kraft-quorum-migration", "Kafka", User,
+            "starts the migration from a static quorum to a dynamic one; the operator removes it"),
+        ("strimzi.io/next-node-ids", "KafkaNodePool", User,
+            "the ids that new nodes of the pool get, as a list of ids and ranges"),
+        ("strimzi.io/remove-node-ids", "KafkaNodePool", User,
+            "the ids of the nodes that are removed first, as a list of ids and ranges"),
+        ("gregor.io/engine", "Kafka", User, "`cruise-control` has an existing Cruise Control carry out rebalances"),
+        ("gregor.io/cruise-control-url", "Kafka", User, "the address of that Cruise Control"),
+        ("strimzi.io/rebalance", "KafkaRebalance", User, "`approve`, `stop` or `refresh`; the operator removes it"),
+        ("strimzi.io/rebalance-template", "KafkaRebalance", User,
+            "`true` makes the resource a template for the rebalances that the cluster starts by itself"),
+        ("strimzi.io/rebalance-auto-approval", "KafkaRebalance", User, "`true` approves every proposal"),
+        ("strimzi.io/force-renew", "Secret", User, "`true` renews the certificate of the authority"),
+        ("strimzi.io/force-replace", "Secret", User, "`true` replaces the key of the authority"),
+        ("gregor.io/auto-rebalance-round", "KafkaRebalance", Operator,
+            "the change of brokers that the rebalance was created for"),
+        ("gregor.io/scram-credential", "Secret", Operator,
+            "what Kafka was given for the user, as a salted fingerprint"),
+        ("strimzi.io/revision", "Pod", Operator, "a hash of the definition of the pod"),
+        ("gregor.io/settings", "Pod", Operator, "a hash of the settings that the node was started with"),
+        ("strimzi.io/configuration-hash", "Pod", Operator,
+            "a hash of the settings that take effect at a restart only"),
+        ("strimzi.io/kafka-version", "Pod, StrimziPodSet", Operator, "the version of Kafka that the node runs"),
+        ("gregor.io/quorum", "Pod", Operator, "how the node finds the controllers"),
+        ("strimzi.io/server-cert-hash", "Pod", Operator, "a hash of the certificate that the node was started with"),
+        ("strimzi.io/custom-listener-cert-thumbprints", "Pod", Operator,
+            "hashes of the certificates that users gave for listeners"),
+        ("strimzi.io/cluster-ca-cert-generation", "Pod, Secret", Operator,
+            "the generation of the certificate of the cluster CA that is trusted"),
+        ("strimzi.io/cluster-ca-key-generation", "Pod, Secret", Operator,
+            "the generation of the key of the cluster CA that signed"),
+        ("strimzi.io/clients-ca-cert-generation", "Pod, Secret", Operator,
+            "the generation of the certificate of the clients CA that is trusted"),
+        ("strimzi.io/clients-ca-key-generation", "Pod, Secret", Operator,
+            "the generation of the key of the clients CA that signed"),
+        ("strimzi.io/ca-cert-generation", "Secret", Operator, "the generation of the certificate of the authority"),
+        ("strimzi.io/ca-key-generation", "Secret", Operator, "the generation of the key of the authority"),
+        ("strimzi.io/delete-claim", "PersistentVolumeClaim", Operator, "whether the claim is deleted with its node"),
+        ("gregor.io/cluster-id", "PersistentVolumeClaim", Operator,
+            "the id of the cluster whose data the claim holds"),
+        ("gregor.io/roles", "PersistentVolumeClaim", Operator, "the roles of the node whose data the claim holds"),
+        ("strimzi.io/storage", "StrimziPodSet", Operator, "the storage of the pool"),
+        ("gregor.io/applied", "all objects of a cluster", Operator, "a hash of what the operator applied"),
+        ("strimzi.io/discovery", "Service", Operator, "the listeners of the cluster, for clients that look for them"),
+        ("gregor.io/namespace", "ClusterRoleBinding", Operator,
+            "the namespace of the cluster that the binding belongs to"),
+        ("gregor.io/takes", "Kafka", Agent, "the capacity that the fleet counts for the cluster"),
+    ]
+};
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_annotation_is_listed_once_and_has_a_name_of_its_own() {
+        let listed: BTreeSet<_> = Annotation::ALL.into_iter().collect();
+        let names: BTreeSet<_> = Annotation::ALL.into_iter().map(Annotation::name).collect();
+        assert_eq!((listed.len(), names.len()), (Annotation::ALL.len(), Annotation::ALL.len()));
+        assert_eq!(
+            Annotation::ALL.last(),
+            Some(&Annotation::FleetCapacity),
+            "the last one is listed"
+        );
+    }
+}
