@@ -423,11 +423,13 @@ fn an_edit_is_planned_on_a_file(scene: &Scene<'_>, snapshot: &str, nowhere: &str
             let live = plan(&edit, &["-n", PLACE]);
             let words = ["--from-snapshot", snapshot, "--kubeconfig", nowhere];
             let (code, mut told) = plan(&edit, &words);
-            // The only difference: the file has no Secrets, and the plan says so.
+            // The only difference: the file has its age and no Secrets, and the plan says so.
             let unknown = told["unknown"].as_array_mut().unwrap();
             let count = unknown.len();
-            unknown.retain(|one| one != CERTIFICATES);
-            assert_eq!(count - unknown.len(), 1, "{told}");
+            let is_age =
+                |one: &Value| one.as_str().unwrap().starts_with("the snapshot was taken at ");
+            unknown.retain(|one| one != CERTIFICATES && !is_age(one));
+            assert_eq!(count - unknown.len(), 2, "{told}");
             let told = (code, told);
             if told == live { Ok(()) } else { Err(format!("{to}: {live:?}\n{told:?}")) }
         });
@@ -436,6 +438,8 @@ fn an_edit_is_planned_on_a_file(scene: &Scene<'_>, snapshot: &str, nowhere: &str
     let other = scene.place.ground.world.file("edit.yaml", &other);
     let run = scene.gregor(&["plan", "-f", &other, "--from-snapshot", snapshot]);
     run.failed("the edit is for Kafka other, and ");
+    let elsewhere = ["plan", "-f", &other, "-n", "elsewhere", "--from-snapshot", snapshot];
+    scene.gregor(&elsewhere).failed("-n says elsewhere, and ");
     let both = ["plan", "-f", &other, "--cluster", CLUSTER, "--from-snapshot", snapshot];
     assert_eq!(scene.gregor(&both).code, 1);
 }

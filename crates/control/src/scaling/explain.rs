@@ -207,6 +207,8 @@ pub enum Outcome {
     Changes,
     /// Something is not.
     Refused,
+    /// No change is known, and not everything is.
+    Unknown,
 }
 
 impl Outcome {
@@ -216,7 +218,16 @@ impl Outcome {
         match self {
             Self::Nothing => 0,
             Self::Changes => 2,
-            Self::Refused => 3,
+            Self::Refused | Self::Unknown => 3,
+        }
+    }
+
+    /// The same where something is not known that may be a change.
+    #[must_use]
+    pub const fn or_unknown(self, is_unknown: bool) -> Self {
+        match self {
+            Self::Nothing if is_unknown => Self::Unknown,
+            Self::Nothing | Self::Changes | Self::Refused | Self::Unknown => self,
         }
     }
 }

@@ -316,6 +316,11 @@ fn the_last_broker_stays() {
 
 #[test]
 fn exit_codes_are_the_documented_ones() {
+    use Outcome::{Changes, Nothing, Refused, Unknown};
+    assert_eq!(Unknown.exit_code(), 3);
+    for (outcome, expected) in [(Nothing, Unknown), (Changes, Changes), (Refused, Refused)] {
+        assert_eq!((outcome.or_unknown(true), outcome.or_unknown(false)), (expected, outcome));
+    }
     let codes = [Outcome::Nothing, Outcome::Changes, Outcome::Refused].map(Outcome::exit_code);
     assert_eq!(codes, [0, 2, 3]);
 }

@@ -250,7 +250,11 @@ impl Life {
                     snapshot = self.observe(execution.before(), faults.silent);
                     execution.reread(&snapshot);
                 }
-                Next::Send(_) if faults.disturbed && self.chance.percent(3) => {
+                Next::Send(act) if faults.disturbed && self.chance.percent(3) => {
+                    // Nobody knows what became of it.
+                    if self.chance.percent(50) {
+                        self.carry_out(&act, false);
+                    }
                     self.count("errors");
                     break;
                 }

@@ -37,6 +37,11 @@ impl Reach {
         Ok((config, namespace))
     }
 
+    /// The namespace, if it was named here.
+    pub(crate) fn namespace(&self) -> Option<&str> {
+        self.namespace.as_deref()
+    }
+
     /// Whether the namespace was named here.
     pub(crate) fn is_namespace_named(&self) -> bool {
         self.namespace.is_some()

@@ -88,7 +88,8 @@ fn replace(path: &Path, text: &[u8]) -> std::io::Result<()> {
 }
 
 /// Hides what users may have written into their resources instead of a Secret: values of environment variables, and
-/// settings and Java properties whose names speak of passwords. What `kubectl apply` keeps of a resource is left out.
+/// settings and Java properties whose names speak of passwords. Annotations in which tools keep whole resources are left
+/// out.
 fn hide(value: &mut Value) {
     let hide_value = |value: &mut Value| {
         if !value.is_null() {
@@ -97,8 +98,14 @@ fn hide(value: &mut Value) {
     };
     match value {
         Value::Object(fields) => {
-            fields.remove("kubectl.kubernetes.io/last-applied-configuration");
             fields.remove("managedFields");
+            if let Some(Value::Object(annotations)) = fields.get_mut("annotations") {
+                annotations.retain(|_, value| !is_resource(value));
+            }
+            if fields.get("sensitive") == Some(&Value::Bool(true)) {
+                fields.get_mut("value").into_iter().for_each(hide_value);
+                fields.remove("synonyms");
+            }
             for (name, value) in fields.iter_mut() {
                 match (name.as_str(), &mut *value) {
                     ("env", Value::Array(variables)) => {
@@ -112,7 +119,7 @@ fn hide(value: &mut Value) {
                         let secret = properties.iter_mut().filter(|one| name(one));
                         secret.filter_map(|one| one.get_mut("value")).for_each(hide_value);
                     }
-                    ("config", Value::Object(settings)) => {
+                    ("config" | "listenerConfig", Value::Object(settings)) => {
                         let secret = settings.iter_mut().filter(|(name, _)| is_secret(name));
                         secret.for_each(|(_, value)| hide_value(value));
                     }
@@ -126,12 +133,30 @@ fn hide(value: &mut Value) {
     }
 }
 
+/// Whether an annotation holds a resource, as `kubectl apply` and other tools keep it.
+fn is_resource(annotation: &Value) -> bool {
+    let value: Option<Value> = annotation.as_str().and_then(|text| serde_json::from_str(text).ok());
+    value.is_some_and(|value| value.get("spec").is_some())
+}
+
 /// Whether the name of a setting speaks of something secret.
 fn is_secret(name: &str) -> bool {
+    const WORDS: [&str; 11] = [
+        "password",
+        "passphrase",
+        "secret",
+        "token",
+        "jaas",
+        "credential",
+        "access.key",
+        "accesskey",
+        "apikey",
+        "private",
+        "connection.string",
+    ];
     let name = name.to_lowercase();
-    ["password", "secret", "token", "jaas", "credential", "access.key", "accesskey", "private"]
-        .iter()
-        .any(|word| name.contains(word))
+    let is_key = name.rsplit(['.', '-', '_']).next() == Some("key");
+    is_key || WORDS.iter().any(|word| name.contains(word))
 }
 
 /// Reads a file: the cluster, and when it was observed.
@@ -174,11 +199,18 @@ mod tests {
                     { "name": "keyStorePassword", "value": "canary" },
                     { "name": "file.encoding", "value": "seen" },
                 ] },
-                "tieredStorage": { "config": { "storage.aws.secret.access.key": "canary" } },
+                "tieredStorage": { "config": {
+                    "storage.aws.secret.access.key": "canary", "storage.azure.account.key": "canary",
+                    "storage.azure.connection.string": "canary",
+                } },
+                "listeners": [{ "authentication": { "listenerConfig": {
+                    "plain.sasl.jaas.config": "canary", "ssl.keystore.key": "canary",
+                } } }],
             } } },
             "pods": [{
                 "metadata": { "annotations": {
-                    "kubectl.kubernetes.io/last-applied-configuration": "canary", "kept": "yes",
+                    "kubectl.kubernetes.io/last-applied-configuration": "{\"spec\": \"canary\"}",
+                    "kapp.k14s.io/original": "{\"spec\": {\"env\": \"canary\"}}", "kept": "yes",
                 } },
                 "spec": { "containers": [{ "env": [
                     { "name": "A", "value": "canary" },

@@ -66,6 +66,10 @@ pub(super) fn typed<K: serde::de::DeserializeOwned>(
     resource: &str,
 ) -> Result<K, ForeseeError> {
     let unreadable = |source| ForeseeError::Unreadable { resource: resource.to_owned(), source };
+    if !written.is_object() {
+        // A type would also be read from the list of its fields.
+        return Err(unreadable(serde::de::Error::custom("it is not an object")));
+    }
     serde_json::from_value(written.clone()).map_err(unreadable)
 }
 

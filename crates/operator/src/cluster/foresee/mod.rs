@@ -115,6 +115,9 @@ pub enum ForeseeError {
     /// What is in a file is not acted on, although it was when the file was written.
     #[error("the resources in the snapshot are refused: {0}")]
     Refused(String),
+    /// A file has objects of another cluster than it says.
+    #[error("the objects in the snapshot are not those of its cluster")]
+    Mixed,
     /// A resource is not one.
     #[error("{resource} cannot be read")]
     Unreadable {

@@ -9,12 +9,14 @@ use std::time::Duration;
 
 use api::names::Names;
 use api::{Kafka, StrimziPodSet, Verbatim};
+use control::annotations::Annotation;
 use control::cluster::fact::Fact;
 use control::cluster::snapshot::{KafkaView, Snapshot};
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Service, ServiceAccount};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::ResourceExt as _;
+use kube::core::ObjectMeta;
 use objects::Object;
 use objects::desired::Refused;
 use objects::found::{ByName, Found, FoundPool};
@@ -39,8 +41,8 @@ pub const HIDDEN: &str = "(hidden)";
 const REFERENCE: &str = "${hidden}";
 
 /// The objects of a cluster, without anything secret.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct Saved {
     /// When they were read, in milliseconds since 1970.
     at_ms: u64,
@@ -139,13 +141,22 @@ fn reduced<K>(mut all: ByName<K>, reduce: fn(&mut K)) -> ByName<K> {
 
 /// Of the pods of a set only their metadata is used: what they should be is built again.
 fn set_without_specs(set: &mut StrimziPodSet) {
+    without_hash(&mut set.metadata);
     for Verbatim(pod) in &mut set.spec.pods {
         pod.retain(|field, _| field == "metadata");
     }
 }
 
+/// A hash of what is hidden would let somebody check guesses of it.
+fn without_hash(metadata: &mut ObjectMeta) {
+    if let Some(annotations) = &mut metadata.annotations {
+        annotations.remove(Annotation::Applied.name());
+    }
+}
+
 fn without_data(name: String, mut map: ConfigMap, names: &Names) -> (String, ConfigMap) {
     if name != names.record() {
+        without_hash(&mut map.metadata);
         (map.data, map.binary_data) = (None, None);
     }
     (name, map)
@@ -186,18 +197,28 @@ impl Stage {
     }
 
     /// The cluster in a file, as it was observed, and the stage for edits of it. Needs no Kubernetes and no Kafka.
-    pub async fn restored(saved: Saved, observed: Observed) -> Result<(Self, View), ForeseeError> {
+    pub async fn restored(
+        names: &Names,
+        saved: Saved,
+        observed: Observed,
+    ) -> Result<(Self, View), ForeseeError> {
         let writer = Writer::closed(client::closed());
         let ctx = Context::new(writer, saved.settings(), "plan");
         let others = saved.others.clone().of_snapshot();
         let written = saved.kafka.clone();
         let kafka: Kafka = typed(&written, "Kafka in the snapshot")?;
+        if names_of(&kafka) != *names {
+            return Err(ForeseeError::Mixed);
+        }
         let mut found = saved.found()?;
         let facts = observed.snapshot.clone().unwrap_or_default();
         let replay =
             Replay { now_ms: facts.now_ms, kafka: facts.kafka.clone(), others: others.clone() };
         let (mut view, decision) = View::of(observed, Extent::Present);
-        let record = decision.record.clone();
+        let record = match view.refused {
+            Some(_) => view.observed.stored.clone(),
+            None => decision.record.clone(),
+        };
         match steps::desired::begin(&ctx, kafka.clone(), &written, found.clone())? {
             Ok(mut work) if view.refused.is_none() => {
                 work.record = view.observed.record.clone();

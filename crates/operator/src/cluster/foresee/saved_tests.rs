@@ -106,6 +106,10 @@ async fn edited(stage: &Stage, view: &View, edit: &Edit) -> View {
     stage.edited(&Names::new("here", "my"), edit, Some(view)).await.unwrap()
 }
 
+async fn restored(saved: Saved, observed: Observed) -> Result<(Stage, View), ForeseeError> {
+    Stage::restored(&Names::new("here", "my"), saved, observed).await
+}
+
 fn edit(kafka: Option<Value>, pools: &[Value]) -> Edit {
     let pools = pools.iter().map(|pool| ("both".to_owned(), pool.clone())).collect();
     Edit { kafka, pools, ..Edit::default() }
@@ -126,9 +130,9 @@ fn same(live: &View, file: &View) {
 async fn an_edit_comes_to_the_same_on_a_file() {
     let (stage, view) = live(json!({ "log.retention.ms": 5 })).await;
     let (_, saved) = file(&stage, &view);
-    let (again, restored) = Stage::restored(saved, view.observed.clone()).await.unwrap();
-    same(&view, &restored);
-    assert!(!restored.pods.is_empty());
+    let (again, present) = restored(saved, view.observed.clone()).await.unwrap();
+    same(&view, &present);
+    assert!(!present.pods.is_empty());
     let edits = [
         Edit::default(),
         edit(None, &[pool(3)]),
@@ -138,13 +142,13 @@ async fn an_edit_comes_to_the_same_on_a_file() {
     ];
     for edit in edits {
         let (live, file) =
-            (edited(&stage, &view, &edit).await, edited(&again, &restored, &edit).await);
+            (edited(&stage, &view, &edit).await, edited(&again, &present, &edit).await);
         same(&live, &file);
     }
     // ConfigMaps are compared although they are not in the file.
-    let unchanged = edited(&again, &restored, &Edit::default()).await;
+    let unchanged = edited(&again, &present, &Edit::default()).await;
     let changed = edit(Some(kafka(json!({ "log.retention.ms": 6 }))), &[]);
-    let changed = edited(&again, &restored, &changed).await;
+    let changed = edited(&again, &present, &changed).await;
     let maps = |view: &View| view.written.iter().filter(|one| one.kind == "ConfigMap").count();
     assert_eq!((maps(&unchanged), maps(&changed)), (0, 1));
 }
@@ -182,21 +186,21 @@ async fn values_that_a_file_hides_are_no_change() {
     snapshot.kafka.settings.insert(node, Fact::read(seen, 1));
     let (_, saved) = file(&stage, &view);
     assert!(!serde_json::to_string(&saved).unwrap().contains("hunter2"));
-    let (again, restored) = Stage::restored(saved, view.observed.clone()).await.unwrap();
+    let (again, present) = restored(saved, view.observed.clone()).await.unwrap();
     for password in ["hunter2", "other"] {
         let edit = edit(Some(kafka(config(Some(password)))), &[]);
-        let edited = edited(&again, &restored, &edit).await;
+        let edited = edited(&again, &present, &edit).await;
         let fields = [LIFETIME, PASSWORD].map(|key| format!("Kafka: spec.kafka.config.{key}"));
         assert_eq!(edited.hidden, fields);
-        assert_eq!(edited.properties, restored.properties);
-        assert_eq!(edited.pods, restored.pods);
+        assert_eq!(edited.properties, present.properties);
+        assert_eq!(edited.pods, present.pods);
         assert!(edited.written.iter().all(|one| one.kind != "ConfigMap"), "{:?}", edited.written);
         let diff = edited.roll.as_ref().unwrap().0.nodes[0].config.clone().unwrap();
         assert!(diff.restart.is_empty() && !diff.has_updates(), "{diff:?}");
     }
     // That one is gone is seen.
-    let edited = edited(&again, &restored, &edit(Some(kafka(config(None))), &[])).await;
-    assert_ne!(edited.properties, restored.properties);
+    let edited = edited(&again, &present, &edit(Some(kafka(config(None))), &[])).await;
+    assert_ne!(edited.properties, present.properties);
     assert_eq!(edited.hidden.len(), 1);
 }
 
@@ -204,7 +208,7 @@ async fn values_that_a_file_hides_are_no_change() {
 async fn what_is_not_in_a_file_is_not_known() {
     let (stage, view) = live(json!({})).await;
     let (_, saved) = file(&stage, &view);
-    let (again, restored) = Stage::restored(saved, view.observed.clone()).await.unwrap();
+    let (again, present) = restored(saved, view.observed.clone()).await.unwrap();
     let mut rack = kafka(json!({}));
     rack["spec"]["kafka"]["rack"] = json!({ "topologyKey": "zone" });
     let reference = json!({ "configMapKeyRef": { "name": "rules", "key": "k" } });
@@ -213,7 +217,7 @@ async fn what_is_not_in_a_file_is_not_known() {
     let mut larger = pool(1);
     larger["spec"]["storage"]["size"] = json!("2Gi");
     larger["spec"]["storage"]["class"] = json!("fast");
-    let edited = edited(&again, &restored, &edit(Some(rack), &[larger])).await;
+    let edited = edited(&again, &present, &edit(Some(rack), &[larger])).await;
     let notes: Vec<_> = edited.notes.iter().map(|(_, note)| note.message.as_str()).collect();
     let binding = "ClusterRoleBinding strimzi-here-my-kafka-init is not part of the snapshot";
     assert!(notes.contains(&binding), "{notes:?}");
@@ -228,10 +232,10 @@ async fn resources_that_are_refused_now_are_no_plan() {
     let (stage, view) = live(json!({})).await;
     let mut saved = stage.saved(&view).unwrap();
     saved.kafka_images.clear();
-    let error = Stage::restored(saved.clone(), view.observed.clone()).await.err().unwrap();
+    let error = restored(saved.clone(), view.observed.clone()).await.err().unwrap();
     assert!(matches!(error, ForeseeError::Refused(_)), "{error}");
     saved.assume_version("4.3.1");
-    assert!(Stage::restored(saved, view.observed.clone()).await.is_ok());
+    assert!(restored(saved, view.observed.clone()).await.is_ok());
 }
 
 #[tokio::test]
@@ -241,8 +245,37 @@ async fn an_edit_that_repairs_what_is_refused_is_planned() {
     let mut observed = view.observed.clone();
     let note = control::conditions::Note::new(control::conditions::Reason::InvalidResource, "no");
     (observed.refused, observed.snapshot) = (Some(note.clone()), None);
-    let (again, restored) = Stage::restored(saved, observed).await.unwrap();
-    assert_eq!(restored.refused, Some(note));
-    let repaired = edited(&again, &restored, &edit(Some(kafka(json!({}))), &[])).await;
+    observed.record = control::cluster::record::Record::default();
+    let (again, present) = restored(saved, observed).await.unwrap();
+    assert_eq!(present.refused, Some(note));
+    let repaired = edited(&again, &present, &edit(Some(kafka(json!({}))), &[])).await;
     assert_eq!((repaired.refused, repaired.written), (None, Vec::new()));
+}
+
+#[tokio::test]
+async fn a_file_that_is_made_up_is_refused() {
+    let (stage, view) = live(json!({})).await;
+    let saved = stage.saved(&view).unwrap();
+    let list = json!([{ "name": "my", "namespace": "here" }, { "kafka": {} }, null]);
+    let kafka = Saved { kafka: list, ..saved.clone() };
+    let pools = Saved { pools: vec![json!([{ "name": "both" }, {}, null])], ..saved.clone() };
+    for made_up in [kafka, pools, Saved::default()] {
+        let error = restored(made_up, view.observed.clone()).await.err().unwrap();
+        assert!(matches!(error, ForeseeError::Unreadable { .. }), "{error}");
+    }
+    let other = Names::new("here", "other");
+    let error = Stage::restored(&other, saved, view.observed.clone()).await.err().unwrap();
+    assert!(matches!(error, ForeseeError::Mixed), "{error}");
+}
+
+#[tokio::test]
+async fn hashes_of_what_is_hidden_are_not_in_a_file() {
+    let (stage, view) = live(json!({})).await;
+    let saved = serde_json::to_value(stage.saved(&view).unwrap()).unwrap();
+    for kind in ["configMaps", "podSets"] {
+        let all = saved[kind].as_object().unwrap();
+        assert!(!all.is_empty());
+        assert!(!saved[kind].to_string().contains("gregor.io/applied"), "{kind}");
+    }
+    assert!(saved["services"].to_string().contains("gregor.io/applied"));
 }

@@ -18,6 +18,7 @@ use model::NodeId;
 use operator::cluster::foresee::{Stage, View as ClusterView};
 use serde::Serialize;
 use serde_json::Value;
+use time::format_description::well_known::Rfc3339;
 
 use self::file::Asked;
 use super::{Edits, snapshot, stage};
@@ -41,7 +42,7 @@ Exit codes:
   0  nothing would change
   1  it could not be found out: the reason is on stderr
   2  something would change, and all of it would be carried out
-  3  something is refused, is not carried out, or may not be: the lines say what";
+  3  something is refused, is not carried out, or is not known: the lines say what";
 
 /// Which edit.
 #[derive(Debug, Args)]
@@ -91,8 +92,15 @@ impl Plan {
 
     /// Plans on a file.
     async fn look_at(&self, path: &Path, documents: Vec<Value>) -> anyhow::Result<PlanView> {
-        let (looked, _) = snapshot::read(path)?;
+        let (looked, taken_ms) = snapshot::read(path)?;
         let names = &looked.found.names;
+        if let Some(named) = self.reach.namespace().filter(|named| *named != names.namespace) {
+            anyhow::bail!(
+                "-n says {named}, and {} is a snapshot of namespace {}",
+                path.display(),
+                names.namespace
+            );
+        }
         let named = file::clusters(&documents);
         if !named.is_empty() && !named.contains(&names.cluster) {
             anyhow::bail!(
@@ -122,9 +130,12 @@ impl Plan {
         if let Some(version) = asked.version().filter(|_| assumed.is_some()) {
             objects.assume_version(version);
         }
-        let (stage, present) = Stage::restored(objects, looked.seen.observed).await?;
+        let (stage, present) = Stage::restored(names, objects, looked.seen.observed).await?;
         let edited = stage.edited(names, &asked.edit, Some(&present)).await?;
-        Ok(PlanView::new(names, Some(&present), &edited, (assumed.as_ref(), asked.ignored)))
+        let told = (assumed.as_ref(), asked.ignored);
+        let mut view = PlanView::new(names, Some(&present), &edited, told);
+        view.unknown.insert(0, since(taken_ms));
+        Ok(view)
     }
 
     async fn look(&self, documents: Vec<Value>) -> anyhow::Result<PlanView> {
@@ -156,6 +167,14 @@ impl Plan {
         let told = (staged.assumed.as_ref(), asked.ignored);
         Ok(PlanView::new(names, present.as_ref(), &edited, told))
     }
+}
+
+/// How old a plan on a file is.
+fn since(taken_ms: u64) -> String {
+    let taken = i64::try_from(taken_ms / 1000).unwrap_or_default();
+    let taken = time::OffsetDateTime::from_unix_timestamp(taken).ok();
+    let taken = taken.and_then(|taken| taken.format(&Rfc3339).ok()).unwrap_or_default();
+    format!("the snapshot was taken at {taken}: what has changed since then is not known")
 }
 
 /// A plan, as it is printed.
@@ -211,7 +230,9 @@ impl PlanView {
     ) -> Self {
         let mut view = Self { exists: Some(present.is_some()), ignored, ..Self::empty(names) };
         let plan = explain(&facts::facts(present, edited));
-        view.add(&plan.lines, plan.outcome());
+        let is_unclear =
+            !edited.hidden.is_empty() || present.is_some_and(|view| view.refused.is_some());
+        view.add(&plan.lines, plan.outcome().or_unknown(is_unclear));
         view.unknown = facts::unknown(present, edited, assumed);
         view.tell(present, edited);
         view
@@ -264,6 +285,7 @@ const fn outcome_of(outcome: Outcome) -> &'static str {
         Outcome::Nothing => "nothing",
         Outcome::Changes => "changes",
         Outcome::Refused => "refused",
+        Outcome::Unknown => "unknown",
     }
 }
 
@@ -333,7 +355,12 @@ impl View for PlanView {
         let there = if self.exists == Some(false) { ", which is not there yet" } else { "" };
         let mut text = format!("Kafka {} in namespace {}{there}\n\n", self.cluster, self.namespace);
         if self.steps.is_empty() {
-            text.push_str("  nothing would change\n");
+            text.push_str(match self.outcome {
+                Outcome::Unknown => "  whether something would change is not known\n",
+                Outcome::Nothing | Outcome::Changes | Outcome::Refused => {
+                    "  nothing would change\n"
+                }
+            });
         }
         for (index, step) in self.steps.iter().enumerate() {
             let line = format!("{:>3}. {}", index + 1, step.text);
