@@ -222,6 +222,20 @@ mod tests {
     }
 
     #[test]
+    fn what_is_being_deleted_is_ending() {
+        let at = "2026-01-01T00:00:00Z";
+        let metadata = json!({ "name": "pod-0", "deletionTimestamp": at });
+        let (stays, ends) = (pod(json!({})), pod(json!({ "metadata": metadata })));
+        let found = snapshot(&set(), [&stays, &ends]);
+        assert!(!found.is_ending);
+        assert_eq!(found.pods.iter().map(|pod| pod.is_ending).collect::<Vec<_>>(), [false, true]);
+        let mut set = set();
+        set.metadata.deletion_timestamp.clone_from(&ends.metadata.deletion_timestamp);
+        let found = snapshot(&set, [&stays]);
+        assert_eq!((found.is_ending, found.pods[0].is_ending), (true, false));
+    }
+
+    #[test]
     fn what_is_forgotten_of_a_set_is_not_what_is_decided_by() {
         let mut forgetful = set();
         forget_definitions(&mut forgetful);

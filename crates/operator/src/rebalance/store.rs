@@ -446,6 +446,117 @@ mod tests {
         assert!(decode::<RequestRecord>(&ConfigMap::default()).is_err());
     }
 
+    /// A request, as an earlier operator has written it.
+    const REQUEST: &str = r#"{
+      "formatVersion": "1.0",
+      "request": {
+        "phase": "NotReady", "attempt": 3, "generation": 2, "wish": "Refresh",
+        "failure": { "Hindered": { "InvalidSpec": "goals" } },
+        "failures": 1, "paused_in": "Rebalancing", "since_ms": 1700000000000
+      },
+      "cluster": "c",
+      "proposal": {
+        "attempt": 3, "failure": { "Final": "no" }, "summary": { "dataToMoveMB": 12 },
+        "brokerLoad": {}, "brokers": [0, 4], "unknown": ["CPU"]
+      },
+      "session": {
+        "attempt": 3, "proposal": "p", "execution": "x", "asked": true, "stopping": true,
+        "failure": { "Passing": "Cruise Control answered with 503" }
+      }
+    }"#;
+
+    /// Moves, as an earlier operator has written them.
+    const MOVES: &str = r#"{
+      "formatVersion": "1.0",
+      "by": { "name": "r", "uid": "u", "attempt": 3 },
+      "parts": 1,
+      "brokers": [0, 4],
+      "recorded": {
+        "phase": "Restoring", "outcome": "Stopped", "since_ms": 7, "began_ms": 5,
+        "in_flight": [{ "topic": "t", "partition": 2 }], "away": { "4": 6 }, "rate_bytes": 1000,
+        "former": { "broker/4": { "leader": "9", "follower": null }, "topic/t": { "leader": null, "follower": "*" } },
+        "measured": [6, 100]
+      }
+    }"#;
+
+    fn stored<T: DeserializeOwned>(text: &str) -> T {
+        let data = [("record.json".to_owned(), text.to_owned())].into();
+        decode(&ConfigMap { data: Some(data), ..ConfigMap::default() }).unwrap()
+    }
+
+    #[test]
+    fn a_request_that_an_earlier_operator_wrote_is_read() {
+        use request::{Failure, Hindrance, Phase, Wish};
+        let hindrance = Hindrance::InvalidSpec("goals".to_owned());
+        let expected = RequestRecord {
+            request: request::Recorded {
+                phase: Phase::NotReady,
+                attempt: 3,
+                generation: 2,
+                wish: Some(Wish::Refresh),
+                failure: Some(Failure::Hindered(hindrance)),
+                failures: 1,
+                paused_in: Some(Phase::Rebalancing),
+                since_ms: 1_700_000_000_000,
+            },
+            cluster: Some("c".to_owned()),
+            proposal: Some(ProposalRecord {
+                attempt: 3,
+                failure: Some(Failure::Final("no".to_owned())),
+                summary: serde_json::json!({ "dataToMoveMB": 12 }),
+                broker_load: serde_json::json!({}),
+                brokers: [0, 4].into_iter().filter_map(NodeId::new).collect(),
+                unknown: vec!["CPU".to_owned()],
+            }),
+            session: Some(Session {
+                attempt: 3,
+                proposal: Some("p".to_owned()),
+                execution: Some("x".to_owned()),
+                asked: true,
+                stopping: true,
+                failure: Some(Failure::Passing("Cruise Control answered with 503".to_owned())),
+            }),
+        };
+        assert_eq!(stored::<RequestRecord>(REQUEST), expected);
+        // What is missing was not there yet.
+        let bare = stored::<RequestRecord>(r#"{ "cluster": "c", "session": { "asked": true } }"#);
+        assert!(bare.session.unwrap().asked);
+    }
+
+    #[test]
+    fn moves_that_an_earlier_operator_wrote_are_read() {
+        use control::rebalance::execution::{Outcome, Phase};
+        let found = stored::<Moves>(MOVES);
+        assert_eq!(found.by, Claimant { name: "r".to_owned(), uid: "u".to_owned(), attempt: 3 });
+        assert_eq!((found.parts, found.brokers.len()), (1, 2));
+        let recorded = &found.recorded;
+        assert_eq!((recorded.phase, recorded.outcome), (Phase::Restoring, Some(Outcome::Stopped)));
+        assert_eq!((recorded.since_ms, recorded.began_ms), (7, 5));
+        let in_flight = recorded.in_flight.iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(in_flight, ["t-2"]);
+        assert_eq!(recorded.away.values().collect::<Vec<_>>(), [&6]);
+        assert_eq!((recorded.rate_bytes, recorded.measured), (Some(1_000), Some((6, 100))));
+        let former = recorded.former.iter().map(|(subject, values)| {
+            format!("{subject} {:?} {:?}", values.leader.as_deref(), values.follower.as_deref())
+        });
+        let expected = [r#"broker/4 Some("9") None"#, r#"topic/t None Some("*")"#];
+        assert_eq!(former.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn the_plan_of_another_cluster_is_dropped() {
+        let mut snapshot = request::Snapshot::default();
+        for (cluster, keeps) in [("c", true), ("d", false)] {
+            snapshot.resource.cluster = Some(cluster.to_owned());
+            let mut record = stored::<RequestRecord>(REQUEST);
+            let decision = request::decide(&snapshot, Some(&record.facts()));
+            record.decided(&decision.record.unwrap());
+            assert_eq!(record.cluster.as_deref(), Some(cluster));
+            let found = (record.proposal.is_some(), record.session.is_some());
+            assert_eq!(found, (keeps, keeps), "{cluster}");
+        }
+    }
+
     #[test]
     fn what_a_former_resource_of_the_same_name_left_is_not_ours() {
         let kr = |uid: &str| {

@@ -80,7 +80,9 @@ pub(super) fn execution(session: &Session, answers: &Answers) -> Option<Executio
         (Task::CompletedWithError, Some(true)) if session.stopping => Execution::Stopped,
         (Task::CompletedWithError, Some(true)) => Execution::Failed(failed()),
         (Task::Busy | Task::Failed(Failure::Passing(_)), _) => return None,
-        (Task::Failed(failure), _) => Execution::Failed(failure.clone()),
+        // An error is no end of what still moves.
+        (Task::Failed(_), None | Some(false)) => return None,
+        (Task::Failed(failure), Some(true)) => Execution::Failed(failure.clone()),
     })
 }
 
@@ -161,7 +163,9 @@ mod tests {
             (true,  true,  false, Some(Task::Completed),         None,  "Finished"),
             (true,  true,  false, Some(Task::Busy),              idle,  "unknown"),
             (true,  true,  false, Some(Task::Failed(passing())), idle,  "unknown"),
-            (true,  true,  false, Some(Task::Failed(last())),    moves, "Failed"),
+            (true,  true,  false, Some(Task::Failed(last())),    moves, "unknown"),
+            (true,  true,  false, Some(Task::Failed(last())),    None,  "unknown"),
+            (true,  true,  false, Some(Task::Failed(last())),    idle,  "Failed"),
         ];
         for (asked, has_task, stopping, task, executor, expected) in rows {
             let execution_id = has_task.then(|| "t".to_owned());

@@ -1,6 +1,6 @@
 //! What the engines say of a request, what has to be read for that, and what is asked of them.
 //!
-//! 1. Moves of the native engine are seen to their end, whatever the engine is by now.
+//! 1. Moves are seen to their end by the engine that was asked for them, whatever the engine is by now.
 //! 2. Moves of an earlier attempt end before anything else happens.
 //! 3. Nothing is asked for twice: a plan that is made, or moves that were begun, are not asked for again.
 
@@ -83,6 +83,10 @@ pub(super) struct View<'a> {
 
 impl<'a> View<'a> {
     fn engine(&self) -> Engine {
+        // What Cruise Control moves it goes on moving when the user chooses another engine (1).
+        if self.record.may_move_by_cruise_control() {
+            return Engine::CruiseControl;
+        }
         self.kafka.map_or(Engine::Native, Kafka::engine)
     }
 

@@ -138,6 +138,13 @@ fn what_the_engines_say_of_a_request() {
         ("PendingProposal cc task idle",     "? Unstarted false"),
         ("PendingProposal cc task forgotten", "Unasked Unstarted ? forgotten"),
         ("Rebalancing cc plan asked busy",   "Ready Running false"),
+        // It is heard of its moves also when the engine is another one by now.
+        ("Rebalancing plan asked busy",      "Ready Running false"),
+        ("Rebalancing plan asked idle",      "Ready Lost false"),
+        ("Rebalancing plan asked refused",   "? ? ?"),
+        ("ReconciliationPaused plan asked busy", "Ready Running false"),
+        ("Rebalancing plan asked failed stored", "Ready Unstarted false"),
+        ("Stopped plan asked busy",          "Ready Unstarted false"),
         // Moves of our own, of a time when we were the engine, end first.
         ("Rebalancing cc plan own-runs refused", "Ready Running false"),
         ("Rebalancing cc plan own-finished idle", "Ready Unstarted false"),
@@ -179,6 +186,8 @@ fn only_what_a_decision_rests_on_is_read() {
         ("Rebalancing cc task plan asked moving",  ask(true, None, Some("x"))),
         ("Rebalancing cc plan asked moving failed", ask(true, None, None)),
         ("Rebalancing cc plan own-runs",           ask(false, None, None)),
+        ("Rebalancing plan asked moving",          ask(true, None, Some("x"))),
+        ("Stopped plan asked moving",              none()),
         ("Rebalancing cc plan idle",               none()),
     ];
     for (text, expected) in rows {
@@ -223,6 +232,12 @@ fn what_is_asked_of_an_engine() {
         ("Rebalancing cc busy plan asked",       Duty::Stop,    Some(Act::AskStop)),
         ("Rebalancing cc busy plan",             Duty::Stop,    None),
         ("Stopped cc busy plan asked",           Duty::Stop,    None),
+        // What it moves it is asked about, whatever the engine is by now.
+        ("Rebalancing busy plan asked",          Duty::Execute, Some(Act::AskProgress)),
+        ("Rebalancing busy plan asked",          Duty::Stop,    Some(Act::AskStop)),
+        ("NotReady busy plan asked",             Duty::Stop,    None),
+        // To stop it ends the moves of all requests: one that is over does not ask for that.
+        ("NotReady cc busy plan asked",          Duty::Stop,    None),
         ("ReconciliationPaused cc busy asked",   Duty::Hold,    None),
     ];
     for (text, duty, expected) in rows {

@@ -409,7 +409,7 @@ fn read_proposed(recorded: &Recorded, facts: &Facts) -> Option<Event> {
 }
 
 fn read_running(recorded: &Recorded, facts: &Facts) -> Option<Event> {
-    if let Some(Some(Hindrance::NoKafka | Hindrance::NoClusterLabel)) = facts.hindrance {
+    if facts.hindrance == Some(Some(Hindrance::NoKafka)) {
         // There is no engine that could be asked.
         return Some(Hindered);
     }
@@ -417,7 +417,7 @@ fn read_running(recorded: &Recorded, facts: &Facts) -> Option<Event> {
     if *execution == Execution::Running {
         return None;
     }
-    if facts.hindrance == Some(Some(Hindrance::NoCruiseControl)) {
+    if let Some(Some(Hindrance::NoCruiseControl | Hindrance::NoClusterLabel)) = facts.hindrance {
         return Some(Hindered);
     }
     if wants_refresh(recorded, facts) && !is_going(facts) {

@@ -206,7 +206,10 @@ fn what_is_not_the_engines() {
         ("Rebalancing",           "no-cc x-running",      "Rebalancing stop"),
         ("Rebalancing",           "no-cc x-stopped",      "NotReady stop"),
         ("Rebalancing",           "no-kafka",             "NotReady stop"),
-        ("Rebalancing",           "no-label x-running",   "NotReady stop"),
+        ("Rebalancing",           "no-label x-running",   "Rebalancing stop"),
+        ("Rebalancing",           "no-label",             "Rebalancing stop"),
+        ("Rebalancing",           "no-label x-stopped",   "NotReady stop"),
+        ("Rebalancing",           "no-label x-lost auto", "NotReady stop"),
         // Templates and those that are deleted.
         ("New",                   "template",             "New rest ignored"),
         ("New",                   "deleting",             "New rest"),
@@ -468,8 +471,7 @@ proptest! {
     ) {
         let step = step(&recorded, &facts);
         let unknown = matches!(facts.execution, Some(Execution::Running) | None);
-        let no_engine = matches!(
-            facts.hindrance, Some(Some(Hindrance::NoKafka | Hindrance::NoClusterLabel)));
+        let no_engine = facts.hindrance == Some(Some(Hindrance::NoKafka));
         if recorded.phase == Rebalancing && unknown && !no_engine {
             prop_assert!(step.recorded.may_run(), "{:?}", step.recorded.phase);
         }

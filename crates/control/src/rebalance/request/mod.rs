@@ -114,12 +114,15 @@ pub fn decide(snapshot: &Snapshot, record: Option<&Record>) -> Decision {
     let kafka = kafka(snapshot, record);
     let mut record = begin(snapshot, record);
     let heard = View { snapshot, record: &record, kafka: kafka.flatten() }.heard();
-    let facts = facts(snapshot, spec::hindrance(snapshot, kafka), &heard);
+    let facts = facts(snapshot, hindrance(snapshot, &record, kafka), &heard);
     let step = step(&record.request, &facts);
     record.request = step.recorded;
     if heard.forgotten {
-        // The plan is asked for anew.
-        record.session = None;
+        // The plan is asked for anew; that moves were asked for is not forgotten with it.
+        record.session = record.session.filter(|session| session.asked);
+        if let Some(session) = &mut record.session {
+            session.proposal = None;
+        }
     }
     let view = View { snapshot, record: &record, kafka: kafka.flatten() };
     let act = view.act(step.duty).filter(|_| !step.consume);
@@ -167,6 +170,20 @@ fn kafka<'a>(snapshot: &'a Snapshot, record: Option<&Record>) -> Option<Option<&
         return Some(None);
     }
     snapshot.kafka.known().map(Option::as_ref)
+}
+
+/// What is in the way. A request that runs and has lost its label stops on the cluster of its record; without that
+/// there is nobody to ask.
+fn hindrance(
+    snapshot: &Snapshot,
+    record: &Record,
+    kafka: Option<Option<&Kafka>>,
+) -> Option<Option<Hindrance>> {
+    let is_gone = kafka.is_some_and(|kafka| kafka.is_none_or(|kafka| kafka.deleting));
+    if is_gone && record.request.may_run() {
+        return Some(Some(Hindrance::NoKafka));
+    }
+    spec::hindrance(snapshot, kafka)
 }
 
 fn begin(snapshot: &Snapshot, record: Option<&Record>) -> Record {

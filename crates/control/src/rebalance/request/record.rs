@@ -7,8 +7,7 @@ use super::snapshot::{Moves, Resource};
 use super::words::Failure;
 
 /// The record of a request. What a plan does is large, and only shown: the shell keeps that beside it.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Record {
     /// How far it is.
     pub request: Recorded,
@@ -21,8 +20,7 @@ pub struct Record {
 }
 
 /// The outcome of a request for a plan.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Plan {
     /// Of which attempt.
     pub attempt: u64,
@@ -63,6 +61,12 @@ impl Record {
         let attempt = self.request.attempt;
         let known = self.session.clone().filter(|session| session.attempt == attempt);
         known.unwrap_or(Session { attempt, ..Session::default() })
+    }
+
+    /// Whether Cruise Control was asked for the moves of this attempt and may not have ended them.
+    pub(super) fn may_move_by_cruise_control(&self) -> bool {
+        let session = self.session();
+        session.asked && session.failure.is_none() && self.request.may_run()
     }
 
     /// Whether moves are those of this attempt.

@@ -190,8 +190,11 @@ impl Basis {
             return AT_ONCE_MS;
         }
         let request = &record.request;
+        let is_going = self.resource.deleting || self.resource.annotations.is_template();
         match request.phase {
             _ if self.runs => BUSY_MS,
+            // Nothing of it runs, and nothing begins any more.
+            phase if is_going && phase != Phase::Rebalancing => self.interval_ms,
             Phase::New | Phase::PendingProposal | Phase::Rebalancing => BUSY_MS,
             Phase::ProposalReady if self.others_running != Some(false) => LATER_MS,
             Phase::NotReady if request.recovers() => LATER_MS,

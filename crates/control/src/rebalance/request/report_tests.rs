@@ -184,6 +184,14 @@ fn a_request_is_looked_at_again_as_soon_as_something_may_have_changed() {
         (Phase::Stopped,              None,         "stop",          interval),
         (Phase::Stopped,              None,         "stopping",      interval),
         (Phase::ReconciliationPaused, None,         "",              interval),
+        // One that goes begins nothing any more.
+        (Phase::New,                  None,         "template",      interval),
+        (Phase::PendingProposal,      None,         "deleting",      interval),
+        (Phase::ProposalReady,        None,         "template others", interval),
+        (Phase::NotReady,             recovering(), "deleting",      interval),
+        (Phase::NotReady,             None,         "deleting runs", busy),
+        (Phase::Rebalancing,          None,         "deleting",      busy),
+        (Phase::Stopped,              None,         "deleting event", at_once),
     ];
     for (phase, failure, words, expected) in rows {
         let (mut basis, mut answer, mut record) = (basis(), Answer::default(), record(phase));
@@ -196,6 +204,10 @@ fn a_request_is_looked_at_again_as_soon_as_something_may_have_changed() {
                 "others" => basis.others_running = Some(true),
                 "others?" => basis.others_running = None,
                 "stop" => basis.duty = Duty::Stop,
+                "deleting" => basis.resource.deleting = true,
+                "template" => {
+                    basis.resource.annotations.template = Some("true".to_owned());
+                }
                 other => answer.stopping = other == "stopping",
             }
         }

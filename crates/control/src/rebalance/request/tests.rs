@@ -1,9 +1,10 @@
 //! Passes over one request from its facts to its decision.
 
-use super::record::Plan;
-use super::snapshot::{Annotations, Resource};
+use super::record::{Plan, Session};
+use super::snapshot::{Annotations, Answers, Claimant, CruiseControl, Moves, Resource};
 use super::*;
 use crate::cluster::fact::Fact;
+use crate::rebalance::execution::{self, Outcome};
 
 fn snapshot(annotations: &[(&str, &str)]) -> Snapshot {
     let value = |wanted: &str| {
@@ -143,7 +144,131 @@ fn a_snapshot_survives_a_file() {
     let facts = snapshot(&[("rebalance", "approve")]);
     let text = serde_json::to_string(&facts).unwrap();
     assert_eq!(serde_json::from_str::<Snapshot>(&text).unwrap(), facts);
-    let record = recorded(Phase::Ready);
-    let text = serde_json::to_string(&record).unwrap();
-    assert_eq!(serde_json::from_str::<Record>(&text).unwrap(), record);
+}
+
+/// A request in words: its phase, and then what is recorded and known of it. `cc` is Cruise Control as the engine,
+/// `asked` that it was asked for moves, `busy` and `idle` what it does, and `own` moves of the native engine.
+fn case(text: &str) -> (Snapshot, Record) {
+    let mut words = text.split_whitespace();
+    let mut record = recorded(Phase::from_name(words.next().unwrap()).unwrap());
+    let mut facts = snapshot(&[]);
+    let mut kafka = facts.kafka.known().cloned().flatten();
+    let mut session = Session { attempt: 1, ..Session::default() };
+    let own = |phase, outcome| Moves {
+        by: Claimant { name: "r".to_owned(), uid: "u".to_owned(), attempt: 1 },
+        recorded: execution::Recorded { phase, outcome, ..execution::Recorded::default() },
+    };
+    let does = |idle| Answers { idle: Fact::read(idle, 0), ..Answers::default() };
+    let answers = |answers| Fact::read(CruiseControl::Asked(answers), 0);
+    for word in words {
+        match word {
+            "auto" => facts.resource.annotations.auto_approval = Some("true".to_owned()),
+            "template" => facts.resource.annotations.template = Some("true".to_owned()),
+            "deleting" => facts.resource.deleting = true,
+            "no-label" => facts.resource.cluster = None,
+            "label-d" => facts.resource.cluster = Some("d".to_owned()),
+            "later" => facts.now_ms = 1_000_000,
+            "no-kafka" => kafka = None,
+            "cc" => kafka.as_mut().unwrap().engine = Some("cruise-control".to_owned()),
+            "own-runs" => facts.moves = Fact::read(Some(own(execution::Phase::Moving, None)), 0),
+            "own-finished" => {
+                let over = own(execution::Phase::Ended, Some(Outcome::Finished));
+                facts.moves = Fact::read(Some(over), 0);
+            }
+            "stored" => facts.plan_stored = Fact::read(true, 0),
+            "unstored" => facts.plan_stored = Fact::read(false, 0),
+            "unplanned" => record.plan = None,
+            "+stop" => record.request.wish = Some(Wish::Stop),
+            "!passing" => {
+                record.request.failure = Some(Failure::Passing("503".to_owned()));
+                record.request.failures = 1;
+            }
+            "task" => session.proposal = Some("p".to_owned()),
+            "asked" => session.asked = true,
+            "moving" => session.execution = Some("x".to_owned()),
+            "idle" => facts.cruise_control = answers(does(true)),
+            "busy" => facts.cruise_control = answers(does(false)),
+            "forgotten" => {
+                let proposal = Fact::read(Task::Unknown, 0);
+                facts.cruise_control = answers(Answers { proposal, ..does(true) });
+            }
+            "error" => {
+                let execution = Fact::read(Task::Failed(Failure::Final("400".to_owned())), 0);
+                facts.cruise_control = answers(Answers { execution, ..does(false) });
+            }
+            other => panic!("{other}"),
+        }
+    }
+    facts.kafka = Fact::read(kafka, 0);
+    record.session = (session != Session { attempt: 1, ..Session::default() }).then_some(session);
+    (facts, record)
+}
+
+#[test]
+#[rustfmt::skip]
+fn what_follows_from_the_facts() {
+    let rows = [
+        // Moves of the native engine, and when to look again.
+        ("Rebalancing own-runs",            "Rebalancing Drive(Orders { claimed: true, stop: false, hold: false }) Rebalancing", 1_000),
+        ("Rebalancing own-runs deleting",   "Rebalancing Drive(Orders { claimed: true, stop: true, hold: false }) Rebalancing", 1_000),
+        ("Rebalancing own-runs no-label",   "Rebalancing Drive(Orders { claimed: true, stop: true, hold: false }) Rebalancing", 1_000),
+        ("NotReady own-runs",               "NotReady Drive(Orders { claimed: false, stop: true, hold: false }) NotReady", 1_000),
+        ("Rebalancing own-finished",        "Ready - Ready", 100),
+        ("Rebalancing stored no-label",     "NotReady - NotReady", 100),
+        // A failure that may pass.
+        ("NotReady !passing",               "NotReady - NotReady", 5_000),
+        ("NotReady !passing later",         "PendingProposal MakePlan PendingProposal", 100),
+        // One that goes and runs nothing is not polled.
+        ("PendingProposal unplanned deleting", "PendingProposal - PendingProposal", 120_000),
+        ("PendingProposal unplanned template", "PendingProposal - -", 120_000),
+        // The plan of another cluster is not that of this one.
+        ("ProposalReady auto label-d",      "PendingProposal MakePlan PendingProposal", 100),
+        // Cruise Control.
+        ("Rebalancing cc idle",             "Rebalancing AskMoves Rebalancing", 1_000),
+        ("Rebalancing cc asked busy",       "Rebalancing AskProgress Rebalancing", 1_000),
+        ("Rebalancing cc asked busy +stop", "Rebalancing AskStop Rebalancing", 1_000),
+        // An error is no end of what still moves.
+        ("Rebalancing cc asked moving error", "Rebalancing AskProgress Rebalancing", 1_000),
+        ("Rebalancing cc asked moving error +stop", "Rebalancing AskStop Rebalancing", 1_000),
+        // Without its label it is stopped on the cluster of the record.
+        ("Rebalancing cc asked busy no-label", "Rebalancing AskStop Rebalancing", 1_000),
+        ("Rebalancing cc asked idle no-label", "NotReady - NotReady", 100),
+        ("Rebalancing cc asked no-label",   "Rebalancing - Rebalancing", 1_000),
+        ("NotReady cc asked busy no-label", "NotReady - NotReady", 120_000),
+        // With neither there is nobody to ask.
+        ("Rebalancing asked no-kafka",      "NotReady - NotReady", 100),
+        ("Rebalancing asked no-label no-kafka", "NotReady - NotReady", 100),
+        // The engine was changed while Cruise Control moves.
+        ("Rebalancing auto asked busy unstored", "Rebalancing AskProgress Rebalancing", 1_000),
+        ("Rebalancing asked busy unstored +stop", "Rebalancing AskStop Rebalancing", 1_000),
+        ("Rebalancing asked idle unstored", "PendingProposal MakePlan PendingProposal", 100),
+    ];
+    for (text, expected, look_again_ms) in rows {
+        let (facts, record) = case(text);
+        let decision = decide(&facts, Some(&record));
+        assert_eq!((show(&decision).as_str(), decision.look_again_ms), (expected, look_again_ms), "{text}");
+    }
+}
+
+#[test]
+#[rustfmt::skip]
+fn a_plan_that_was_forgotten_is_asked_for_again_and_moves_are_not() {
+    let rows = [
+        ("PendingProposal cc unplanned task forgotten", Some(Act::AskPlan), None),
+        ("Rebalancing cc unplanned task asked moving forgotten", Some(Act::AskProgress), Some((true, None))),
+    ];
+    for (text, act, expected) in rows {
+        let (facts, record) = case(text);
+        let decision = decide(&facts, Some(&record));
+        let session = decision.record.unwrap().session.map(|session| (session.asked, session.proposal));
+        assert_eq!((decision.act, session), (act, expected), "{text}");
+    }
+}
+
+#[test]
+fn a_request_that_is_for_another_cluster_now_has_no_plan() {
+    let (facts, record) = case("ProposalReady auto cc label-d task idle");
+    let record = decide(&facts, Some(&record)).record.unwrap();
+    assert_eq!((record.cluster.as_deref(), record.request.attempt), (Some("d"), 2));
+    assert_eq!((record.plan, record.session), (None, None));
 }

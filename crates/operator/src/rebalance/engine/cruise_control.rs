@@ -16,15 +16,16 @@ use api::names::Names;
 use control::cluster::fact::{Fact, Why};
 use control::rebalance::cruise_control::{self, Owner, Refusal, URL_ANNOTATION};
 use control::rebalance::execution::Progress;
+use control::rebalance::request::record::Session;
 use control::rebalance::request::snapshot::{self, Answers};
-use control::rebalance::request::{Act, Questions, Task, Warning};
+use control::rebalance::request::{Act, Failure, Questions, Task, Warning};
 use k8s_openapi::api::core::v1::{Secret, Service};
 use kafka_admin::Resolve;
 use kube::{Api, Client as Kubernetes, ResourceExt as _};
 use serde_json::{Value, json};
 
 use super::Told;
-use crate::cruise_control::{Answer, Client, ClientError, Endpoint, ExecutorState, Summary};
+use crate::cruise_control::{Answer, Asked, Client, ClientError, Endpoint, ExecutorState, Summary};
 use crate::rebalance::RebalanceError;
 use crate::rebalance::request::Work;
 use crate::rebalance::store::ProposalRecord;
@@ -217,10 +218,11 @@ async fn execute(client: &Client, work: &mut Work) -> Result<Told, RebalanceErro
         Ok(asked) => asked,
         Err(error) => return Ok(unreachable(work, &error)),
     };
+    work.record.session = Some(answered(session, &asked));
+    let mut told = Told::changed();
     match asked.answer {
         Answer::Ready(summary) => work.record.proposal = Some(proposed(work, summary)),
-        Answer::Computing => {}
-        Answer::Busy => session.asked = false,
+        Answer::Computing | Answer::Busy => {}
         Answer::TooLittleKnown(what) => {
             // It has lost what it knew; so is the plan.
             tracing::info!("Cruise Control of {}: {what}", work.of());
@@ -228,13 +230,28 @@ async fn execute(client: &Client, work: &mut Work) -> Result<Told, RebalanceErro
         }
         Answer::Failed(failure) => {
             tracing::info!("Cruise Control of {} does not move: {failure}", work.of());
-            session.failure = Some(failure);
+            if let Failure::Passing(why) = failure {
+                told = Told::warning(Warning::Unreachable(why));
+            }
         }
     }
-    session.execution = asked.task.filter(|_| session.asked);
-    work.record.session = Some(session);
     work.save().await?;
-    Ok(Told::changed())
+    Ok(told)
+}
+
+/// The tasks of a request after an answer to moves that were asked for.
+fn answered(mut session: Session, asked: &Asked) -> Session {
+    match &asked.answer {
+        Answer::Busy => session.asked = false,
+        // Such as the 504 of a proxy: the moves may have begun all the same (2).
+        Answer::Failed(Failure::Passing(_))
+        | Answer::Ready(_)
+        | Answer::Computing
+        | Answer::TooLittleKnown(_) => {}
+        Answer::Failed(failure) => session.failure = Some(failure.clone()),
+    }
+    session.execution = asked.task.clone().filter(|_| session.asked);
+    session
 }
 
 /// Asks it to stop, while it moves for this request.
@@ -333,6 +350,28 @@ mod tests {
         let found = find(&client, &kafka.unwrap(), ("cluster.local", names)).await.unwrap();
         let paths = paths.lock().unwrap().join(" ");
         (found, paths)
+    }
+
+    #[test]
+    #[rustfmt::skip]
+    fn moves_were_asked_for_unless_cruise_control_itself_says_no() {
+        let passing = Failure::Passing("Cruise Control answered with 504".to_owned());
+        let last = Failure::Final("Missing hard goals".to_owned());
+        // The answer and its task, and what is recorded: whether they were asked for, the task, and why not.
+        let rows = [
+            (Answer::Ready(json!({})),                   Some("x"), (true,  Some("x"), None)),
+            (Answer::Computing,                          Some("x"), (true,  Some("x"), None)),
+            (Answer::Busy,                               Some("x"), (false, None,      None)),
+            (Answer::TooLittleKnown("none".to_owned()),  None,      (true,  None,      None)),
+            (Answer::Failed(passing.clone()),            None,      (true,  None,      None)),
+            (Answer::Failed(passing),                    Some("x"), (true,  Some("x"), None)),
+            (Answer::Failed(last.clone()),               None,      (true,  None,      Some(last))),
+        ];
+        for (answer, task, expected) in rows {
+            let asked = Asked { task: task.map(str::to_owned), answer };
+            let found = answered(Session { asked: true, ..Session::default() }, &asked);
+            assert_eq!((found.asked, found.execution.as_deref(), found.failure), expected, "{asked:?}");
+        }
     }
 
     #[tokio::test]
