@@ -103,8 +103,8 @@ fn hide(value: &mut Value) {
                 annotations.retain(|_, value| !is_resource(value));
             }
             if fields.get("sensitive") == Some(&Value::Bool(true)) {
+                // Kafka does not tell them.
                 fields.get_mut("value").into_iter().for_each(hide_value);
-                fields.remove("synonyms");
             }
             for (name, value) in fields.iter_mut() {
                 match (name.as_str(), &mut *value) {
