@@ -81,6 +81,7 @@ fn edits_do_what_they_say_and_bad_ones_touch_nothing() {
     a_pool_more_adds_its_nodes(&edited);
     nothing_happens_while_paused(&edited);
     a_lost_record_is_made_again(&edited);
+    a_pool_that_is_deleted_is_scaled_down(&edited);
     let now = edited.place.ready(CLUSTER);
     for field in ["clusterId", "initialControllers"] {
         assert_eq!(now["status"][field], born["status"][field]);
@@ -182,6 +183,17 @@ fn a_pool_more_adds_its_nodes(edited: &Edited<'_>) {
     edited.place.ready(CLUSTER);
     let pool = edited.place.get("knp", "extra");
     assert_eq!(pool["status"]["nodeIds"], json!([7]));
+}
+
+/// Its node holds nothing, so that it is unregistered and goes, and then the pool and its set.
+fn a_pool_that_is_deleted_is_scaled_down(edited: &Edited<'_>) {
+    edited.place.kubectl(&["delete", "knp", "extra", "--wait=false"]);
+    wait_for(|| {
+        let left = edited.place.names("kafkanodepools,strimzipodsets,pods");
+        let is_extra = |name: &String| name == "extra" || name.contains("-extra");
+        if left.iter().any(is_extra) { Err(format!("{left:?}")) } else { Ok(()) }
+    });
+    edited.place.ready(CLUSTER);
 }
 
 fn nothing_happens_while_paused(edited: &Edited<'_>) {
