@@ -259,6 +259,13 @@ pub(crate) fn yes_no(value: bool) -> String {
     if value { "yes" } else { "no" }.to_owned()
 }
 
+/// Seconds since 1970 as people and programs read them.
+pub(crate) fn moment(seconds: i64) -> String {
+    use time::format_description::well_known::Rfc3339;
+    let time = time::OffsetDateTime::from_unix_timestamp(seconds).ok();
+    time.and_then(|time| time.format(&Rfc3339).ok()).unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

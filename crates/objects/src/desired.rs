@@ -4,13 +4,13 @@
 //! 2. A cluster gets its id and its first controllers once. A lost record is rebuilt, never begun anew.
 //! 3. Storage that cannot be changed stays as it was, and the user is told.
 
-use control::annotations::Annotation;
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::compat::{self, Verdict};
 use api::names::Names;
 use api::node_pool::Role;
 use api::{Kafka, KafkaNodePool};
+use control::annotations::Annotation;
 use control::cluster::ids;
 use control::cluster::record::Record;
 use control::cluster::spec::{ClusterSpec, PoolSpec};

@@ -4,7 +4,6 @@
 //! revision is a hash of the whole, so a pod with another revision than its set wants has to be
 //! restarted, and the marks tell why.
 
-use control::annotations::Annotation;
 use std::collections::BTreeMap;
 
 use api::kafka::template::{ContainerTemplate, PodTemplate};
@@ -13,6 +12,7 @@ use api::names::{
     POD_SET_LABEL, REPLICATION_PORT,
 };
 use api::{StrimziPodSet, Verbatim};
+use control::annotations::Annotation;
 use control::cluster::spec::{ListenerKind, Rack};
 use control::cluster::validate::templates::is_own_variable;
 use k8s_openapi::api::core::v1::Pod;

@@ -1,10 +1,10 @@
 //! What every pass is given: the way to Kubernetes and to Kafka, and how the operator was set up.
 
-use control::annotations::Annotation;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use control::annotations::Annotation;
 use kafka_admin::Resolve;
 use kube::api::{ApiResource, DynamicObject};
 use kube::runtime::events::{Recorder, Reporter};

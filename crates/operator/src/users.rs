@@ -3,10 +3,10 @@
 //! `gregor user add --scram` makes such a Secret. Secrets without our finalizer are those of other tools
 //! and are not touched.
 
-use control::annotations::Annotation;
 use std::collections::BTreeSet;
 
 use api::names::{CLUSTER_LABEL, KIND_LABEL};
+use control::annotations::Annotation;
 use control::users::{Mark, User};
 use k8s_openapi::api::core::v1::Secret;
 use kafka_admin::{Admin, AlterScramError, DescribeScramError, Outcome};

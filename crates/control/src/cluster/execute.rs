@@ -289,7 +289,7 @@ mod tests {
         assert_eq!(sent(&execution.next(&mut record, &snapshot, NOW)), APPLY);
         execution.finish(&mut record);
         assert_eq!(record.roll, before.roll);
-        // After it was sent, nobody knows what became of it.
+        // After it was sent, its outcome is unknown.
         let (mut execution, mut record) = begin(&snapshot, &before);
         execution.next(&mut record, &snapshot, NOW);
         execution.answered(&mut record, DONE, NOW);

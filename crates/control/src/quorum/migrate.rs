@@ -17,7 +17,6 @@
 //! Seed 001 removes the annotation before the nodes are rolled. Here it stays until they are, so that it
 //! says when the migration is done.
 
-use crate::annotations::Annotation;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -28,6 +27,7 @@ use super::format::QuorumMode;
 use super::mode::DYNAMIC_LEVEL;
 use super::view::QuorumView;
 use super::{InitialController, InitialControllers, QuorumRecord};
+use crate::annotations::Annotation;
 use crate::registration::{KafkaVersion, MetadataVersion};
 use crate::words::list;
 

@@ -12,9 +12,9 @@
 //!
 //! The host that is connected to is rebuilt from the parsed names, so no spelling of the user reaches the resolver.
 
-use crate::annotations::Annotation;
 use std::fmt;
 
+use crate::annotations::Annotation;
 use serde::{Deserialize, Serialize};
 
 /// The annotation of a `Kafka` with the URL of its Cruise Control.

@@ -251,7 +251,7 @@ impl Life {
                     execution.reread(&snapshot);
                 }
                 Next::Send(act) if faults.disturbed && self.chance.percent(3) => {
-                    // Nobody knows what became of it.
+                    // Its outcome is unknown.
                     if self.chance.percent(50) {
                         self.carry_out(&act, false);
                     }

@@ -1,9 +1,9 @@
 //! Kafkas as resources in the cluster.
 
 use api::names::CLUSTER_LABEL;
-use control::annotations::Annotation;
 use std::collections::BTreeMap;
 
+use control::annotations::Annotation;
 use control::cluster::quantity;
 use control::fleet::{BrokerNeed, Capacity, HostedKafka};
 use k8s_openapi::api::core::v1::Namespace;

@@ -1,9 +1,9 @@
 //! The configuration of each node, in a ConfigMap of its own: one entry for each file that
 //! `gregor node` reads.
 
-use control::annotations::Annotation;
 use std::collections::BTreeMap;
 
+use control::annotations::Annotation;
 use control::cluster::draft::Flow;
 use control::cluster::jvm;
 use control::cluster::properties::{

@@ -1,11 +1,11 @@
 //! The pods of all nodes, through their pod sets. Existing pods are not touched: restarting is for the
 //! roller.
 
-use control::annotations::Annotation;
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::names::POOL_LABEL;
 use api::{StrimziPodSet, Verbatim};
+use control::annotations::Annotation;
 use control::cluster::draft::Flow;
 use control::cluster::spec::{Disk, PoolSpec};
 use control::cluster::storage::{Place, layout};

@@ -1,10 +1,10 @@
 //! The keys and certificates of a cluster: what is stored of them, what they should be, and how they are written.
 
-use control::annotations::Annotation;
 use std::collections::BTreeMap;
 
 use api::kafka::{CertificateAuthority, ExpirationPolicy};
 use api::names::Labels;
+use control::annotations::Annotation;
 use control::certificates::authority::{Expiry, Facts, Kind, PodGenerations, Source, Users};
 use control::certificates::windows;
 use control::conditions::Note;

@@ -1,9 +1,9 @@
 //! A pod as a set lists it, and what is known of one that exists.
 
-use control::annotations::Annotation;
 use std::collections::BTreeMap;
 
 use api::{StrimziPodSet, Verbatim};
+use control::annotations::Annotation;
 use control::pod_set::{Listed, Owner, PodFacts, Snapshot};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;

@@ -6,12 +6,12 @@
 //! 2. The settings of a node are compared only until they were seen to be the desired ones.
 //! 3. Partitions are read only if a broker is to be restarted or was restarted.
 
-use crate::annotations::Annotation;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use model::{NodeId, TopicPartition};
 
+use crate::annotations::Annotation;
 use crate::cluster::act::{Rule, What};
 use crate::cluster::draft::{Draft, Flow};
 use crate::cluster::snapshot::{Needs, NodeView, Partitions, PodView, Snapshot};

@@ -11,9 +11,9 @@
 
 mod range;
 
-use crate::annotations::Annotation;
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::annotations::Annotation;
 use model::NodeId;
 
 pub use range::{IdRange, InvalidRange};

@@ -1,12 +1,12 @@
 //! How the commands get to see what the operator would do: its own steps, with its own settings, gone through
 //! without a change.
 
-use control::annotations::Annotation;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use api::names::Names;
+use control::annotations::Annotation;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;

@@ -1,12 +1,12 @@
 //! `gregor status`: the nodes of a cluster, its quorum, what is being done, and what was last decided.
 
-use control::annotations::Annotation;
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use api::names::{BROKER_LABEL, CONTROLLER_LABEL, POOL_LABEL, node_of_pod};
 use clap::Args;
+use control::annotations::Annotation;
 use control::quorum::QuorumView as SeenQuorum;
 use control::quorum::format::QuorumMode;
 use control::scaling::leaving::Member;

@@ -19,8 +19,8 @@ use tokio::time::{Instant, sleep};
 use super::listener::{self, Entrance};
 use super::properties::{self, Reserved, Shown};
 use super::session::{Session, after_write};
-use super::{Login, moment, secret};
-use crate::output::{Out, View, note, optional};
+use super::{Login, secret};
+use crate::output::{Out, View, moment, note, optional};
 
 /// How often it is looked whether the operator has given a password to Kafka.
 const POLL: Duration = Duration::from_millis(300);

@@ -10,8 +10,8 @@ use operator::users::KIND;
 use serde::Serialize;
 
 use super::session::Session;
-use super::{Login, listener, moment, secret};
-use crate::output::{Grid, Out, View, list, note, optional};
+use super::{Login, listener, secret};
+use crate::output::{Grid, Out, View, list, moment, note, optional};
 
 /// A user, as it is printed.
 #[derive(Debug, Serialize)]

@@ -90,10 +90,3 @@ impl Login {
         }
     }
 }
-
-/// Seconds since 1970 as people and programs read them.
-fn moment(seconds: i64) -> String {
-    use time::format_description::well_known::Rfc3339;
-    let time = time::OffsetDateTime::from_unix_timestamp(seconds).ok();
-    time.and_then(|time| time.format(&Rfc3339).ok()).unwrap_or_default()
-}

@@ -7,8 +7,8 @@ use operator::users;
 use serde::Serialize;
 
 use super::session::{Session, after_write};
-use super::{Login, moment, secret};
-use crate::output::{Out, View, note};
+use super::{Login, secret};
+use crate::output::{Out, View, moment, note};
 
 /// Who.
 #[derive(Debug, Args)]

@@ -7,10 +7,10 @@ mod settings;
 
 pub(crate) use settings::desired as desired_settings;
 
-use control::annotations::Annotation;
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::names::{KIND_LABEL, NAME_LABEL, POD_NAME_LABEL, POOL_LABEL};
+use control::annotations::Annotation;
 use control::cluster::areas::roll::MAX_PARALLEL;
 use control::cluster::fact::{Fact, Why};
 use control::cluster::snapshot::{

@@ -10,12 +10,12 @@ mod pass;
 mod progress;
 mod status;
 
-use control::annotations::Annotation;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use api::KafkaRebalance;
+use control::annotations::Annotation;
 use control::liveness::Loop;
 use futures::{FutureExt as _, StreamExt as _};
 use kube::api::DynamicObject;

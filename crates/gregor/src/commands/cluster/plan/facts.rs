@@ -1,11 +1,11 @@
 //! What [`control::scaling::explain`] is told of an edit: the cluster as it is, and as the operator's own steps
 //! would make it. What is not known stays so, and is named.
 
-use control::annotations::Annotation;
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::Kafka;
 use api::kafka::cruise_control::AutoRebalanceMode;
+use control::annotations::Annotation;
 use control::cluster::area::Area;
 use control::conditions::{Note, Reason};
 use control::quorum::migrate;

@@ -18,14 +18,13 @@ use model::NodeId;
 use operator::cluster::foresee::{Stage, View as ClusterView};
 use serde::Serialize;
 use serde_json::Value;
-use time::format_description::well_known::Rfc3339;
 
 use self::file::Asked;
 use super::{Edits, snapshot, stage};
 use crate::commands::hosts::Hosts;
 use crate::commands::reach::Reach;
 use crate::failure::Said;
-use crate::output::{Colour, Format, Out, View, bullets, painted};
+use crate::output::{Colour, Format, Out, View, bullets, moment, painted};
 
 pub(crate) const PLAN_HELP: &str = "\
 What is in the file replaces the spec of the Kafka and of the pools that it names; other pools
@@ -171,9 +170,7 @@ impl Plan {
 
 /// How old a plan on a file is.
 fn since(taken_ms: u64) -> String {
-    let taken = i64::try_from(taken_ms / 1000).unwrap_or_default();
-    let taken = time::OffsetDateTime::from_unix_timestamp(taken).ok();
-    let taken = taken.and_then(|taken| taken.format(&Rfc3339).ok()).unwrap_or_default();
+    let taken = moment(i64::try_from(taken_ms / 1000).unwrap_or_default());
     format!("the snapshot was taken at {taken}: what has changed since then is not known")
 }
 

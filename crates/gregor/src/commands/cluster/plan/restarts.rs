@@ -3,9 +3,9 @@
 //! Compared are the pods and the settings that the operator makes of the resources as they are and as they would
 //! be. What it is about to do anyway is not the doing of the edit.
 
-use control::annotations::Annotation;
 use std::collections::{BTreeMap, BTreeSet};
 
+use control::annotations::Annotation;
 use control::node::Roles;
 use control::registration::KafkaVersion;
 use control::rolling::config::{self, Change, Diff};
