@@ -320,6 +320,24 @@ async fn a_connection_with_an_expired_call_is_not_used_again() {
 }
 
 #[tokio::test]
+async fn an_active_controller_that_has_not_registered_is_found() {
+    let follower = Server::start(|request, _| match request.key {
+        UNREGISTER_BROKER => {
+            let answer = UnregisterBrokerResponse::default().with_error_code(NOT_CONTROLLER);
+            Reply::Body(encode(&answer, request.version))
+        }
+        _ => proper(request),
+    })
+    .await;
+    // Every list names controller 1 as the active one and has no address of it.
+    let leader = Server::start(|request, _| proper(request)).await;
+    let controllers = Bootstrap::Controllers(vec![follower.endpoint(), leader.endpoint()]);
+    let admin = Admin::new(controllers, options(LONG, LONG)).unwrap();
+    change(&admin).await.unwrap();
+    assert_eq!(leader.requests(UNREGISTER_BROKER), 1);
+}
+
+#[tokio::test]
 async fn a_change_that_another_node_is_responsible_for_goes_there() {
     let other = Server::start(|request, _| {
         let answer = UnregisterBrokerResponse::default().with_error_code(NOT_CONTROLLER);

@@ -26,7 +26,7 @@ async fn add(admin: &Admin, cluster: &Cluster, id: i32) -> anyhow::Result<()> {
             Err(error) if error.outcome() == Outcome::Unknown => {}
             Err(error) => return Err(error.into()),
         }
-        let quorum = admin.describe_quorum().await?;
+        let Ok(quorum) = admin.describe_quorum().await else { return so(false, Vec::new()) };
         let found =
             quorum.voters.iter().any(|v| v.id == node(id) && v.directory == Some(directory));
         so(found, voter_ids(&quorum))
@@ -42,7 +42,8 @@ async fn remove(admin: &Admin, cluster: &Cluster, id: i32) -> anyhow::Result<()>
             Err(error) if error.outcome() == Outcome::Unknown => {}
             Err(error) => return Err(error.into()),
         }
-        let quorum = admin.describe_quorum().await?;
+        // The leader may change with this.
+        let Ok(quorum) = admin.describe_quorum().await else { return so(false, Vec::new()) };
         so(!voter_ids(&quorum).contains(&id), voter_ids(&quorum))
     })
     .await

@@ -331,9 +331,17 @@ impl Client {
         }
         // It may have joined since the list was read.
         self.refresh(api, deadline).await?;
-        let kind = self.shared.bootstrap.kind();
-        let endpoint = self.state().nodes.get(&node).cloned();
-        endpoint.ok_or(CallError::NoSuchNode { api, node, kind })
+        if let Some(endpoint) = self.state().nodes.get(&node) {
+            return Ok(endpoint.clone());
+        }
+        match route {
+            // A controller may lead before it has registered, and is in no list until then. Each
+            // attempt asks the next candidate; one that does not lead answers that it does not.
+            Route::Controller => Ok(self.candidate()),
+            Route::Any | Route::Node(_) => {
+                Err(CallError::NoSuchNode { api, node, kind: self.shared.bootstrap.kind() })
+            }
+        }
     }
 
     async fn refresh_if_old(&self, api: ApiId, deadline: Instant) -> Result<(), CallError> {
