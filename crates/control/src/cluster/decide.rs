@@ -10,7 +10,7 @@ use super::areas;
 use super::draft::{Draft, Flow, Outputs};
 use super::record::Record;
 use super::snapshot::{Needs, Snapshot};
-use crate::conditions::{Note, Outcome};
+use crate::conditions::{Note, Outcome, Reason};
 
 /// The areas that are decided on, and those that do not end the decision when they stop.
 ///
@@ -64,6 +64,30 @@ pub struct Decision {
     pub look_again_ms: Option<u64>,
     /// What the areas found out, for the report.
     pub outputs: Outputs,
+}
+
+/// The pause of a cluster that waits for something that no event announces.
+const SOON_MS: u64 = 2_000;
+
+/// The pause of a cluster whose Kafka does not answer, or that needs a person. Pods that become ready and edits begin a
+/// pass by themselves.
+const LATER_MS: u64 = 10_000;
+
+/// After how long the next pass begins. `asked_ms` is the earliest time that an area asks for, `interval_ms` the pause of a
+/// cluster that is as it should be.
+#[must_use]
+pub fn next_pass_ms(outcome: &Outcome, asked_ms: Option<u64>, interval_ms: u64) -> u64 {
+    let pause = match outcome {
+        Outcome::Paused => return interval_ms,
+        Outcome::Done => interval_ms,
+        // Whatever an area wants to look at again, Kafka would not show it.
+        Outcome::Progressing(note) if note.reason == Reason::KafkaUnreachable => return LATER_MS,
+        // A KafkaRebalance that moves on begins a pass by itself.
+        Outcome::Progressing(note) if note.reason == Reason::AutoRebalancing => LATER_MS,
+        Outcome::Progressing(_) => SOON_MS,
+        Outcome::Held(_) => LATER_MS,
+    };
+    asked_ms.map_or(pause, |asked_ms| asked_ms.min(pause))
 }
 
 /// The facts that the decision requires and that have not been read.
@@ -139,7 +163,6 @@ mod tests {
     use crate::cluster::areas::samples::{self, empty, id};
     use crate::cluster::fact::Fact;
     use crate::cluster::snapshot::{BuiltView, ObjectKey, ObjectKind};
-    use crate::conditions::Reason;
 
     /// The areas that the samples have facts for.
     fn scope() -> Scope {
@@ -205,6 +228,30 @@ mod tests {
         let restart = "restart pod c-controller-1: a restart was asked for";
         assert_eq!(acts, ["apply PodSet c-controller", restart]);
         assert!(decision.record.roll.nodes.contains_key(&id(1)));
+    }
+
+    #[test]
+    #[rustfmt::skip]
+    fn the_next_pass_begins_when_there_may_be_something_to_see() {
+        use Outcome::{Done, Held, Paused, Progressing};
+        const HOUR: u64 = 3_600_000;
+        let rows = [
+            // outcome,                                       asked by an area, the pause
+            (Done,                                            None,        HOUR),
+            (Done,                                            Some(5_000), 5_000),
+            (Paused,                                          Some(5_000), HOUR),
+            (Progressing(note(Reason::Rolling)),              None,        2_000),
+            (Progressing(note(Reason::Rolling)),              Some(500),   500),
+            (Progressing(note(Reason::Rolling)),              Some(60_000), 2_000),
+            (Progressing(note(Reason::AutoRebalancing)),      None,        10_000),
+            (Progressing(note(Reason::AutoRebalancing)),      Some(5_000), 5_000),
+            (Progressing(note(Reason::KafkaUnreachable)),     Some(500),   10_000),
+            (Held(note(Reason::RollStopped)),                 None,        10_000),
+            (Held(note(Reason::RollStopped)),                 Some(5_000), 5_000),
+        ];
+        for (outcome, asked_ms, expected) in rows {
+            assert_eq!(next_pass_ms(&outcome, asked_ms, HOUR), expected, "{outcome:?} {asked_ms:?}");
+        }
     }
 
     #[test]

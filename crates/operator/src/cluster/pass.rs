@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use api::Kafka;
 use api::names::Names;
-use control::cluster::decide::{Decision, Scope, decide};
+use control::cluster::decide::{Decision, Scope, decide, next_pass_ms};
 use control::cluster::draft::Outputs;
 use control::cluster::fact::Fact;
 use control::cluster::record::Record;
 use control::cluster::snapshot::Partitions;
-use control::conditions::{Note, Outcome, Reason};
+use control::conditions::{Note, Outcome};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, ResourceExt as _};
 use objects::Blueprint;
@@ -35,12 +35,6 @@ use super::record::Stored;
 use super::{found, status, steps};
 use crate::context::{Context, PAUSE};
 use crate::liveness;
-
-/// How soon a cluster is looked at again while something is awaited that no event announces.
-const SOON: Duration = Duration::from_secs(2);
-
-/// How soon one whose Kafka does not answer is. Pods that come up begin a pass by themselves.
-const LATER: Duration = Duration::from_secs(10);
 
 /// A pass, from the moment that the wishes were found good and recorded.
 pub(crate) struct Work {
@@ -76,7 +70,7 @@ pub(crate) struct Known {
     /// Where clients of a listener with node ports begin, by its name.
     pub(crate) machines: BTreeMap<String, Vec<(String, u16)>>,
     /// When what is being done will be worth another look, if that is known.
-    pub(crate) look_again: Option<Duration>,
+    pub(crate) look_again_ms: Option<u64>,
 }
 
 impl Work {
@@ -96,9 +90,9 @@ impl Work {
     }
 
     /// Asks for another pass after at most this time. The earliest that is asked for holds.
-    pub(crate) fn look_again(&mut self, after: Duration) {
-        let before = self.known.look_again.get_or_insert(after);
-        *before = after.min(*before);
+    pub(crate) fn look_again(&mut self, after_ms: u64) {
+        let before = self.known.look_again_ms.get_or_insert(after_ms);
+        *before = after_ms.min(*before);
     }
 }
 
@@ -138,7 +132,7 @@ pub(crate) async fn run(ctx: &Context, kafka: Kafka, written: &Value) -> Result<
                 work.record.was_ready = true;
                 work.save().await?;
             }
-            look_again = work.known.look_again;
+            look_again = work.known.look_again_ms;
             (status::Report::of(*work, outcome), error)
         }
         Ok(Err(Refused { note, warnings })) => {
@@ -151,16 +145,15 @@ pub(crate) async fn run(ctx: &Context, kafka: Kafka, written: &Value) -> Result<
         }
     };
     report.write(ctx, &kafka).await?;
-    let next = match error {
-        Some(error) => return Err(error),
-        None if report.is_settled() => ctx.settings.interval,
-        // Whatever it is that somebody wants to look at, nobody would show it.
-        None if report.awaits(Reason::KafkaUnreachable) => return Ok(Next(LATER)),
-        // A KafkaRebalance that gets on begins a pass by itself.
-        None if report.awaits(Reason::AutoRebalancing) => LATER,
-        None => SOON,
-    };
-    Ok(Next(look_again.map_or(next, |soon| soon.min(next))))
+    if let Some(error) = error {
+        return Err(error);
+    }
+    let next_ms = next_pass_ms(report.outcome(), look_again, millis(ctx.settings.interval));
+    Ok(Next(Duration::from_millis(next_ms)))
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Observes, decides, records and acts. How the cluster is, and why the pass ended early if it did.
@@ -197,7 +190,7 @@ async fn remember(work: &mut Work, before: &Record, decision: &Decision) {
     work.warnings.extend(decision.warnings.iter().cloned());
     work.known.outputs = decision.outputs.clone();
     if let Some(after_ms) = decision.look_again_ms {
-        work.look_again(Duration::from_millis(after_ms));
+        work.look_again(after_ms);
     }
     let names = &work.blueprint.names;
     let quorum = decision.outputs.quorum.as_ref().and_then(|facts| facts.quorum.as_ref());

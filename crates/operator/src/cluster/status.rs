@@ -54,14 +54,9 @@ impl Report {
         Self { names: names.clone(), outcome, warnings, was_ready: false, status }
     }
 
-    /// Whether nothing happens before somebody changes something.
-    pub(crate) fn is_settled(&self) -> bool {
-        self.outcome == Outcome::Done
-    }
-
-    /// Whether the cluster waits for this and nothing before it.
-    pub(crate) fn awaits(&self, reason: Reason) -> bool {
-        matches!(&self.outcome, Outcome::Progressing(note) if note.reason == reason)
+    /// How the cluster is.
+    pub(crate) const fn outcome(&self) -> &Outcome {
+        &self.outcome
     }
 
     /// Writes the status, if it says something new, and publishes an Event for what people should notice.

@@ -14,9 +14,10 @@ use super::rust;
 const SHELL: &str = "crates/operator/src/";
 
 /// The functions that it calls, and what for.
-const CALLED: [(&str, &str); 18] = [
+const CALLED: [(&str, &str); 19] = [
     ("cluster::decide::decide", "the decision of a pass over a cluster"),
     ("cluster::decide::needs", "the facts that it requires"),
+    ("cluster::decide::next_pass_ms", "when the next pass begins"),
     ("cluster::areas::kafka::unreachable", "words for `gregor plan`"),
     ("conditions::conditions", "the conditions of a status, from a decision"),
     ("rolling::config::shown", "a fact without what may be secret"),

@@ -80,7 +80,7 @@ pub(crate) async fn all(
     let done = each(work, snapshot, &mut execution).await;
     if let Some(act) = execution.dropped() {
         tracing::info!("not done, because the facts have changed: {}", act.what);
-        work.look_again(Duration::from_millis(LOOK_AGAIN_MS));
+        work.look_again(LOOK_AGAIN_MS);
     }
     let outcome = execution.finish(&mut work.record);
     work.save().await?;

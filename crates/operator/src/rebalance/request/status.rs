@@ -1,9 +1,11 @@
 //! The status of a request: a copy for people and for tools, by Strimzi's names.
 
+use api::rebalance::RebalanceProgress;
+use api::{KafkaRebalanceStatus, Verbatim};
 use control::rebalance::request::Report;
 use control::rebalance::request::report::Condition;
 use kube::ResourceExt as _;
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
@@ -18,43 +20,44 @@ pub(super) async fn write(
 ) -> Result<(), RebalanceError> {
     let plan = work.record.proposal.as_ref().map(|plan| &plan.summary);
     let status = render(report, plan, shown, &now());
+    let status = serde_json::to_value(&status).map_err(RebalanceError::Unreadable)?;
     let name = work.kr.name_any();
     work.ctx.writer.patch_status(&work.api(), &name, &status, Some(&work.kr)).await?;
     Ok(())
 }
 
-fn render(report: &Report, plan: Option<&Value>, shown: Option<&str>, now: &str) -> Value {
-    let mut status = Map::new();
-    let conditions = report.conditions.iter().map(|one| condition(one, now));
-    status.insert("conditions".to_owned(), conditions.collect());
-    status.insert("observedGeneration".to_owned(), json!(report.observed_generation));
-    if let Some(session) = &report.session {
-        status.insert("sessionId".to_owned(), json!(session));
+fn render(
+    report: &Report,
+    plan: Option<&Value>,
+    shown: Option<&str>,
+    now: &str,
+) -> KafkaRebalanceStatus {
+    let plan = plan.and_then(Value::as_object).filter(|_| report.shows_result);
+    let progress = shown.map(|name| RebalanceProgress {
+        rebalance_progress_config_map: Some(name.to_owned()),
+        ..RebalanceProgress::default()
+    });
+    let load = shown.map(|name| ("afterBeforeLoadConfigMap".to_owned(), name.into()));
+    let result = plan.map(|plan| Verbatim(plan.clone().into_iter().chain(load).collect()));
+    KafkaRebalanceStatus {
+        conditions: Some(report.conditions.iter().map(|one| condition(one, now)).collect()),
+        observed_generation: Some(report.observed_generation),
+        session_id: report.session.clone(),
+        progress,
+        optimization_result: result,
+        ..KafkaRebalanceStatus::default()
     }
-    if let Some(plan) = plan.filter(|_| report.shows_result) {
-        let mut result = plan.clone();
-        if let (Some(name), Some(fields)) = (shown, result.as_object_mut()) {
-            fields.insert("afterBeforeLoadConfigMap".to_owned(), json!(name));
-        }
-        status.insert("optimizationResult".to_owned(), result);
-    }
-    if let Some(name) = shown {
-        status.insert("progress".to_owned(), json!({ "rebalanceProgressConfigMap": name }));
-    }
-    Value::Object(status)
 }
 
-fn condition(condition: &Condition, now: &str) -> Value {
-    let mut value = json!({
-        "type": condition.kind.name(), "status": "True", "lastTransitionTime": now,
-    });
-    if let Some(reason) = condition.reason {
-        value["reason"] = json!(reason.name());
+fn condition(condition: &Condition, now: &str) -> api::Condition {
+    api::Condition {
+        kind: Some(condition.kind.name().to_owned()),
+        status: Some("True".to_owned()),
+        last_transition_time: Some(now.to_owned()),
+        reason: condition.reason.map(|reason| reason.name().to_owned()),
+        message: condition.message.clone(),
+        ..api::Condition::default()
     }
-    if let Some(message) = &condition.message {
-        value["message"] = json!(message);
-    }
-    value
 }
 
 fn now() -> String {
@@ -68,7 +71,13 @@ mod tests {
     use control::rebalance::request::report::Kind;
     use control::rebalance::request::{Phase, Reason};
 
+    use serde_json::json;
+
     use super::*;
+
+    fn written(report: &Report, plan: &Value, shown: Option<&str>) -> Value {
+        serde_json::to_value(render(report, Some(plan), shown, "t")).unwrap()
+    }
 
     #[test]
     fn a_status_has_what_the_report_says_by_the_names_of_strimzi() {
@@ -91,7 +100,7 @@ mod tests {
             "optimizationResult": { "numReplicaMovements": 2, "afterBeforeLoadConfigMap": "r" },
             "progress": { "rebalanceProgressConfigMap": "r" },
         });
-        assert_eq!(render(&report, Some(&plan), Some("r"), "t"), whole);
+        assert_eq!(written(&report, &plan, Some("r")), whole);
         report.conditions = vec![Condition {
             kind: Kind::Warning,
             reason: Some(Reason::KafkaNotReady),
@@ -105,6 +114,6 @@ mod tests {
             }],
             "observedGeneration": 3,
         });
-        assert_eq!(render(&report, Some(&plan), None, "t"), little);
+        assert_eq!(written(&report, &plan, None), little);
     }
 }
