@@ -2,7 +2,8 @@
 //!
 //! Leaving is the removal of the node, or of its broker role; a whole pool that is deleted is its nodes.
 //!
-//! 1. A broker is stopped only when it is known to hold nothing, read after its cordon was seen to hold.
+//! 1. A broker is stopped only when it is known to hold nothing, read after its cordon was seen to hold. Kafka gives
+//!    nothing to a broker that it has fenced or does not know: such a broker, which may not answer, needs no cordon.
 //! 2. What could not be read is not empty. Only the user can waive the check.
 //! 3. A broker of a running rebalance is not stopped before that has ended.
 //! 4. A node that votes is not stopped; the quorum planner says when it is free.
@@ -233,15 +234,21 @@ impl Facts {
         self.held == Some(false) && self.others_stay
     }
 
-    /// Kafka gives no new replicas to a broker that is fenced while it has others.
+    /// Whether no new replica comes. A broker that hangs, or does not start, cannot be asked for its cordon; Kafka
+    /// fences it and gives it nothing while it has others. If it comes back meanwhile, the assignments are read
+    /// again after the stop (5).
     fn takes_none(&self) -> bool {
         let closed = matches!(self.cordon, Some(Cordon::Closed | Cordon::Unsupported));
-        closed || self.skip_check || self.has_left()
+        closed || self.skip_check || self.is_out()
+    }
+
+    /// Whether it takes no part in the cluster.
+    const fn is_out(&self) -> bool {
+        matches!(self.registration, Some(Registration::Fenced | Registration::Gone))
     }
 
     fn has_left(&self) -> bool {
-        let out = matches!(self.registration, Some(Registration::Fenced | Registration::Gone));
-        out && self.runs == Some(false)
+        self.is_out() && self.runs == Some(false)
     }
 
     fn is_back(&self) -> bool {

@@ -37,6 +37,10 @@ const CLOSED: Facts = Facts { cordon: Some(Cordon::Closed), ..EMPTY };
 const STOPPED: Facts =
     Facts { cordon: None, runs: Some(false), registration: Some(Registration::Fenced), ..EMPTY };
 const GONE: Facts = Facts { registration: Some(Registration::Gone), ..STOPPED };
+/// Its process is there and does not answer. Kafka has fenced it.
+const FROZEN: Facts = Facts { runs: Some(true), ..STOPPED };
+/// Its pod is there and has never started.
+const UNBORN: Facts = Facts { runs: Some(true), ..GONE };
 const BUSY: Option<usize> = Some(17);
 
 /// All facts there are.
@@ -104,6 +108,15 @@ fn the_rows_hold() {
         ("an older Kafka",                     Cordoning, Facts { cordon: Some(Cordon::Unsupported), ..EMPTY }, Some(Closed)),
         ("not known",                          Cordoning, Facts { cordon: None, ..EMPTY },              None),
         ("a broker that is down takes none",   Cordoning, STOPPED,                                      Some(Closed)),
+        ("a fenced one takes none either",     Cordoning, FROZEN,                                       Some(Closed)),
+        ("nor does one that never started",    Cordoning, UNBORN,                                       Some(Closed)),
+        ("not fenced yet, and silent",         Cordoning, Facts { registration: Some(Registration::Live), ..FROZEN }, None),
+        ("silent, and Kafka cannot be asked",  Cordoning, Facts { registration: None, ..FROZEN },       None),
+        ("fenced, with a replica",             Cordoning, Facts { partitions: BUSY, ..FROZEN },         Some(Refilled)),
+        ("fenced, and empty still",            Cordoned,  FROZEN,                                       Some(StillEmpty)),
+        ("fenced, its partitions unknown",     Cordoned,  Facts { partitions: None, ..FROZEN },         None),
+        ("it answers again, and is open",      Cordoned,  Facts { cordon: Some(Cordon::Open), registration: Some(Registration::Live), ..FROZEN }, None),
+        ("fenced, and its pod still ends",     Stopping,  FROZEN,                                       None),
         ("a replica came first",               Cordoning, Facts { partitions: BUSY, ..CLOSED },         Some(Refilled)),
         ("looked at again",                    Cordoned,  CLOSED,                                       Some(StillEmpty)),
         ("a replica came just before",         Cordoned,  Facts { partitions: BUSY, ..CLOSED },         Some(Refilled)),
@@ -187,6 +200,10 @@ fn no_facts_stop_forget_or_delete_what_they_must_not() {
         let empty = facts.partitions == Some(0) || facts.skip_check;
         let to = |phase| read(phase, &facts).and_then(|event| next(phase, event));
         if to(Cordoned) == Some(Stopping) {
+            // A broker that takes part and can be closed is closed.
+            let takes_part = matches!(facts.registration, None | Some(Registration::Live));
+            let may_be_open = matches!(facts.cordon, None | Some(Cordon::Open));
+            assert!(!takes_part || !may_be_open || facts.skip_check, "{facts:?}");
             assert!(empty && !facts.wished && facts.others_stay, "{facts:?}");
             assert!(facts.held == Some(false) && facts.quorum.is_ok(), "{facts:?}");
         }

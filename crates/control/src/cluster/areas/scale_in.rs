@@ -31,7 +31,13 @@ pub fn needs(snapshot: &Snapshot, draft: &Draft) -> Needs {
     }
     let is_asked = |id: &NodeId| {
         let runs = snapshot.nodes.get(id).is_some_and(|node| snapshot.pod(node).is_some());
-        runs && cordon(snapshot, None).is_none() && !snapshot.kafka.cordons.contains_key(id)
+        // One that is fenced needs no cordon, and may take the whole time of a call to say nothing.
+        let answers = !matches!(
+            registration(snapshot, *id),
+            Some(Registration::Fenced | Registration::Gone)
+        );
+        let is_unread = !snapshot.kafka.cordons.contains_key(id);
+        runs && answers && is_unread && cordon(snapshot, None).is_none()
     };
     Needs {
         partitions: snapshot.kafka.partitions.is_unread(),
@@ -128,6 +134,15 @@ fn released(snapshot: &Snapshot, draft: &Draft) -> controllers::Decision {
     controllers::release(before, &leaving.collect(), draft.outputs.quorum.as_ref())
 }
 
+/// What Kafka says of a broker.
+fn registration(snapshot: &Snapshot, id: NodeId) -> Option<Registration> {
+    Some(match snapshot.kafka.brokers.known()?.get(&id) {
+        None => Registration::Gone,
+        Some(one) if one.fenced => Registration::Fenced,
+        Some(_) => Registration::Live,
+    })
+}
+
 /// Whether a broker takes new replicas.
 fn cordon(snapshot: &Snapshot, closed: Option<bool>) -> Option<Cordon> {
     let level = snapshot.kafka.metadata_level();
@@ -142,14 +157,8 @@ fn facts(
     controllers: &controllers::Decision,
 ) -> BTreeMap<NodeId, guard::Facts> {
     let assigned = snapshot.kafka.partitions.known().map(|partitions| partitions.assigned());
-    let brokers = snapshot.kafka.brokers.known();
     let of = |id: NodeId| {
         let node = snapshot.nodes.get(&id);
-        let registration = brokers.map(|all| match all.get(&id) {
-            None => Registration::Gone,
-            Some(one) if one.fenced => Registration::Fenced,
-            Some(_) => Registration::Live,
-        });
         let closed = snapshot.kafka.cordons.get(&id).and_then(|closed| closed.known().copied());
         let mut others = snapshot.nodes.iter().filter(|(other, _)| **other != id);
         guard::Facts {
@@ -160,7 +169,7 @@ fn facts(
             cordon: cordon(snapshot, closed),
             quorum: controllers.lets_go(id),
             runs: Some(node.is_some_and(|node| snapshot.may_run_as_broker(node))),
-            registration,
+            registration: registration(snapshot, id),
             claims_left: Some(node.is_some_and(|node| snapshot.claims_of(node).next().is_some())),
             others_stay: others.any(|(_, node)| is_broker(node.desired)),
         }
@@ -261,6 +270,22 @@ mod tests {
         }
     }
 
+    /// Its process hangs: it answers nothing, and Kafka has fenced it.
+    fn frozen(snapshot: &mut Snapshot) {
+        snapshot.kafka.cordons.clear();
+        if let Fact::Read { value, .. } = &mut snapshot.kafka.brokers {
+            value.insert(id(5), BrokerView { fenced: true, rack: None });
+        }
+    }
+
+    /// It has a pod that has never started.
+    fn unborn(snapshot: &mut Snapshot) {
+        snapshot.kafka.cordons.clear();
+        if let Fact::Read { value, .. } = &mut snapshot.kafka.brokers {
+            value.remove(&id(5));
+        }
+    }
+
     type Change = fn(&mut Snapshot);
 
     #[test]
@@ -270,11 +295,15 @@ mod tests {
         const OPEN: &str = "open broker 5 for new replicas";
         const DELETE: &str = "delete PersistentVolumeClaim data-c-broker-5";
         // The phase, what differs, the acts, the next phase, how the pass goes on.
-        let rows: [(&str, &str, Change, &str, Option<Phase>, &str); 8] = [
+        let rows: [(&str, &str, Change, &str, Option<Phase>, &str); 12] = [
             ("it holds nothing",           "requested", |_| {}, CLOSE, Some(Phase::Cordoning), "wait ScalingDown"),
             ("its partitions are unknown", "requested", |s| s.kafka.partitions = Fact::Unknown(Why::NoAnswer), "", Some(Phase::Requested), "go"),
             ("it is closed",               "cordoning", |s| cordoned(s, 5, true), "", Some(Phase::Cordoned), "wait ScalingDown"),
             ("it is empty still",          "cordoned",  |s| cordoned(s, 5, true), "", Some(Phase::Stopping), "wait ScalingDown"),
+            ("it hangs",                   "cordoning", frozen, "", Some(Phase::Cordoned), "wait ScalingDown"),
+            ("it hangs, and is empty still", "cordoned", frozen, "", Some(Phase::Stopping), "wait ScalingDown"),
+            ("it hangs, and is not fenced", "cordoning", |s| s.kafka.cordons.clear(), "", Some(Phase::Cordoning), "wait ScalingDown"),
+            ("it has never started",       "cordoning", unborn, "", Some(Phase::Cordoned), "wait ScalingDown"),
             ("it is wanted again",         "cordoned",  |s| { cordoned(s, 5, true); s.nodes.get_mut(&id(5)).unwrap().desired = Some(Roles::Broker); }, OPEN, Some(Phase::Returning), "wait ScalingDown"),
             ("it is unregistered",         "unregistering", gone, DELETE, Some(Phase::Cleaning), "wait ScalingDown"),
             ("its claim is being deleted", "cleaning",  |s| { gone(s); s.claims.get_mut("data-c-broker-5").unwrap().deleting = true; }, "", Some(Phase::Cleaning), "wait ScalingDown"),
@@ -327,6 +356,20 @@ mod tests {
         let needs = asked(needs, &snapshot, &record);
         assert!(needs.partitions);
         assert_eq!(needs.cordons, [id(5)].into());
+    }
+
+    #[test]
+    fn a_broker_that_is_fenced_is_not_asked_for_its_cordon() {
+        for change in [frozen, unborn] {
+            let (mut snapshot, record) = leaving("cordoning");
+            change(&mut snapshot);
+            assert!(asked(needs, &snapshot, &record).is_empty());
+        }
+        // Whether it is fenced is unknown.
+        let (mut snapshot, record) = leaving("cordoning");
+        frozen(&mut snapshot);
+        snapshot.kafka.brokers = Fact::Unknown(Why::NoAnswer);
+        assert_eq!(asked(needs, &snapshot, &record).cordons, [id(5)].into());
     }
 
     #[test]
