@@ -4,6 +4,10 @@
 //! 2. The record is saved before the first act. A pass that ends after some of its acts is finished by the next one.
 //! 3. The earliest time that an area asks for begins the next pass.
 
+use std::collections::BTreeSet;
+
+use model::NodeId;
+
 use super::act::Act;
 use super::area::Area;
 use super::areas;
@@ -125,10 +129,25 @@ pub fn decide(snapshot: &Snapshot, record: &Record, scope: &Scope) -> Decision {
         }
     }
     let Draft { record, warnings, look_again_ms, outputs, acts: _ } = draft;
-    Decision { record, warnings, look_again_ms, outputs, ..decision }
+    let mut decision = Decision { record, warnings, look_again_ms, outputs, ..decision };
+    decision.record.stuck_nodes = decision.stuck_nodes();
+    decision
 }
 
 impl Decision {
+    /// The nodes that do not start, if that is all that a person has to do something about.
+    fn stuck_nodes(&self) -> BTreeSet<NodeId> {
+        let is_other = |(area, flow): &(Area, Flow)| match flow {
+            Flow::Fault(_) | Flow::Hold(_) => *area != Area::Roll,
+            Flow::Go | Flow::Wait(_) | Flow::Stop(_) => false,
+        };
+        if self.flows.iter().any(is_other) {
+            return BTreeSet::new();
+        }
+        let roll = self.outputs.roll.iter();
+        roll.flat_map(|roll| roll.1.progress.stopping.iter().copied()).collect()
+    }
+
     /// How the cluster is, in one word and a sentence: what a person has to do, or else what is awaited first.
     #[must_use]
     pub fn outcome(&self) -> Outcome {
@@ -252,6 +271,36 @@ mod tests {
         for (outcome, asked_ms, expected) in rows {
             assert_eq!(next_pass_ms(&outcome, asked_ms, HOUR), expected, "{outcome:?} {asked_ms:?}");
         }
+    }
+
+    #[test]
+    fn nodes_that_do_not_start_are_recorded_if_they_are_all_that_is_wrong() {
+        let (mut snapshot, record) = settled();
+        let pod = snapshot.pods.get_mut("c-broker-5").unwrap();
+        (pod.ready, pod.unschedulable) = (false, true);
+        // What is wrong with a pod is seen in one pass, and judged in the next.
+        let decided = |snapshot: &Snapshot| {
+            let mut record = record.clone();
+            for _ in 0..3 {
+                record = decide(snapshot, &record, &scope()).record;
+            }
+            decide(snapshot, &record, &scope())
+        };
+        let decision = decided(&snapshot);
+        let Outcome::Held(held) = decision.outcome() else { panic!("{decision:?}") };
+        assert_eq!(held.reason, Reason::RollStopped);
+        assert_eq!(decision.record.stuck_nodes, [id(5)].into());
+        // Something else is wrong too.
+        let users = (Area::Users, Flow::Fault(note(Reason::UsersNotGiven)));
+        let mut other = decision.clone();
+        other.flows.push(users);
+        assert!(other.stuck_nodes().is_empty());
+        // It starts after all.
+        let pod = snapshot.pods.get_mut("c-broker-5").unwrap();
+        (pod.ready, pod.unschedulable) = (true, false);
+        empty(&mut snapshot);
+        let again = decide(&snapshot, &decision.record, &scope());
+        assert!(again.record.stuck_nodes.is_empty());
     }
 
     #[test]

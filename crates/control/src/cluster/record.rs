@@ -33,7 +33,7 @@ pub struct FormatVersion {
 
 impl FormatVersion {
     /// The form that this operator writes. A record without a version is of major version 1.
-    pub const CURRENT: Self = Self { major: 1, minor: 2 };
+    pub const CURRENT: Self = Self { major: 1, minor: 3 };
 
     /// Whether this operator can read a record of that form.
     #[must_use]
@@ -125,6 +125,10 @@ pub struct Record {
     /// The report of the roll in progress. No decision depends on it, so one that cannot be read is dropped.
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
     pub roll_account: Option<account::Account>,
+    /// Nodes that do not start, if nothing else keeps the cluster from being ready. A rebalance is not hindered by
+    /// nodes that leave.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub stuck_nodes: BTreeSet<NodeId>,
     /// The outcomes of acts that later decisions depend on.
     #[serde(skip_serializing_if = "Journal::is_empty")]
     pub journal: Journal,

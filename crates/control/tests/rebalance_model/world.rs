@@ -5,7 +5,11 @@
 use std::collections::BTreeSet;
 
 use control::rebalance::auto::{self, Act, Brokers, Mode, Partner, PerMode, Setting};
-use control::rebalance::request::{self, Annotation, Duty, Execution, Failure, Proposal, Wish};
+use control::rebalance::request::snapshot::{Kafka, Resource};
+use control::rebalance::request::spec::{self, Spec};
+use control::rebalance::request::{
+    self, Annotation, Duty, Execution, Failure, Hindrance, Proposal, Wish,
+};
 use model::NodeId;
 
 /// A request in the API.
@@ -43,6 +47,8 @@ pub(crate) struct World {
     pub(crate) brokers: Brokers,
     pub(crate) desired: Brokers,
     pub(crate) data: Brokers,
+    /// Brokers whose machine is lost. They do not start, and keep the cluster from being ready.
+    pub(crate) lost: Brokers,
     pub(crate) template: bool,
     pub(crate) enabled: bool,
     pub(crate) record: Option<auto::Recorded>,
@@ -75,6 +81,7 @@ impl World {
             brokers: two.clone(),
             desired: two.clone(),
             data: two,
+            lost: BTreeSet::new(),
             template: true,
             enabled: true,
             record: known,
@@ -148,7 +155,7 @@ impl World {
             brokers: Some(self.brokers.clone()),
             leaving: Some(self.leaving()),
             holding: (!blind).then(|| self.data.clone()),
-            running: Some(self.brokers.clone()),
+            running: Some(self.brokers.difference(&self.lost).copied().collect()),
             moving: Some(self.moving()),
             settings: PerMode { remove: setting, add: setting },
             partners: PerMode {
@@ -256,7 +263,7 @@ impl World {
             paused: kr.paused,
             deleting: kr.deleting,
             generation: kr.generation,
-            hindrance: Some(None),
+            hindrance: self.hindrance(mode),
             proposal: Some(match kr.plan.as_ref().filter(|(of, ..)| *of == attempt) {
                 None => Proposal::Unasked,
                 Some((.., None)) => Proposal::Computing,
@@ -271,6 +278,42 @@ impl World {
             others_running: Some(self.engine.iter().any(|moves| !own(&moves))),
             now_ms: self.clock_ms,
         })
+    }
+
+    /// What is in the way of a request. The record of the cluster names the nodes that do not start.
+    fn hindrance(&self, mode: Mode) -> Option<Option<Hindrance>> {
+        let mode = match mode {
+            Mode::RemoveBrokers => spec::Mode::RemoveBrokers,
+            Mode::AddBrokers => spec::Mode::AddBrokers,
+        };
+        let kafka = Kafka {
+            has_cruise_control: true,
+            is_ready: self.lost.is_empty(),
+            stuck_nodes: self.lost.clone(),
+            leaving: self.leaving(),
+            ..Kafka::default()
+        };
+        let resource = Resource {
+            cluster: Some("c".to_owned()),
+            spec: Spec { mode, has_brokers: true, ..Spec::default() },
+            ..Resource::default()
+        };
+        let snapshot = request::Snapshot { resource, ..request::Snapshot::default() };
+        spec::hindrance(&snapshot, Some(Some(&kafka)))
+    }
+
+    /// Who may be lost: one at a time, and another one stays. Who waits to be filled is waited for anyway.
+    pub(crate) fn may_be_lost(&self) -> Brokers {
+        if !self.lost.is_empty() {
+            return Brokers::new();
+        }
+        let here = self.data.intersection(&self.brokers).copied();
+        here.filter(|one| *one != broker(0) && !self.owed.contains(one)).collect()
+    }
+
+    pub(crate) fn lose(&mut self, broker: NodeId) {
+        self.faults -= 1;
+        self.lost.insert(broker);
     }
 
     /// What a request's pass does: it takes the annotation away and asks the engine.
@@ -341,6 +384,7 @@ impl World {
             self.wrong = Some("a broker was stopped while replicas were moved to or from it");
         }
         self.brokers.remove(&broker);
+        self.lost.remove(&broker);
         self.owed.remove(&broker);
     }
 

@@ -26,6 +26,8 @@ pub(crate) struct Site {
     pub(crate) pods: BTreeMap<NodeId, String>,
     /// Brokers that are to get nothing, because they leave.
     pub(crate) closed: BTreeSet<NodeId>,
+    /// Nodes that do not start, if nothing else keeps the cluster from being ready.
+    pub(crate) stuck_nodes: BTreeSet<NodeId>,
     /// The ways in; `None` before the first pass over the cluster has opened them.
     pub(crate) access: Option<Access>,
 }
@@ -57,6 +59,7 @@ impl Site {
             brokers: brokers.clone().map(|node| node.id).collect(),
             pods: brokers.map(|node| (node.id, names.pod(&node.pool, node.id))).collect(),
             closed: record.leaving.iter().filter(|(_, one)| goes(one)).map(|(id, _)| *id).collect(),
+            stuck_nodes: record.stuck_nodes.clone(),
             access: ctx.admins.kept(&names),
             names,
         })

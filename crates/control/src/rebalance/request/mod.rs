@@ -19,7 +19,9 @@
 //!   we say, and a restart of one broker is no reason to forget them. One that was stopped stays so;
 //! - a pause holds a running rebalance and is taken up where it was; what was `Ready` or `Stopped` is not
 //!   begun again, which with auto-approval would move everything a second time;
-//! - every hindrance that goes away by itself is recovered from without a refresh.
+//! - every hindrance that goes away by itself is recovered from without a refresh;
+//! - a cluster that is not ready only because of nodes that leave hinders nothing: else a broker that is gone for good
+//!   would hinder its own drain.
 //!
 //! Engines differ; the facts do not. `attempt` counts the plans that were asked for: by it an engine
 //! tells what it knows of this request from what it knew of an older form of it.

@@ -1,6 +1,9 @@
 //! The facts of a pass over one `KafkaRebalance`, as serializable data: the resource, its cluster, the moves of that
 //! cluster, and what the engine answers. A fact that was not read is unknown, and no fact has a default value.
 
+use std::collections::BTreeSet;
+
+use model::NodeId;
 use serde::{Deserialize, Serialize};
 
 use super::machine::Recorded;
@@ -123,9 +126,21 @@ pub struct Kafka {
     pub engine: Option<String>,
     /// Whether it has a record, which names its brokers.
     pub has_record: bool,
+    /// Nodes that do not start, if nothing else keeps it from being ready; from its record.
+    pub stuck_nodes: BTreeSet<NodeId>,
+    /// Brokers that are to leave; from its record.
+    pub leaving: BTreeSet<NodeId>,
 }
 
 impl Kafka {
+    /// Whether its state is in the way of a rebalance. A broker that is gone for good makes it not ready until it has
+    /// left, and it leaves only when it is drained: the state of brokers that leave hinders nothing.
+    pub(super) fn is_hindering(&self) -> bool {
+        let only_leaving =
+            !self.stuck_nodes.is_empty() && self.stuck_nodes.is_subset(&self.leaving);
+        !self.is_ready && !only_leaving
+    }
+
     pub(super) fn engine(&self) -> Engine {
         match self.engine.as_deref() {
             Some("cruise-control") => Engine::CruiseControl,

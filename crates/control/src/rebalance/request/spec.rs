@@ -75,7 +75,8 @@ impl Spec {
 }
 
 /// What is in the way. `Some(None)` is nothing, `None` is unknown; so is `kafka`.
-pub(super) fn hindrance(
+#[must_use]
+pub fn hindrance(
     snapshot: &Snapshot,
     kafka: Option<Option<&Kafka>>,
 ) -> Option<Option<Hindrance>> {
@@ -92,7 +93,7 @@ pub(super) fn hindrance(
     if let Some(problem) = resource.spec.problem() {
         return Some(Some(Hindrance::InvalidSpec(problem)));
     }
-    if !kafka.is_ready {
+    if kafka.is_hindering() {
         return Some(Some(Hindrance::KafkaNotReady));
     }
     match kafka.engine() {
@@ -106,6 +107,8 @@ pub(super) fn hindrance(
 
 #[cfg(test)]
 mod tests {
+    use model::NodeId;
+
     use super::*;
     use crate::cluster::fact::Fact;
     use crate::rebalance::cruise_control::Refusal;
@@ -156,6 +159,32 @@ mod tests {
         }
         let not_ready = Kafka { is_ready: false, ..ready() };
         assert!(found(true, invalid, Some(Some(not_ready))).starts_with("The brokers list"));
+    }
+
+    #[test]
+    #[rustfmt::skip]
+    fn nodes_that_leave_do_not_hinder_the_rebalance_that_drains_them() {
+        let ids = |ids: &[i32]| ids.iter().map(|id| NodeId::new(*id).unwrap()).collect();
+        // Whether it is ready, the nodes that do not start, those that leave.
+        let rows: [(bool, &[i32], &[i32], &str); 8] = [
+            (false, &[3],    &[3],    "nothing"),
+            (false, &[3],    &[3, 4], "nothing"),
+            (false, &[3, 4], &[3, 4], "nothing"),
+            (false, &[3, 4], &[3],    "KafkaNotReady"),
+            (false, &[3],    &[4],    "KafkaNotReady"),
+            (false, &[3],    &[],     "KafkaNotReady"),
+            // Something else keeps it from being ready.
+            (false, &[],     &[3],    "KafkaNotReady"),
+            (true,  &[3],    &[],     "nothing"),
+        ];
+        for (is_ready, stuck, leaving, expected) in rows {
+            let kafka = Kafka { is_ready, stuck_nodes: ids(stuck), leaving: ids(leaving), ..ready() };
+            let drain = Spec { mode: Mode::RemoveBrokers, has_brokers: true, ..Spec::default() };
+            for spec in [Spec::default(), drain] {
+                let found = found(true, spec, Some(Some(kafka.clone())));
+                assert_eq!(found, expected, "{is_ready} {stuck:?} {leaving:?}");
+            }
+        }
     }
 
     #[test]

@@ -122,13 +122,13 @@ async fn read_cluster(
     snapshot.moves = Fact::read(kept.value.as_ref().map(Moves::facts), at_ms);
     work.moves = Some((place, kept));
     work.site = Site::read(&work.ctx, &found).await?;
-    snapshot.kafka = Fact::read(Some(kafka(&found, work.site.is_some())), at_ms);
+    snapshot.kafka = Fact::read(Some(kafka(&found, work.site.as_ref())), at_ms);
     work.kafka = Some(found);
     Ok(())
 }
 
-/// A cluster, as decisions see it.
-fn kafka(kafka: &Kafka, has_record: bool) -> snapshot::Kafka {
+/// A cluster, as decisions see it. `site` is what its record says.
+fn kafka(kafka: &Kafka, site: Option<&Site>) -> snapshot::Kafka {
     let conditions = kafka.status.as_ref().and_then(|status| status.conditions.as_ref());
     let is_ready = conditions
         .into_iter()
@@ -139,7 +139,9 @@ fn kafka(kafka: &Kafka, has_record: bool) -> snapshot::Kafka {
         has_cruise_control: kafka.spec.cruise_control.is_some(),
         is_ready,
         engine: kafka.annotations().get(ENGINE).cloned(),
-        has_record,
+        has_record: site.is_some(),
+        stuck_nodes: site.map(|site| site.stuck_nodes.clone()).unwrap_or_default(),
+        leaving: site.map(|site| site.closed.clone()).unwrap_or_default(),
     }
 }
 
@@ -155,6 +157,10 @@ async fn other(work: &Work, claimant: &Claimant) -> Result<Option<Recorded>, Reb
 
 #[cfg(test)]
 mod tests {
+    use std::collections::{BTreeMap, BTreeSet};
+
+    use api::names::Names;
+    use model::NodeId;
     use serde_json::json;
 
     use super::*;
@@ -206,6 +212,27 @@ mod tests {
         assert!(field.contains("fieldOfTheFuture"), "{field}");
     }
 
+    fn ids(ids: &[i32]) -> BTreeSet<NodeId> {
+        ids.iter().map(|id| NodeId::new(*id).unwrap()).collect()
+    }
+
+    /// A cluster that broker 3 leaves and whose broker 4 does not start.
+    fn site() -> Site {
+        let kafka = json!({
+            "apiVersion": "kafka.strimzi.io/v1", "kind": "Kafka", "metadata": { "name": "c" },
+            "spec": { "kafka": { "listeners": [] } },
+        });
+        Site {
+            names: Names::new("n", "c"),
+            kafka: serde_json::from_value(kafka).unwrap(),
+            brokers: ids(&[3, 4]),
+            pods: BTreeMap::new(),
+            closed: ids(&[3]),
+            stuck_nodes: ids(&[4]),
+            access: None,
+        }
+    }
+
     #[test]
     fn a_cluster_is_ready_if_its_status_says_so() {
         let of = |conditions: Value| {
@@ -215,7 +242,7 @@ mod tests {
                 "spec": { "kafka": { "listeners": [] }, "cruiseControl": {} },
                 "status": { "conditions": conditions },
             }));
-            kafka(&found.unwrap(), true)
+            kafka(&found.unwrap(), Some(&site()))
         };
         let ready = of(json!([{ "type": "Ready", "status": "True" }]));
         let expected = snapshot::Kafka {
@@ -224,6 +251,8 @@ mod tests {
             is_ready: true,
             engine: Some("cruise-control".to_owned()),
             has_record: true,
+            stuck_nodes: ids(&[4]),
+            leaving: ids(&[3]),
         };
         assert_eq!(ready, expected);
         assert!(!of(json!([{ "type": "NotReady", "status": "True" }])).is_ready);
