@@ -155,7 +155,7 @@ const ROWS: [Row; Annotation::ALL.len()] = {
         ("gregor.io/allow-offline-batches", "Kafka", User,
             "`true` lets brokers share a batch whose restarts take partitions offline in any case"),
         ("strimzi.io/skip-broker-scaledown-check", "Kafka", User,
-            "`true` removes brokers although partitions are assigned to them"),
+            "`true` removes brokers although partitions are assigned to them; they are not drained"),
         ("strimzi.io/kraft-quorum-migration", "Kafka", User,
             "starts the migration from a static quorum to a dynamic one; the operator removes it"),
         ("strimzi.io/next-node-ids", "KafkaNodePool", User,

@@ -59,11 +59,13 @@ enum Step {
     /// Time passes until a failed drain is due again.
     Wait,
     /// The user: sets the brokers, lets a topic land on a broker, takes the template away or brings
-    /// it, switches all off or on, and annotates, pauses, deletes or tears away a request.
+    /// it, switches all off or on, waives the check of brokers that leave or not, and annotates, pauses,
+    /// deletes or tears away a request.
     Scale(Vec<i32>),
     Topic(NodeId),
     Template,
     Switch,
+    Waive,
     Annotate(Mode, Wish),
     Pause(Mode),
     Unpause(Mode),
@@ -162,7 +164,7 @@ impl Auto {
         }
         let leaving = world.leaving();
         steps.extend(leaving.difference(&world.data).map(|broker| Step::Topic(*broker)));
-        steps.extend([Step::Template, Step::Switch]);
+        steps.extend([Step::Template, Step::Switch, Step::Waive]);
         for mode in MODES {
             let Some(kr) = world.kr(mode) else { continue };
             steps.extend([Step::Annotate(mode, Wish::Stop), Step::Annotate(mode, Wish::Refresh)]);
@@ -240,6 +242,7 @@ impl Auto {
             | Step::Topic(_)
             | Step::Template
             | Step::Switch
+            | Step::Waive
             | Step::Annotate(..)
             | Step::Pause(_)
             | Step::Unpause(_)
@@ -260,6 +263,7 @@ impl Auto {
                 world.data.insert(*broker);
             }
             Step::Template => world.template = !world.template,
+            Step::Waive => world.waived = !world.waived,
             Step::Switch => {
                 world.enabled = !world.enabled;
                 // Those that came while it was off, or go with it, are not ours to see to.

@@ -51,6 +51,8 @@ pub(crate) struct World {
     pub(crate) lost: Brokers,
     pub(crate) template: bool,
     pub(crate) enabled: bool,
+    /// Whether brokers that leave need not be empty.
+    pub(crate) waived: bool,
     pub(crate) record: Option<auto::Recorded>,
     /// What the cluster's pass has recorded and not done yet.
     pub(crate) acts: Vec<Act>,
@@ -84,6 +86,7 @@ impl World {
             lost: BTreeSet::new(),
             template: true,
             enabled: true,
+            waived: false,
             record: known,
             acts: Vec::new(),
             drainer: None,
@@ -157,6 +160,7 @@ impl World {
             holding: (!blind).then(|| self.data.clone()),
             running: Some(self.brokers.difference(&self.lost).copied().collect()),
             moving: Some(self.moving()),
+            waived: self.waived,
             settings: PerMode { remove: setting, add: setting },
             partners: PerMode {
                 remove: (!blind).then(|| partner(Mode::RemoveBrokers)),
@@ -174,8 +178,11 @@ impl World {
         for act in &decision.acts {
             let fills = matches!(act, Act::Create { mode: Mode::AddBrokers, .. });
             let spoken_of = decision.recorded.as_ref().is_some_and(|r| r.setbacks.remove.is_some());
-            if fills && blocked && self.template && !spoken_of {
+            if fills && blocked && self.template && !self.waived && !spoken_of {
                 self.wrong = Some("a fill was begun while a drain was wanted");
+            }
+            if self.waived && matches!(act, Act::Create { mode: Mode::RemoveBrokers, .. }) {
+                self.wrong = Some("a drain was begun that nobody wants");
             }
         }
         let told = decision.recorded.as_ref().and_then(|record| record.setbacks.add.as_ref());
@@ -370,13 +377,14 @@ impl World {
     }
 
     /// A broker is stopped for good, as the guard of scale-downs allows it: it is to leave, it is
-    /// empty, and it is not held.
+    /// empty unless the check is waived, and it is not held.
     pub(crate) fn may_go(&self, broker: NodeId) -> bool {
         let held = auto::decide(self.record.as_ref(), &self.facts(false)).held;
         let free = held.is_some_and(|held| !held.contains(&broker));
         // The decision that lets it go is recorded before it goes.
         let recorded = self.record.as_ref().is_none_or(|record| !record.known.contains(&broker));
-        self.leaving().contains(&broker) && !self.data.contains(&broker) && free && recorded
+        let empty = self.waived || !self.data.contains(&broker);
+        self.leaving().contains(&broker) && empty && free && recorded
     }
 
     pub(crate) fn go(&mut self, broker: NodeId) {
@@ -384,6 +392,7 @@ impl World {
             self.wrong = Some("a broker was stopped while replicas were moved to or from it");
         }
         self.brokers.remove(&broker);
+        self.data.remove(&broker);
         self.lost.remove(&broker);
         self.owed.remove(&broker);
     }

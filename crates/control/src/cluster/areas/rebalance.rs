@@ -129,6 +129,7 @@ fn facts(snapshot: &Snapshot, view: &RebalanceView) -> Facts {
         holding,
         running,
         moving: Some(view.moving.clone()),
+        waived: snapshot.desired.skip_partition_check,
         settings: view.settings,
         partners: PerMode { remove: Some(remove), add: Some(add) },
         now_ms: snapshot.now_ms,
@@ -258,12 +259,14 @@ mod tests {
         const CANCEL: &str = "cancel moves whose KafkaRebalance is gone";
         const MISSING: Setting = Setting::Template(Some(false));
         // What differs from a settled cluster with both modes on, the acts, the warnings, how the pass goes on.
-        let rows: [(&str, Change, &str, &str, &str); 26] = [
+        let rows: [(&str, Change, &str, &str, &str); 28] = [
             ("settled",                       |_, _| {}, "", "", "go"),
             ("off",                           |s, _| view(s).settings = PerMode { remove: Setting::Off, add: Setting::Off }, "", "", "go"),
             ("seen for the first time",       |_, r| r.auto_rebalance = None, "", "", "go"),
             ("a broker leaves",               |s, _| leave(s, &[5]), DRAIN, "", DRAINED),
             ("it holds nothing",              |s, _| { leave(s, &[5]); empty(s); }, "", "", "go"),
+            ("the check is waived",           |s, _| { leave(s, &[5]); s.desired.skip_partition_check = true; }, "", "", "go"),
+            ("it is waived in a drain",       |s, r| { drain(s, r, Said::Rebalancing); s.desired.skip_partition_check = true; }, "stop the KafkaRebalance with remove-brokers", "", REMOVED),
             ("that mode is off",              |s, _| { leave(s, &[5]); view(s).settings.remove = Setting::Off; }, "", "", "go"),
             ("its template is missing",       |s, _| { leave(s, &[5]); view(s).settings.remove = MISSING; }, "", "AutoRebalanceTemplateMissing", "go"),
             ("whether it exists is unknown",  |s, _| { leave(s, &[5]); view(s).settings.remove = Setting::Template(None); }, "", "", "go"),

@@ -92,6 +92,9 @@ pub struct Facts {
     /// Brokers that moves which run or are approved are for, whoever asked for them: a request may
     /// have other brokers in its spec by now, or be gone.
     pub moving: Option<Brokers>,
+    /// Whether the user waives the check for replicas on brokers that leave
+    /// (`strimzi.io/skip-broker-scaledown-check`).
+    pub waived: bool,
     /// How the modes are set.
     pub settings: PerMode<Setting>,
     /// The requests that are there.

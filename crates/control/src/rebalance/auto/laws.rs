@@ -43,14 +43,14 @@ fn any_partner() -> impl Strategy<Value = Option<Partner>> {
 
 prop_compose! {
     fn any_facts()(
-        sets in prop::array::uniform5(prop::option::weighted(0.9, any_brokers())),
+        sets in prop::array::uniform5(prop::option::weighted(0.9, any_brokers())), waived: bool,
         remove in any_setting(), add in any_setting(),
         drainer in any_partner(), filler in any_partner(), now_ms in 0_u64..10_000_000,
     ) -> Facts {
         let [brokers, leaving, holding, running, moving] = sets;
         let settings = PerMode { remove, add };
         let partners = PerMode { remove: drainer, add: filler };
-        Facts { brokers, leaving, holding, running, moving, settings, partners, now_ms }
+        Facts { brokers, leaving, holding, running, moving, waived, settings, partners, now_ms }
     }
 }
 
@@ -87,6 +87,22 @@ proptest! {
                 prop_assert!(matches!(other, Some(Partner::Missing | Partner::Foreign)));
                 prop_assert!(!brokers.is_empty());
             }
+        }
+    }
+
+    #[test]
+    fn a_user_who_waives_the_check_gets_no_drain(
+        recorded in any_recorded(), facts in any_facts(),
+    ) {
+        let facts = Facts { waived: true, ..facts };
+        let decision = decide(Some(&recorded), &facts);
+        let Some(new) = decision.recorded else { return Ok(()) };
+        prop_assert!(new.remove.is_empty() && new.phase != RebalanceOnScaleDown);
+        for act in decision.acts {
+            prop_assert!(!matches!(
+                act,
+                Act::Create { mode: RemoveBrokers, .. } | Act::Refresh { mode: RemoveBrokers, .. }
+            ));
         }
     }
 

@@ -17,6 +17,7 @@
 //! - a failed drain is tried again, less and less often; a failed fill is dropped with a warning. Neither
 //!   takes the other's queue with it. A drain that a user stopped is not begun again for the same list;
 //! - a mode that is not set is skipped, and so is one whose template is missing;
+//! - a user who waives the check for replicas wants no drain: none is begun, and one that runs is cancelled;
 //! - which brokers are new is not an event that can be missed: it is the difference to those that were
 //!   recorded;
 //! - every request has the number of its round, so that one of an earlier round, or of an earlier
@@ -74,7 +75,7 @@ pub enum Event {
     Failed,
     /// A user stopped the request.
     Declined,
-    /// Nobody is to leave any more.
+    /// Nobody is to leave any more, or those who leave need not be empty.
     TakenBack,
     /// It is not wanted any more: it was switched off, or there is nobody left to see to.
     Withdrawn,
@@ -254,11 +255,10 @@ fn merge(new: &mut Recorded, facts: &Facts) {
 /// A broker that may be stopped now is not known any more: if it is wanted again, even before the next
 /// pass, it comes back empty and is a new one.
 fn forget_free(new: &mut Recorded, facts: &Facts, held: Option<&Brokers>) {
-    let (Some(leaving), Some(holding), Some(held)) = (&facts.leaving, &facts.holding, held) else {
-        return;
-    };
-    let stays = |b: &NodeId| !leaving.contains(b) || holding.contains(b) || held.contains(b);
-    new.known.retain(stays);
+    let (Some(leaving), Some(held)) = (&facts.leaving, held) else { return };
+    let may_hold = |b: &NodeId| facts.holding.as_ref().is_none_or(|all| all.contains(b));
+    let busy = |b: &NodeId| held.contains(b) || (!facts.waived && may_hold(b));
+    new.known.retain(|b| !leaving.contains(b) || busy(b));
 }
 
 /// A fill that cannot be begun because its template is missing is dropped with a warning.
@@ -270,8 +270,11 @@ fn drop_fill_without_template(new: &mut Recorded, facts: &Facts) {
 }
 
 /// The brokers to be drained, if that is known. While a drain runs, all that are to leave belong to
-/// it; otherwise it takes one that holds something to begin.
+/// it; otherwise it takes one that holds something to begin. Without the check nobody has to be empty.
 fn drain_list(recorded: &Recorded, facts: &Facts) -> Option<Brokers> {
+    if facts.waived {
+        return Some(Brokers::new());
+    }
     let (brokers, leaving) = (facts.brokers.as_ref()?, facts.leaving.as_ref()?);
     let list: Brokers = leaving.intersection(brokers).copied().collect();
     let blocked = !list.is_disjoint(facts.holding.as_ref()?);

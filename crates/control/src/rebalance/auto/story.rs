@@ -40,6 +40,7 @@ impl Story {
             holding: Some(brokers("0-4")),
             running: Some(brokers("0-4")),
             moving: Some(Brokers::new()),
+            waived: false,
             settings: both,
             partners: none,
             now_ms: 0,
@@ -69,6 +70,8 @@ impl Story {
                 facts.holding = Some(brokers(list));
                 facts.leaving = Some(Brokers::new());
             }
+            ["waived"] => facts.waived = true,
+            ["unwaived"] => facts.waived = false,
             ["later"] => facts.now_ms += 10 * 60_000,
             [which @ ("add" | "remove"), "set", setting] => {
                 *facts.settings.get_mut(mode(which)) = match setting {

@@ -348,6 +348,54 @@ fn what_is_taken_back_or_goes_away() {
 
 #[test]
 #[rustfmt::skip]
+fn a_user_who_waives_the_check_wants_no_drain() {
+    // It is not begun.
+    tell(&[
+        ("",                               "Idle"),
+        ("waived; leaving 4",              "Idle"),
+        ("brokers 0-3; leaving -",         "Idle"),
+    ]);
+    // One that runs is cancelled, and the broker is held until nothing moves.
+    let mut story = tell(&[
+        ("leaving 4",                      "RebalanceOnScaleDown remove[4] +create-remove[4]"),
+        ("remove Rebalancing",             "RebalanceOnScaleDown remove[4]"),
+        ("waived",                         "Idle +stop-remove"),
+        ("",                               "Idle"),
+    ]);
+    let held = |story: &Story| decide(story.recorded.as_ref(), &story.facts).held;
+    assert_eq!(held(&story), Some(brokers("4")));
+    tell_on(&mut story, &[
+        ("remove Stopped",                 "Idle +delete-remove"),
+        ("",                               "Idle +release-remove"),
+        ("",                               "Idle"),
+    ]);
+    assert_eq!(held(&story), Some(Brokers::new()));
+    // One that was not made yet is not made, and one that failed is not tried again.
+    tell(&[
+        ("leaving 4",                      "RebalanceOnScaleDown remove[4] +create-remove[4]"),
+        ("remove missing; waived",         "Idle"),
+    ]);
+    tell(&[
+        ("leaving 4",                      "RebalanceOnScaleDown remove[4] +create-remove[4]"),
+        ("remove NotReady",                "Idle +delete-remove Failed"),
+        ("waived; later",                  "Idle +release-remove"),
+        ("later",                          "Idle"),
+    ]);
+    // Neither a template nor a fill waits for it.
+    tell(&[("", "Idle"), ("waived; leaving 4; remove set no-template", "Idle")]);
+    tell(&[
+        ("",                               "Idle"),
+        ("brokers 0-5; leaving 4; waived", "RebalanceOnScaleUp add[5] +create-add[5]"),
+    ]);
+    // The check is wanted again.
+    tell(&[
+        ("waived; leaving 4",              "Idle"),
+        ("unwaived",                       "RebalanceOnScaleDown remove[4] +create-remove[4]"),
+    ]);
+}
+
+#[test]
+#[rustfmt::skip]
 fn what_is_not_known_and_what_is_not_there_yet() {
     // Unknown facts change nothing, and nothing is begun.
     tell(&[
