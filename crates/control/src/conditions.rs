@@ -54,6 +54,8 @@ reasons! {
     AutoRebalancePaused,
     /// The template of automatic rebalancing does not exist.
     AutoRebalanceTemplateMissing,
+    /// The `KafkaRebalance` that is named as the template of automatic rebalancing is not marked as one.
+    AutoRebalanceTemplateUnmarked,
     /// Brokers are being drained or filled.
     AutoRebalancing,
     /// A Service has no address yet.

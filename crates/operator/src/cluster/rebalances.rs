@@ -2,9 +2,9 @@
 //!
 //! Reads only. If one of them fails the pass ends: nothing is decided on a part of the view.
 
-use api::KafkaRebalance;
 use api::kafka::cruise_control::AutoRebalanceMode;
 use api::names::{CLUSTER_LABEL, Names};
+use api::{Kafka, KafkaRebalance};
 use control::annotations::Annotation;
 use control::cluster::fact::Fact;
 use control::cluster::snapshot::RebalanceView;
@@ -19,7 +19,7 @@ use objects::found::ByName;
 use super::error::PassError;
 use super::pass::Work;
 use crate::rebalance::RebalanceError;
-use crate::rebalance::request::WISH;
+use crate::rebalance::request::{WISH, annotations};
 use crate::rebalance::store::{self, Kept, Moves, Place, RequestRecord, StoreError};
 use crate::time::now_ms;
 
@@ -52,11 +52,7 @@ async fn list(work: &Work) -> Result<Rebalances, PassError> {
     let at_ms = now_ms();
     let all = work.api::<KafkaRebalance>().list(&ListParams::default()).await;
     let all = all.map_err(|error| PassError::Get(Box::new(error)))?.items;
-    let setting = |mode| match template_name(work, mode) {
-        None => Setting::Off,
-        Some(None) => Setting::Plain,
-        Some(Some(name)) => Setting::Template(Some(all.iter().any(|kr| kr.name_any() == name))),
-    };
+    let setting = |mode| setting(&work.blueprint.kafka, mode, &all);
     let settings = PerMode { remove: setting(Mode::RemoveBrokers), add: setting(Mode::AddBrokers) };
     let partners = PerMode {
         remove: partner(work, &all, Mode::RemoveBrokers).await.map_err(failed)?,
@@ -82,9 +78,21 @@ pub(super) fn round_of(kr: &KafkaRebalance) -> Option<u64> {
     kr.annotations().get(ROUND)?.parse().ok()
 }
 
+/// How a mode is set, and what there is under the name of its template.
+fn setting(kafka: &Kafka, mode: Mode, all: &[KafkaRebalance]) -> Setting {
+    match template_name(kafka, mode) {
+        None => Setting::Off,
+        Some(None) => Setting::Plain,
+        Some(Some(name)) => {
+            let found = all.iter().find(|kr| kr.name_any() == name);
+            Setting::of_template(found.map(annotations).as_ref())
+        }
+    }
+}
+
 /// The name of the template of a mode: `None` if the mode is off, `Some(None)` if it has no template.
-pub(super) fn template_name(work: &Work, mode: Mode) -> Option<Option<String>> {
-    let cruise_control = work.blueprint.kafka.spec.cruise_control.as_ref()?;
+pub(super) fn template_name(kafka: &Kafka, mode: Mode) -> Option<Option<String>> {
+    let cruise_control = kafka.spec.cruise_control.as_ref()?;
     let wanted = match mode {
         Mode::AddBrokers => AutoRebalanceMode::AddBrokers,
         Mode::RemoveBrokers => AutoRebalanceMode::RemoveBrokers,
@@ -193,6 +201,53 @@ mod tests {
         let stopped = kr(json!({ "annotations": { WISH: "stop" } }));
         assert!(request_of(&stopped, recorded(2, None)).stopping);
         assert!(request_of(&kr(json!({})), recorded(2, Some(Wish::Stop))).stopping);
+    }
+
+    #[test]
+    fn each_mode_has_its_own_template_and_only_a_marked_resource_is_one() {
+        let named = |name: &str, annotations: Value| {
+            kr(json!({ "name": name, "annotations": annotations }))
+        };
+        let all = [
+            named("old", json!({ "strimzi.io/rebalance": "template" })),
+            named("new", json!({ "strimzi.io/rebalance-template": "true" })),
+            named("request", json!({})),
+        ];
+        let one = |mode: &str, name: &str| json!({ "mode": mode, "template": { "name": name } });
+        let (old, new) = (one("remove-brokers", "old"), one("add-brokers", "new"));
+        let found = Setting::Template(Some(true));
+        // `spec.cruiseControl`, how drains and fills are set, the templates.
+        let rows = [
+            (Value::Null, [Setting::Off, Setting::Off], [None, None]),
+            (json!({}), [Setting::Off, Setting::Off], [None, None]),
+            (json!([old, new]), [found, found], [Some(Some("old")), Some(Some("new"))]),
+            (
+                json!([{ "mode": "add-brokers" }]),
+                [Setting::Off, Setting::Plain],
+                [None, Some(None)],
+            ),
+            (
+                json!([one("remove-brokers", "none"), one("add-brokers", "request")]),
+                [Setting::Template(Some(false)), Setting::Unmarked],
+                [Some(Some("none")), Some(Some("request"))],
+            ),
+        ];
+        for (modes, settings, names) in rows {
+            let cruise_control = match &modes {
+                Value::Array(_) => json!({ "autoRebalance": modes }),
+                other => other.clone(),
+            };
+            let kafka: Kafka = serde_json::from_value(json!({
+                "apiVersion": "kafka.strimzi.io/v1", "kind": "Kafka", "metadata": { "name": "c" },
+                "spec": { "kafka": { "listeners": [] }, "cruiseControl": cruise_control },
+            }))
+            .unwrap();
+            for (mode, at) in [(Mode::RemoveBrokers, 0), (Mode::AddBrokers, 1)] {
+                assert_eq!(setting(&kafka, mode, &all), settings[at], "{modes} {mode:?}");
+                let name = names[at].map(|name: Option<&str>| name.map(str::to_owned));
+                assert_eq!(template_name(&kafka, mode), name, "{modes} {mode:?}");
+            }
+        }
     }
 
     /// The moves of the cluster `c` with the uid `k`, for the request with the uid `r`.

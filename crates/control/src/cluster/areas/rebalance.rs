@@ -64,7 +64,9 @@ pub fn decide(snapshot: &Snapshot, draft: &mut Draft) -> Flow {
 /// Whether it is tried again after a while, or when its template exists.
 const fn is_retried(notice: &Notice) -> bool {
     match notice {
-        Notice::Setback(Mode::RemoveBrokers, _) | Notice::TemplateMissing(_) => true,
+        Notice::Setback(Mode::RemoveBrokers, _)
+        | Notice::TemplateMissing(_)
+        | Notice::TemplateUnmarked(_) => true,
         Notice::Setback(Mode::AddBrokers, _)
         | Notice::Foreign(_)
         | Notice::Paused(_)
@@ -259,7 +261,7 @@ mod tests {
         const CANCEL: &str = "cancel moves whose KafkaRebalance is gone";
         const MISSING: Setting = Setting::Template(Some(false));
         // What differs from a settled cluster with both modes on, the acts, the warnings, how the pass goes on.
-        let rows: [(&str, Change, &str, &str, &str); 28] = [
+        let rows: [(&str, Change, &str, &str, &str); 29] = [
             ("settled",                       |_, _| {}, "", "", "go"),
             ("off",                           |s, _| view(s).settings = PerMode { remove: Setting::Off, add: Setting::Off }, "", "", "go"),
             ("seen for the first time",       |_, r| r.auto_rebalance = None, "", "", "go"),
@@ -269,6 +271,7 @@ mod tests {
             ("it is waived in a drain",       |s, r| { drain(s, r, Said::Rebalancing); s.desired.skip_partition_check = true; }, "stop the KafkaRebalance with remove-brokers", "", REMOVED),
             ("that mode is off",              |s, _| { leave(s, &[5]); view(s).settings.remove = Setting::Off; }, "", "", "go"),
             ("its template is missing",       |s, _| { leave(s, &[5]); view(s).settings.remove = MISSING; }, "", "AutoRebalanceTemplateMissing", "go"),
+            ("its template is a request",     |s, _| { leave(s, &[5]); view(s).settings.remove = Setting::Unmarked; }, "", "AutoRebalanceTemplateUnmarked", "go"),
             ("whether it exists is unknown",  |s, _| { leave(s, &[5]); view(s).settings.remove = Setting::Template(None); }, "", "", "go"),
             ("its name is taken",             |s, _| { leave(s, &[5]); view(s).partners.remove = Partner::Foreign; }, "", "AutoRebalanceNameTaken", DRAINED),
             ("it failed a moment ago",        |s, r| { leave(s, &[5]); recorded(r).setbacks.remove = Some(setback()); }, "", "AutoRebalanceFailed", "go"),

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Brokers, PerMode, Why};
-use crate::rebalance::request;
+use crate::rebalance::request::{self, snapshot::Annotations};
 
 /// How a mode is set in the cluster's spec.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -15,15 +15,37 @@ pub enum Setting {
     Plain,
     /// It is listed with a template, and this is whether there is one of that name.
     Template(Option<bool>),
+    /// It is listed with a template, and the resource of that name is a request of somebody: it has no annotation that
+    /// makes it a template.
+    Unmarked,
 }
 
 impl Setting {
+    /// A mode that is listed with a template, by the annotations of the resource that the template's name leads to.
+    #[must_use]
+    pub fn of_template(found: Option<&Annotations>) -> Self {
+        match found {
+            None => Self::Template(Some(false)),
+            Some(annotations) if annotations.is_template() => Self::Template(Some(true)),
+            Some(_) => Self::Unmarked,
+        }
+    }
+
     /// Whether a request can be made; `None` if that is not known.
     pub(super) fn is_usable(self) -> Option<bool> {
         match self {
-            Self::Off => Some(false),
+            Self::Off | Self::Unmarked => Some(false),
             Self::Plain => Some(true),
             Self::Template(found) => found,
+        }
+    }
+
+    /// Whether a template is wanted and there is none.
+    pub(super) fn lacks_template(self) -> bool {
+        match self {
+            Self::Off | Self::Plain => false,
+            Self::Template(found) => found == Some(false),
+            Self::Unmarked => true,
         }
     }
 }
@@ -101,4 +123,68 @@ pub struct Facts {
     pub partners: PerMode<Option<Partner>>,
     /// The time.
     pub now_ms: u64,
+}
+
+/// Fields of the spec of a `KafkaRebalance` that a request does not take over from its template: which brokers it is for
+/// is the cluster's to say, and disks have nothing to do with it.
+const NOT_COPIED: [&str; 4] = ["mode", "brokers", "rebalanceDisk", "moveReplicasOffVolumes"];
+
+/// Whether a request takes over a field of the spec of its template: goals and options, also those that this operator
+/// does not know.
+#[must_use]
+pub fn is_copied(field: &str) -> bool {
+    !NOT_COPIED.contains(&field)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_resource_that_is_marked_is_a_template() {
+        let annotations = |rebalance: &str, template: &str| {
+            let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+            let (rebalance, template) = (text(rebalance), text(template));
+            Some(Annotations { rebalance, template, ..Annotations::default() })
+        };
+        // The resource that is named, how the mode is set, whether a request can be made.
+        let rows = [
+            (None, Setting::Template(Some(false)), false),
+            (annotations("template", ""), Setting::Template(Some(true)), true),
+            (annotations("", "true"), Setting::Template(Some(true)), true),
+            (annotations("", ""), Setting::Unmarked, false),
+            (annotations("approve", "false"), Setting::Unmarked, false),
+        ];
+        for (found, expected, is_usable) in rows {
+            let setting = Setting::of_template(found.as_ref());
+            assert_eq!(setting, expected, "{found:?}");
+            assert_eq!(setting.is_usable(), Some(is_usable), "{found:?}");
+            assert_eq!(setting.lacks_template(), !is_usable, "{found:?}");
+        }
+        assert!(!Setting::Off.lacks_template() && !Setting::Plain.lacks_template());
+        assert!(!Setting::Template(None).lacks_template(), "unknown is not absent");
+    }
+
+    #[test]
+    #[rustfmt::skip]
+    fn goals_and_options_are_copied_and_what_is_to_be_moved_is_not() {
+        let rows = [
+            ("goals",                                   true),
+            ("skipHardGoalCheck",                       true),
+            ("excludedTopics",                          true),
+            ("concurrentPartitionMovementsPerBroker",   true),
+            ("concurrentIntraBrokerPartitionMovements", true),
+            ("concurrentLeaderMovements",               true),
+            ("replicationThrottle",                     true),
+            ("replicaMovementStrategies",               true),
+            ("fieldOfTheFuture",                        true),
+            ("mode",                                    false),
+            ("brokers",                                 false),
+            ("rebalanceDisk",                           false),
+            ("moveReplicasOffVolumes",                  false),
+        ];
+        for (field, expected) in rows {
+            assert_eq!(is_copied(field), expected, "{field}");
+        }
+    }
 }

@@ -13,6 +13,7 @@ fn any_setting() -> impl Strategy<Value = Setting> {
     prop::sample::select(vec![
         Setting::Off,
         Setting::Plain,
+        Setting::Unmarked,
         Setting::Template(None),
         Setting::Template(Some(false)),
         Setting::Template(Some(true)),

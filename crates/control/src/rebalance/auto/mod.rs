@@ -16,7 +16,7 @@
 //!   are empty already stay in the list, so that nothing is moved to them again;
 //! - a failed drain is tried again, less and less often; a failed fill is dropped with a warning. Neither
 //!   takes the other's queue with it. A drain that a user stopped is not begun again for the same list;
-//! - a mode that is not set is skipped, and so is one whose template is missing;
+//! - a mode that is not set is skipped, and so is one whose template is missing or is not marked as a template;
 //! - a user who waives the check for replicas wants no drain: none is begun, and one that runs is cancelled;
 //! - which brokers are new is not an event that can be missed: it is the difference to those that were
 //!   recorded;
@@ -33,7 +33,7 @@ use serde::{Deserialize, Serialize};
 
 use super::request;
 use Mode::{AddBrokers, RemoveBrokers};
-pub use facts::{Facts, Partner, Request, Setting};
+pub use facts::{Facts, Partner, Request, Setting, is_copied};
 pub use words::{Mode, Notice, PerMode, Setback, Why};
 
 /// A drain that failed is tried again after this time, doubled with each failure.
@@ -264,7 +264,7 @@ fn forget_free(new: &mut Recorded, facts: &Facts, held: Option<&Brokers>) {
 /// A fill that cannot be begun because its template is missing is dropped with a warning.
 fn drop_fill_without_template(new: &mut Recorded, facts: &Facts) {
     let brokers = fill_list(new, facts);
-    if facts.settings.add == Setting::Template(Some(false)) && !brokers.is_empty() {
+    if facts.settings.add.lacks_template() && !brokers.is_empty() {
         drop_fill(new, brokers, Why::NoTemplate, facts.now_ms);
     }
 }
@@ -416,8 +416,8 @@ fn enter(new: &mut Recorded, event: Event, facts: &Facts) {
         Failed => Some(own.map_or(Why::Gone, Request::why)),
         Declined => Some(Why::Stopped),
         Withdrawn => {
-            let lost = |mode| *facts.settings.get(mode) == Setting::Template(Some(false));
-            mode_of(from).filter(|mode| lost(*mode)).map(|_| Why::NoTemplate)
+            let lost = |mode: &Mode| facts.settings.get(*mode).lacks_template();
+            mode_of(from).filter(lost).map(|_| Why::NoTemplate)
         }
         DrainWanted | FillWanted | Done | DoneFillNext | TakenBack => None,
     };

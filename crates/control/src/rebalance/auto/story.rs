@@ -77,6 +77,7 @@ impl Story {
                 *facts.settings.get_mut(mode(which)) = match setting {
                     "off" => Setting::Off,
                     "plain" => Setting::Plain,
+                    "unmarked" => Setting::Unmarked,
                     "no-template" => Setting::Template(Some(false)),
                     "template?" => Setting::Template(None),
                     _ => Setting::Template(Some(true)),

@@ -104,6 +104,17 @@ fn what_is_no_scaling() {
         // It is told as long as somebody is there whom it concerns.
         ("brokers 0-4",                    "Idle"),
     ]);
+    // What is named as the template is a request of somebody.
+    tell(&[
+        ("",                               "Idle"),
+        ("brokers 0-6; add set unmarked",  "Idle Failed"),
+    ]);
+    tell(&[
+        ("",                               "Idle"),
+        ("leaving 4; remove set unmarked", "Idle TemplateUnmarked"),
+        ("remove set template",            "RebalanceOnScaleDown remove[4] +create-remove[4]"),
+        ("remove set unmarked",            "RebalanceOnScaleDown remove[4]"),
+    ]);
     // 12. Without a template.
     tell(&[
         ("add set plain",                  "Idle"),

@@ -4,7 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Act, Brokers, Facts, Partner, Phase, Recorded, own_request};
+use super::{Act, Brokers, Facts, Partner, Phase, Recorded, Setting, own_request};
+use crate::annotations::Annotation;
 use crate::conditions::Reason;
 use crate::rebalance::request;
 
@@ -72,7 +73,7 @@ pub enum Why {
     Stopped,
     /// It is gone; a user deleted it.
     Gone,
-    /// Its template is missing.
+    /// Its template is missing, or is not marked as one.
     NoTemplate,
 }
 
@@ -96,6 +97,8 @@ pub enum Notice {
     Setback(Mode, Setback),
     /// A drain is wanted, and its template is missing.
     TemplateMissing(Mode),
+    /// A drain is wanted, and what it names as its template is not marked as one.
+    TemplateUnmarked(Mode),
     /// A `KafkaRebalance` that is not ours has the name that ours would have.
     Foreign(Mode),
     /// The request was paused, and all waits for it.
@@ -114,9 +117,14 @@ pub(super) fn notices(recorded: &Recorded, facts: &Facts) -> Vec<Notice> {
         }
     }
     let wanted = super::drain_list(recorded, facts).is_some_and(|list| !list.is_empty());
-    let missing = facts.settings.remove == super::Setting::Template(Some(false));
-    if recorded.phase != Phase::RebalanceOnScaleDown && wanted && missing {
-        all.push(Notice::TemplateMissing(Mode::RemoveBrokers));
+    let setting = facts.settings.remove;
+    if recorded.phase != Phase::RebalanceOnScaleDown && wanted && setting.lacks_template() {
+        all.push(match setting {
+            Setting::Unmarked => Notice::TemplateUnmarked(Mode::RemoveBrokers),
+            Setting::Off | Setting::Plain | Setting::Template(_) => {
+                Notice::TemplateMissing(Mode::RemoveBrokers)
+            }
+        });
     }
     let paused = |request: &super::Request| request.phase() == request::Phase::ReconciliationPaused;
     if own_request(recorded, facts).is_some_and(paused) {
@@ -157,6 +165,7 @@ impl Notice {
         match self {
             Self::Setback(..) => Reason::AutoRebalanceFailed,
             Self::TemplateMissing(_) => Reason::AutoRebalanceTemplateMissing,
+            Self::TemplateUnmarked(_) => Reason::AutoRebalanceTemplateUnmarked,
             Self::Foreign(_) => Reason::AutoRebalanceNameTaken,
             Self::Paused(_) => Reason::AutoRebalancePaused,
             Self::AwaitsBrokers(_) => Reason::AutoRebalanceAwaitsBrokers,
@@ -170,7 +179,9 @@ impl fmt::Display for Why {
             Self::Failed(said) => write!(f, "it failed: {said}"),
             Self::Stopped => f.write_str("a user stopped it"),
             Self::Gone => f.write_str("its KafkaRebalance was deleted"),
-            Self::NoTemplate => f.write_str("its template does not exist"),
+            Self::NoTemplate => {
+                f.write_str("its template does not exist, or is not marked as a template")
+            }
         }
     }
 }
@@ -198,6 +209,13 @@ impl fmt::Display for Notice {
                     mode.name()
                 )
             }
+            Self::TemplateUnmarked(mode) => write!(
+                f,
+                "Auto-rebalancing with {} waits: the KafkaRebalance that is named as its template \
+                 lacks the annotation {}: \"true\"",
+                mode.name(),
+                Annotation::RebalanceTemplate.name()
+            ),
             Self::Foreign(mode) => write!(
                 f,
                 "Auto-rebalancing with {} waits: a KafkaRebalance that is not ours has its name",

@@ -73,7 +73,8 @@ pub struct Annotations {
 
 impl Annotations {
     /// Whether they make a template: it is read by others and is no request itself.
-    pub(super) fn is_template(&self) -> bool {
+    #[must_use]
+    pub fn is_template(&self) -> bool {
         self.rebalance.as_deref() == Some("template") || is_true(self.template.as_deref())
     }
 

@@ -5,7 +5,7 @@
 
 use api::KafkaRebalance;
 use api::names::CLUSTER_LABEL;
-use control::rebalance::auto::{Act, Brokers, Mode};
+use control::rebalance::auto::{Act, Brokers, Mode, is_copied};
 use control::rebalance::request::Wish;
 use kube::{Api, ResourceExt as _};
 use serde_json::{Map, Value, json};
@@ -19,9 +19,6 @@ use crate::rebalance::engine::native;
 use crate::rebalance::request::{AUTO_APPROVAL, WISH};
 use crate::rebalance::site::Site;
 
-/// Fields of a template that make no sense in a request that is made from it.
-const NOT_COPIED: [&str; 4] = ["mode", "brokers", "rebalanceDisk", "moveReplicasOffVolumes"];
-
 /// Changes a request as it was decided on. One that is gone, or that is another one by now, is left alone.
 pub(super) async fn change(work: &Work, act: &Act) -> Result<Answered, PassError> {
     // A decision on requests that were not read asks for nothing.
@@ -30,7 +27,7 @@ pub(super) async fn change(work: &Work, act: &Act) -> Result<Answered, PassError
     let of = |mode: &Mode| found.get(&name(work, *mode));
     match act {
         Act::Create { mode, brokers, round } => {
-            let template = template_name(work, *mode).flatten();
+            let template = template_name(&work.blueprint.kafka, *mode).flatten();
             let template = template.and_then(|template| found.get(&template));
             writer.create(&api, &made(work, (*mode, brokers, *round), template)?).await?;
         }
@@ -123,7 +120,7 @@ fn spec(
         Some(Value::Object(spec)) => spec,
         _ => Map::new(),
     };
-    spec.retain(|name, _| !NOT_COPIED.contains(&name.as_str()));
+    spec.retain(|name, _| is_copied(name));
     spec.insert("mode".to_owned(), json!(mode.name()));
     spec.insert("brokers".to_owned(), json!(brokers));
     Ok(spec)
@@ -135,30 +132,82 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn a_request_has_what_its_template_says_except_for_its_mode_and_brokers() {
-        let template: KafkaRebalance = serde_json::from_value(json!({
+    /// A template that sets every field.
+    fn template() -> KafkaRebalance {
+        serde_json::from_value(json!({
             "apiVersion": "kafka.strimzi.io/v1", "kind": "KafkaRebalance",
             "metadata": { "name": "t" },
             "spec": {
                 "mode": "full",
                 "brokers": [1],
                 "rebalanceDisk": true,
+                "moveReplicasOffVolumes": [{ "brokerId": 1, "volumeIds": [0] }],
                 "goals": ["RackAwareGoal"],
                 "skipHardGoalCheck": true,
+                "excludedTopics": "a.*",
+                "concurrentPartitionMovementsPerBroker": 2,
+                "concurrentIntraBrokerPartitionMovements": 3,
+                "concurrentLeaderMovements": 4,
+                "replicationThrottle": 5,
+                "replicaMovementStrategies": ["PostponeUrpReplicaMovementStrategy"],
+                "fieldOfTheFuture": { "a": 1 },
             },
         }))
-        .unwrap();
+        .unwrap()
+    }
+
+    #[test]
+    fn a_request_has_the_goals_and_options_of_its_template_and_its_own_mode_and_brokers() {
         let brokers = [NodeId::new(4).unwrap()].into();
-        let made = spec((Mode::AddBrokers, &brokers), Some(&template)).unwrap();
-        let expected = json!({
-            "mode": "add-brokers",
-            "brokers": [4],
-            "goals": ["RackAwareGoal"],
-            "skipHardGoalCheck": true,
-        });
-        assert_eq!(Value::Object(made), expected);
+        for mode in [Mode::AddBrokers, Mode::RemoveBrokers] {
+            let made = spec((mode, &brokers), Some(&template())).unwrap();
+            let expected = json!({
+                "mode": mode.name(),
+                "brokers": [4],
+                "goals": ["RackAwareGoal"],
+                "skipHardGoalCheck": true,
+                "excludedTopics": "a.*",
+                "concurrentPartitionMovementsPerBroker": 2,
+                "concurrentIntraBrokerPartitionMovements": 3,
+                "concurrentLeaderMovements": 4,
+                "replicationThrottle": 5,
+                "replicaMovementStrategies": ["PostponeUrpReplicaMovementStrategy"],
+                "fieldOfTheFuture": { "a": 1 },
+            });
+            assert_eq!(Value::Object(made), expected);
+        }
         let made = spec((Mode::RemoveBrokers, &brokers), None).unwrap();
         assert_eq!(Value::Object(made), json!({ "mode": "remove-brokers", "brokers": [4] }));
+    }
+
+    #[test]
+    fn no_field_of_a_template_is_forgotten() {
+        // A new field of the spec has to be added here, and to the template above.
+        let api::KafkaRebalanceSpec {
+            mode,
+            brokers,
+            goals,
+            skip_hard_goal_check,
+            rebalance_disk,
+            excluded_topics,
+            concurrent_partition_movements_per_broker,
+            concurrent_intra_broker_partition_movements,
+            concurrent_leader_movements,
+            replication_throttle,
+            replica_movement_strategies,
+            move_replicas_off_volumes,
+            rest: _,
+        } = template().spec;
+        let numbers = [
+            concurrent_partition_movements_per_broker,
+            concurrent_intra_broker_partition_movements,
+            concurrent_leader_movements,
+            replication_throttle,
+        ];
+        assert!(numbers.iter().all(Option::is_some));
+        assert!(mode.is_some() && brokers.is_some() && move_replicas_off_volumes.is_some());
+        assert!(goals.is_some() && replica_movement_strategies.is_some());
+        assert!(skip_hard_goal_check.is_some() && rebalance_disk.is_some());
+        assert!(excluded_topics.is_some());
     }
 }

@@ -26,7 +26,6 @@ use crate::time::now_ms;
 
 /// The resource, as decisions see it. `written` is all that it says.
 pub(super) fn resource(kr: &KafkaRebalance, written: &Value) -> Resource {
-    let annotation = |name: &str| kr.annotations().get(name).cloned();
     let status = kr.status.as_ref();
     let conditions = status.and_then(|status| status.conditions.as_ref()).into_iter().flatten();
     let said = conditions
@@ -36,18 +35,24 @@ pub(super) fn resource(kr: &KafkaRebalance, written: &Value) -> Resource {
         generation: kr.metadata.generation.unwrap_or_default(),
         deleting: kr.metadata.deletion_timestamp.is_some(),
         cluster: kr.labels().get(CLUSTER_LABEL).cloned(),
-        annotations: Annotations {
-            rebalance: annotation(WISH),
-            template: annotation(TEMPLATE),
-            auto_approval: annotation(AUTO_APPROVAL),
-            pause: annotation(PAUSE),
-        },
+        annotations: annotations(kr),
         spec: spec(&kr.spec),
         status: Status {
             observed_generation: status.and_then(|status| status.observed_generation),
             conditions: said.collect(),
         },
         ignored_fields: ignored_fields(written),
+    }
+}
+
+/// The annotations of a resource, as decisions see them.
+pub(crate) fn annotations(kr: &KafkaRebalance) -> Annotations {
+    let annotation = |name: &str| kr.annotations().get(name).cloned();
+    Annotations {
+        rebalance: annotation(WISH),
+        template: annotation(TEMPLATE),
+        auto_approval: annotation(AUTO_APPROVAL),
+        pause: annotation(PAUSE),
     }
 }
 
