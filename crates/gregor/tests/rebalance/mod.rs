@@ -185,6 +185,13 @@ impl<'a> Scene<'a> {
         self.partitions().values().filter(|(replicas, ..)| replicas.contains(&id)).count()
     }
 
+    /// The brokers that Kafka knows, and whether each is fenced.
+    pub(crate) fn registered(&self) -> Result<BTreeMap<i64, bool>, String> {
+        let found = self.runtime.block_on(async { self.admin().describe_cluster().await });
+        let found = found.map_err(|error| format!("{error:?}"))?;
+        Ok(found.nodes.iter().map(|node| (i64::from(node.id.get()), node.fenced)).collect())
+    }
+
     /// The brokers of a pool.
     pub(crate) fn brokers(&self, pool: &str) -> Vec<i64> {
         let ids = self.place.get("kafkanodepool", pool)["status"]["nodeIds"].clone();

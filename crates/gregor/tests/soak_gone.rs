@@ -1,0 +1,85 @@
+//! Brokers that do not answer leave all the same. One whose machine is gone for good is drained by the others although it
+//! keeps the cluster from being ready; one that hangs and holds nothing is not asked to be closed. Kafka forgets both.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
+
+mod kafka;
+mod rebalance;
+mod up;
+
+use kafka::{Ground, wait_for};
+use rebalance::{CLUSTER, Pace, Scene};
+use rustix::process::Signal;
+
+#[test]
+fn brokers_that_do_not_answer_leave() {
+    let ground = Ground::start(&["--nodes", "4"]);
+    let scene = Scene::start(&ground, "gone");
+    a_broker_whose_machine_is_gone_is_drained(&scene);
+    a_broker_that_hangs_and_holds_nothing_goes(&scene);
+    scene.end();
+}
+
+fn a_broker_whose_machine_is_gone_is_drained(scene: &Scene<'_>) {
+    println!("-- the machine of a broker is gone");
+    scene.template(Pace::Quick);
+    scene.scale("b", 2);
+    scene.has("b", 2);
+    scene.does("RebalanceOnScaleUp");
+    scene.settles();
+    let gone = scene.brokers("b")[1];
+    assert!(scene.replicas_on(gone) > 0);
+    let pod = format!("{CLUSTER}-b-{gone}");
+    let machine = scene.place.get("pod", &pod)["spec"]["nodeName"].as_str().unwrap().to_owned();
+    // No pod starts there any more, and the volume of the broker is nowhere else.
+    scene.place.ground.kubectl(&["cordon", &machine]);
+    scene.kill(&pod);
+    scene.place.kubectl(&["delete", "pod", &pod, "--wait=false"]);
+    let (reason, message) = scene.place.held(CLUSTER);
+    assert_eq!(reason, "RollStopped", "{message}");
+    scene.scale("b", 1);
+    scene.does("RebalanceOnScaleDown");
+    scene.has("b", 1);
+    scene.settles();
+    has_left(scene, gone);
+    scene.place.ground.kubectl(&["uncordon", &machine]);
+}
+
+fn a_broker_that_hangs_and_holds_nothing_goes(scene: &Scene<'_>) {
+    println!("-- a broker without replicas hangs");
+    // Nothing is moved to brokers that come.
+    let drains = r#"{"mode":"remove-brokers","template":{"name":"template"}}"#;
+    let patch = format!(r#"{{"spec":{{"cruiseControl":{{"autoRebalance":[{drains}]}}}}}}"#);
+    scene.place.kubectl(&["patch", "kafka", CLUSTER, "--type", "merge", "-p", &patch]);
+    scene.scale("b", 2);
+    scene.has("b", 2);
+    scene.place.all_pods_ready();
+    scene.place.ready(CLUSTER);
+    let hangs = scene.brokers("b")[1];
+    assert_eq!(scene.replicas_on(hangs), 0);
+    up::signal(scene.place.java(&format!("{CLUSTER}-b-{hangs}")), Signal::STOP);
+    wait_for(|| {
+        let registered = scene.registered()?;
+        if registered.get(&hangs) == Some(&true) { Ok(()) } else { Err(format!("{registered:?}")) }
+    });
+    let ids = format!("strimzi.io/remove-node-ids=[{hangs}]");
+    scene.place.kubectl(&["annotate", "--overwrite", "kafkanodepool", "b", &ids]);
+    scene.scale("b", 1);
+    scene.has("b", 1);
+    scene.settles();
+    has_left(scene, hangs);
+}
+
+/// Waits until Kafka does not know a broker; nothing of it is left.
+fn has_left(scene: &Scene<'_>, broker: i64) {
+    wait_for(|| {
+        let registered = scene.registered()?;
+        let others_serve = registered.len() == 3 && registered.values().all(|fenced| !fenced);
+        let is_gone = !registered.contains_key(&broker);
+        if is_gone && others_serve { Ok(()) } else { Err(format!("{registered:?}")) }
+    });
+    assert!(!scene.brokers("b").contains(&broker));
+    let suffix = format!("-b-{broker}");
+    let left = scene.place.names("configmaps,secrets,pods,pvc");
+    assert!(!left.iter().any(|name| name.ends_with(&suffix)), "{left:?}");
+}
