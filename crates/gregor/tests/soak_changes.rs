@@ -173,6 +173,23 @@ impl Rolled<'_> {
         self.why()
     }
 
+    /// Waits until the cluster is not ready for this reason, and an Event says so.
+    fn is_reported(&self, reason: &str) {
+        wait_for(|| {
+            let kafka = self.place.get("kafka", CLUSTER);
+            let conditions = kafka["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            let is_not_ready =
+                conditions.iter().any(|one| one["type"] == "NotReady" && one["reason"] == reason);
+            let is_ready = conditions.iter().any(|one| one["type"] == "Ready");
+            let events = self.place.list("events.events.k8s.io");
+            let is_told = events.iter().any(|one| {
+                (&one["regarding"]["kind"], &one["reason"]) == (&json!("Kafka"), &json!(reason))
+            });
+            let done = is_not_ready && !is_ready && is_told;
+            if done { Ok(()) } else { Err(format!("{conditions:?}, Event: {is_told}")) }
+        });
+    }
+
     /// The Events of restarts, as `pod reason message`.
     fn events(&self) -> Vec<String> {
         let all = self.place.list("events.events.k8s.io");
@@ -332,6 +349,7 @@ fn bad_settings_stop_the_roll_and_good_ones_end_it(rolled: &Rolled<'_>) {
     rolled.set(READ_ONLY, &json!("never"));
     let why = rolled.wait_for_why(&["RollStopped", "node 0", "cannot start", READ_ONLY]);
     println!("{why}");
+    rolled.is_reported("RollStopped");
     let stuck = rolled.pods("broker");
     assert_ne!(stuck[first], brokers[first]);
     let others = |pods: &BTreeMap<String, String>| {

@@ -187,7 +187,7 @@ impl Metrics {
         all.register("strimzi_reconciliations", "Passes", self.passes.clone());
         all.register("strimzi_reconciliations_periodical", "Passes that only time has caused", self.passes_periodical.clone());
         all.register("strimzi_reconciliations_successful", "Passes that succeeded", self.passes_successful.clone());
-        all.register("strimzi_reconciliations_failed", "Passes that failed", self.passes_failed.clone());
+        all.register("strimzi_reconciliations_failed", "Passes that failed, or after which a person has to act", self.passes_failed.clone());
         all.register_with_unit("strimzi_reconciliations_duration", "How long passes take", Unit::Seconds, self.pass_seconds.clone());
         all.register("strimzi_resources", "Custom resources", self.resources.clone());
         all.register("strimzi_resources_paused", "Custom resources whose reconciliation is paused", self.paused.clone());

@@ -170,9 +170,9 @@ async fn pass(object: Arc<DynamicObject>, ctx: Arc<Context>) -> Result<Action, P
     let begun = Instant::now();
     let one = one_pass(&ctx, &object);
     let done = ctx.beats.watch_pass(Loop::Kafka, (&namespace, &name), one).await;
-    metrics.pass_ended("Kafka", &namespace, begun.elapsed(), done.is_ok());
+    metrics.pass_ended("Kafka", &namespace, begun.elapsed(), is_successful(&done));
     match done {
-        Ok(pass::Next(after)) => Ok(Action::requeue(after)),
+        Ok(next) => Ok(Action::requeue(next.after)),
         Err(error) if error.is_conflict() => {
             tracing::debug!("{namespace}/{name}: {}", chain(&error));
             Ok(Action::requeue(DEBOUNCE))
@@ -184,6 +184,12 @@ async fn pass(object: Arc<DynamicObject>, ctx: Arc<Context>) -> Result<Action, P
     }
 }
 
+/// Whether a pass is counted as successful: it ended without an error, and leaves nothing that only a person can change,
+/// such as a roll that a node stops.
+fn is_successful(done: &Result<pass::Next, PassError>) -> bool {
+    done.as_ref().is_ok_and(|next| !next.is_held)
+}
+
 async fn one_pass(ctx: &Context, object: &DynamicObject) -> Result<pass::Next, PassError> {
     // The store of the watch may be older than what we wrote ourselves a moment ago.
     let resource = ApiResource::erase::<Kafka>(&());
@@ -191,7 +197,7 @@ async fn one_pass(ctx: &Context, object: &DynamicObject) -> Result<pass::Next, P
     let api: Api<DynamicObject> = Api::namespaced_with(ctx.client.clone(), &namespace, &resource);
     let current = api.get_opt(&object.name_any()).await;
     let Some(current) = current.map_err(|error| PassError::Get(Box::new(error)))? else {
-        return Ok(pass::Next(ctx.settings.interval));
+        return Ok(pass::Next::after(ctx.settings.interval));
     };
     let written = serde_json::to_value(&current)?;
     let kafka = serde_json::from_value(written.clone()).map_err(PassError::Unreadable)?;
@@ -200,4 +206,23 @@ async fn one_pass(ctx: &Context, object: &DynamicObject) -> Result<pass::Next, P
 
 fn on_error(_: Arc<DynamicObject>, _: &PassError, _: Arc<Context>) -> Action {
     Action::requeue(RETRY)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pass_that_leaves_something_to_a_person_is_counted_as_failed() {
+        let next = |is_held| pass::Next { after: RETRY, is_held };
+        let rows = [
+            (Ok(next(false)), true),
+            (Ok(next(true)), false),
+            (Ok(pass::Next::after(RETRY)), true),
+            (Err(PassError::NotInSnapshot("a ConfigMap".to_owned())), false),
+        ];
+        for (done, expected) in rows {
+            assert_eq!(is_successful(&done), expected, "{done:?}");
+        }
+    }
 }

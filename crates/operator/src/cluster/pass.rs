@@ -96,9 +96,21 @@ impl Work {
     }
 }
 
-/// What came of a pass: when to look again.
+/// Result of a pass that ended without an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Next(pub(crate) Duration);
+pub(crate) struct Next {
+    /// When to requeue.
+    pub(crate) after: Duration,
+    /// Whether a person has to act. Such a pass counts as failed, though it did what it could.
+    pub(crate) is_held: bool,
+}
+
+impl Next {
+    /// Requeue after this time; nobody has to act.
+    pub(crate) const fn after(after: Duration) -> Self {
+        Self { after, is_held: false }
+    }
+}
 
 /// Whether its user wants a resource left alone.
 pub(crate) fn is_paused(kafka: &Kafka) -> bool {
@@ -111,13 +123,13 @@ pub(crate) async fn run(ctx: &Context, kafka: Kafka, written: &Value) -> Result<
     if kafka.metadata.deletion_timestamp.is_some() {
         // What belongs to the cluster goes with it; only what nobody owns is taken away here.
         super::gone::release(ctx, &names).await?;
-        return Ok(Next(ctx.settings.interval));
+        return Ok(Next::after(ctx.settings.interval));
     }
     if is_paused(&kafka) {
         let at = (&names, &kafka);
         let mut report = status::Report::of_nothing(at, Outcome::Paused, Vec::new());
         report.write(ctx, &kafka).await?;
-        return Ok(Next(ctx.settings.interval));
+        return Ok(Next::after(ctx.settings.interval));
     }
     let found = {
         // Never closed, so that there is always a permit to come.
@@ -149,7 +161,7 @@ pub(crate) async fn run(ctx: &Context, kafka: Kafka, written: &Value) -> Result<
         return Err(error);
     }
     let next_ms = next_pass_ms(report.outcome(), look_again, millis(ctx.settings.interval));
-    Ok(Next(Duration::from_millis(next_ms)))
+    Ok(Next { after: Duration::from_millis(next_ms), is_held: report.is_held() })
 }
 
 fn millis(duration: Duration) -> u64 {

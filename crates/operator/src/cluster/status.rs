@@ -59,6 +59,11 @@ impl Report {
         &self.outcome
     }
 
+    /// Whether a person has to act.
+    pub(crate) const fn is_held(&self) -> bool {
+        matches!(self.outcome, Outcome::Held(_))
+    }
+
     /// Writes the status, if it says something new, and publishes an Event for what people should notice.
     pub(crate) async fn write(&mut self, ctx: &Context, kafka: &Kafka) -> Result<(), PassError> {
         let conditions = conditions::conditions(&self.outcome, &self.warnings, self.was_ready);

@@ -90,7 +90,8 @@ fn flow(decision: &Decision, told: String) -> Flow {
     match decision.standing {
         Standing::Settled => Flow::Go,
         Standing::Rolling | Standing::Waiting => Flow::Wait(Note::new(Reason::Rolling, told)),
-        Standing::Failed => Flow::Wait(Note::new(Reason::RollFailed, told)),
+        // The nodes that were given up are tried on, but what holds them back does not pass by itself.
+        Standing::Failed => Flow::Fault(Note::new(Reason::RollFailed, told)),
         // No other node is restarted, but the one that cannot start may be one that leaves.
         Standing::Stopped => Flow::Fault(Note::new(Reason::RollStopped, told)),
     }

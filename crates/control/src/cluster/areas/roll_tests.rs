@@ -101,6 +101,24 @@ fn nothing_is_restarted_on_facts_that_are_unknown_or_forbid_it() {
 }
 
 #[test]
+fn a_roll_that_gave_up_a_node_is_a_fault_until_the_node_can_be_restarted() {
+    use crate::rolling::memory::NodeMemory;
+    let (mut snapshot, mut record) = settled();
+    pod(&mut snapshot, 3).restart = true;
+    snapshot.kafka.partitions = partitions(&[3, 4]);
+    let memory =
+        NodeMemory { attempts: 10, held_ms: Some(0), given_up: true, ..NodeMemory::default() };
+    record.roll.nodes.insert(id(3), memory);
+    let (acts, flow, draft) = brief(decide, &snapshot, &record);
+    assert_eq!((acts.as_str(), flow.as_str()), ("", "fault RollFailed"));
+    assert_eq!(draft.record.roll_account.unwrap().given_up, [id(3)]);
+    snapshot.kafka.partitions = partitions(&[3, 4, 5]);
+    let (acts, flow, _) = brief(decide, &snapshot, &record);
+    let restart = "restart pod c-broker-3: a restart was asked for";
+    assert_eq!((acts.as_str(), flow.as_str()), (restart, "wait Rolling"));
+}
+
+#[test]
 fn a_controller_is_restarted_only_if_the_quorum_is_settled_and_known() {
     let (mut snapshot, record) = settled();
     pod(&mut snapshot, 1).restart = true;
