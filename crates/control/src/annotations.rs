@@ -24,6 +24,8 @@ pub enum Annotation {
     MaxParallel,
     /// `gregor.io/allow-offline-batches`.
     AllowOfflineBatches,
+    /// `gregor.io/accept-metadata-loss`.
+    AcceptMetadataLoss,
     /// `strimzi.io/skip-broker-scaledown-check`.
     SkipScaleDownCheck,
     /// `strimzi.io/kraft-quorum-migration`.
@@ -97,9 +99,9 @@ pub enum Annotation {
 impl Annotation {
     /// All of them.
     #[rustfmt::skip]
-    pub const ALL: [Self; 38] = [
+    pub const ALL: [Self; 39] = [
         Self::PauseReconciliation, Self::ManualRollingUpdate, Self::MaxParallel, Self::AllowOfflineBatches,
-        Self::SkipScaleDownCheck, Self::QuorumMigration, Self::NextNodeIds, Self::RemoveNodeIds, Self::Engine,
+        Self::AcceptMetadataLoss, Self::SkipScaleDownCheck, Self::QuorumMigration, Self::NextNodeIds, Self::RemoveNodeIds, Self::Engine,
         Self::CruiseControlUrl, Self::Rebalance, Self::RebalanceTemplate, Self::RebalanceAutoApproval,
         Self::ForceRenew, Self::ForceReplace, Self::AutoRebalanceRound, Self::ScramCredential, Self::Revision,
         Self::Settings, Self::ConfigurationHash, Self::KafkaVersion, Self::Quorum, Self::ServerCertHash,
@@ -154,6 +156,8 @@ const ROWS: [Row; Annotation::ALL.len()] = {
             "the greatest number of brokers that restart at the same time"),
         ("gregor.io/allow-offline-batches", "Kafka", User,
             "`true` lets brokers share a batch whose restarts take partitions offline in any case"),
+        ("gregor.io/accept-metadata-loss", "Kafka", User,
+            "`true` lets the operator restart controllers whose metadata is lost with their pods"),
         ("strimzi.io/skip-broker-scaledown-check", "Kafka", User,
             "`true` removes brokers although partitions are assigned to them; they are not drained"),
         ("strimzi.io/kraft-quorum-migration", "Kafka", User,

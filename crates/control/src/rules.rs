@@ -25,6 +25,9 @@ pub const fn of_restart(hold: &why::Hold) -> &'static str {
         Hold::QuorumUnknown | Hold::QuorumUnsettled | Hold::Quorum(_) => {
             "a controller is restarted only if the voters that have caught up are a majority without it"
         }
+        Hold::MetadataLoss => {
+            "a controller whose restart loses the metadata of the cluster is restarted only if the user accepts that"
+        }
         Hold::ActiveControllerLast { .. } => {
             "the active controller is the last of the controllers, so that it changes once"
         }

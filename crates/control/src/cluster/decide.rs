@@ -304,6 +304,28 @@ mod tests {
     }
 
     #[test]
+    fn a_lost_quorum_is_reported_though_no_node_is_ready() {
+        let (mut snapshot, record) = settled();
+        snapshot.kafka.quorum = Fact::default();
+        snapshot.pods.values_mut().for_each(|pod| pod.ready = false);
+        let flow = Flow::Wait(note(Reason::Creating));
+        snapshot.built.insert(Area::Workload, BuiltView { flow, ..BuiltView::default() });
+        let agents = needs(&snapshot, &record, &scope()).directories;
+        assert_eq!(agents.into_iter().collect::<Vec<_>>(), [0, 1, 2].map(id));
+        let outcome = decide(&snapshot, &record, &scope()).outcome();
+        assert_eq!(outcome, Outcome::Progressing(note(Reason::Creating)));
+        for node in 0..2 {
+            let disk = Fact::read(samples::directory(node + 10), samples::NOW);
+            snapshot.kafka.directories.insert(id(node), disk);
+        }
+        let outcome = decide(&snapshot, &record, &scope()).outcome();
+        assert!(
+            matches!(&outcome, Outcome::Held(note) if note.reason == Reason::QuorumLost),
+            "{outcome:?}"
+        );
+    }
+
+    #[test]
     fn what_a_person_has_to_do_comes_first_and_then_what_is_awaited_first() {
         use Flow::{Fault, Hold, Stop, Wait};
         let of = |flows: Vec<(Area, Flow)>| Decision { flows, ..Decision::default() }.outcome();

@@ -180,6 +180,10 @@ pub struct Desired {
     /// Whether brokers whose partitions go offline in any case may be restarted together
     /// (`gregor.io/allow-offline-batches`).
     pub join_offline: bool,
+    /// The pools whose nodes have their metadata log on a volume that is deleted with the pod.
+    pub ephemeral_pools: BTreeSet<String>,
+    /// Whether the user accepts that the metadata is lost (`gregor.io/accept-metadata-loss`).
+    pub accept_metadata_loss: bool,
     /// The pools all of whose nodes the user asks to restart (`strimzi.io/manual-rolling-update` on the pod set).
     pub restart_pools: BTreeSet<String>,
     /// The maintenance windows.

@@ -68,9 +68,10 @@ impl Pass<'_> {
         for node in nodes {
             let memory = self.of(node.node);
             let broker = if brokers.contains(&node.node) { bear } else { Some(true) };
-            let safe = match self.cannot_run(node) {
-                true => Some(true),
-                false => both(broker, self.quorum_bears(node)),
+            let safe = match (self.loses_metadata(node), self.cannot_run(node)) {
+                (true, _) => Some(false),
+                (false, true) => Some(true),
+                (false, false) => both(broker, self.quorum_bears(node)),
             };
             match (safe, memory.uid) {
                 (Some(true), Some(uid)) => {
@@ -95,6 +96,14 @@ impl Pass<'_> {
         !node.pod.is_ready() && self.stuck(node).is_some()
     }
 
+    /// Whether the metadata of the cluster is lost with the pod of a node, and nobody has accepted that. It holds also for
+    /// a pod that cannot run: its volumes are there as long as it is.
+    fn loses_metadata(&self, node: &NodeFacts) -> bool {
+        let voters = &self.facts.voters;
+        let is_lost = voters.contains(&node.node) && quorum::needs_every_voter(voters.len());
+        node.ephemeral && is_lost && !self.settings.accept_metadata_loss
+    }
+
     /// Whether the quorum bears that a node is restarted; none if nobody knows.
     fn quorum_bears(&self, node: &NodeFacts) -> Option<bool> {
         if !node.roles.is_controller() {
@@ -113,7 +122,7 @@ impl Pass<'_> {
         // of them becomes ready before the others.
         let cannot_start = ordered.iter().filter(|(_, node)| {
             let old = self.work.get(&node.node).is_some_and(stuck::is_worth_restart);
-            self.phase(node.node) == Phase::Stuck && old
+            self.phase(node.node) == Phase::Stuck && old && !self.loses_metadata(node)
         });
         let nodes: Vec<NodeId> = cannot_start.map(|(_, node)| node.node).collect();
         if !nodes.is_empty() {
@@ -317,6 +326,7 @@ impl Pass<'_> {
             Phase::Serving | Phase::Late => None,
             Phase::Recovering => Hold::recovery(node.recovery).or(Some(Hold::StateUnknown)),
             Phase::Awaited => Some(Hold::NotReady),
+            Phase::Stuck if self.loses_metadata(node) => Some(Hold::MetadataLoss),
             phase @ (Phase::Restarting | Phase::Stuck | Phase::Healing | Phase::Electing) => {
                 Some(Hold::UnderWay { phase })
             }
@@ -353,6 +363,9 @@ impl Pass<'_> {
 
     /// Whether the quorum and the partitions bear that a node is restarted.
     fn cluster_bears(&self, node: &NodeFacts, index: Option<&ByBroker<'_>>) -> Result<(), Hold> {
+        if self.loses_metadata(node) {
+            return Err(Hold::MetadataLoss);
+        }
         if node.roles.is_controller() {
             let quorum = self.facts.quorum.as_ref().ok_or(Hold::QuorumUnknown)?;
             quorum::may_restart(quorum, node.node).map_err(Hold::Quorum)?;

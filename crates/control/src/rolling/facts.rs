@@ -22,6 +22,8 @@ pub struct Facts {
     /// Whether the voters are those that should be, as the quorum planner sees it: no disk was replaced
     /// under a voter, nothing is to be added or removed. Else no controller is restarted.
     pub quorum_settled: Option<bool>,
+    /// The voters when they were last known. Empty only if the quorum never had any.
+    pub voters: BTreeSet<NodeId>,
     /// All partitions.
     pub partitions: Option<Vec<PartitionFacts>>,
     /// What the last pass recorded.
@@ -39,6 +41,8 @@ pub struct NodeFacts {
     pub pool: String,
     /// The rack of its broker.
     pub rack: Option<String>,
+    /// Whether its metadata log is on a volume that is deleted with its pod.
+    pub ephemeral: bool,
     /// Its pod.
     pub pod: Pod,
     /// Why its pod should be restarted, as far as the pod itself tells.
@@ -183,6 +187,8 @@ pub struct Settings {
     pub pool_parallel_max: BTreeMap<String, usize>,
     /// Whether brokers that take partitions offline whatever one does may share a batch.
     pub join_offline: bool,
+    /// Whether controllers may be restarted that take the metadata along.
+    pub accept_metadata_loss: bool,
     /// Whether brokers get their leaderships back once they are in sync.
     pub elect_preferred: bool,
 }
@@ -208,6 +214,7 @@ impl Default for Settings {
             parallel_max: 1,
             pool_parallel_max: BTreeMap::new(),
             join_offline: false,
+            accept_metadata_loss: false,
             elect_preferred: true,
         }
     }

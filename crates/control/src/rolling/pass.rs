@@ -12,6 +12,8 @@
 //!    might go the same way.
 //! 6. A node is restarted once because it is unready, once because it does not answer, and once for the
 //!    same settings. What that did not cure is left to people.
+//! 7. A controller that takes the metadata of the cluster along is restarted only if a person has accepted that, whatever
+//!    is the matter with it.
 //!
 //! The order, triggers and conditions are those of Strimzi's proposal 060, also where its code differs:
 //! brokers are still tried when controllers were given up, and an unready node is restarted for that.

@@ -8,7 +8,9 @@
 //!    other has caught up.
 //! 4. One that is no voter takes no vote along, and may always be restarted. (The rule that this
 //!    follows counts it among two voters and then never restarts it.)
-//! 5. The leader need not be a voter: one that is being removed leads until it is out. It then counts
+//! 5. A voter whose disk is deleted with its pod does not come back as a voter. Of one or two voters it takes the majority
+//!    along for ever, so only a person may accept that ([`needs_every_voter`]).
+//! 6. The leader need not be a voter: one that is being removed leads until it is out. It then counts
 //!    only as the clock that the others are compared with.
 
 use model::NodeId;
@@ -67,6 +69,12 @@ pub fn may_restart(facts: &Facts, node: NodeId) -> Result<(), Hold> {
     }
     let behind = others().filter(|voter| !has_all(voter)).map(|(voter, _)| *voter).collect();
     Err(Hold::Majority { caught_up, needed, behind })
+}
+
+/// Whether a quorum of so many voters has no majority without one of them.
+#[must_use]
+pub const fn needs_every_voter(voters: usize) -> bool {
+    matches!(voters, 1 | 2)
 }
 
 /// Whether a voter has caught up. True for one that is no voter: nobody waits for its vote. None if
@@ -135,6 +143,15 @@ mod tests {
             };
             assert_eq!(may_restart(&facts, id(*node)).is_ok(), *expected, "{name}");
         }
+    }
+
+    #[test]
+    fn one_and_two_voters_are_all_needed() {
+        let needed: Vec<usize> = (0..8).filter(|voters| needs_every_voter(*voters)).collect();
+        assert_eq!(needed, [1, 2]);
+        // It follows from what a majority is.
+        let majority = |voters: usize| voters / 2 + 1;
+        assert!((1..8).all(|voters| needs_every_voter(voters) == (voters - 1 < majority(voters))));
     }
 
     #[test]

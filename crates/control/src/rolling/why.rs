@@ -10,6 +10,7 @@ use super::node::Phase;
 use super::reasons::{self, Reason};
 use super::stuck::Stuck;
 use super::{availability, quorum};
+use crate::annotations::Annotation;
 
 /// A node that something is to be done about, and what it waits for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,6 +66,8 @@ pub enum Hold {
     QuorumUnsettled,
     /// The quorum would lose its majority.
     Quorum(quorum::Hold),
+    /// The metadata of the cluster would be lost with its pod, and nobody has accepted that.
+    MetadataLoss,
     /// It is the active controller, and these come first.
     ActiveControllerLast {
         /// The other controllers.
@@ -124,6 +127,7 @@ impl Hold {
             | Self::QuorumUnknown
             | Self::QuorumUnsettled
             | Self::Quorum(_)
+            | Self::MetadataLoss
             | Self::PartitionsUnknown
             | Self::MinIsr { .. } => true,
             Self::UnderWay { .. }
@@ -194,6 +198,12 @@ impl fmt::Display for Hold {
                 f,
                 "without it {caught_up} voters would be up to date and {needed} must be; behind: {}",
                 list(behind)
+            ),
+            Self::MetadataLoss => write!(
+                f,
+                "its metadata is deleted with its pod, and the voters have no majority without it: annotate the Kafka \
+                 resource with {}: \"true\" to accept that the cluster is lost",
+                Annotation::AcceptMetadataLoss.name()
             ),
             Self::ActiveControllerLast { others } => {
                 write!(f, "it is the active controller and comes after {}", list(others))

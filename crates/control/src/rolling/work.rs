@@ -254,6 +254,7 @@ const fn patience_ms(hold: &Hold, settings: &super::facts::Settings) -> u64 {
         | Hold::Unreachable
         | Hold::QuorumUnknown
         | Hold::Quorum(_)
+        | Hold::MetadataLoss
         | Hold::ActiveControllerLast { .. }
         | Hold::Others { .. }
         | Hold::OthersNotReady { .. }

@@ -265,6 +265,7 @@ impl Cluster {
             nodes: self.order.iter().filter_map(node).collect(),
             quorum: Some(self.quorum()),
             quorum_settled: self.quorum_settled,
+            voters: self.quorum().voters.into_iter().map(|(id, _)| id).collect(),
             partitions: self.partitions_readable.then(|| self.partition_facts()),
             memory,
         }
@@ -276,6 +277,7 @@ impl Cluster {
             roles: node.roles,
             pool: node.pool.clone(),
             rack: node.rack.clone(),
+            ephemeral: false,
             pod: node.pod(id),
             reasons: node.reasons.clone(),
             set_annotated: node.annotated,

@@ -2,7 +2,8 @@
 //!
 //! 1. The plan is [`plan::decide`]. What an answer to an earlier change means is in the journal, and decided here.
 //! 2. After an answer that says that the quorum is static, nothing changes until Kafka has said again what it is.
-//! 3. No voter is removed while a running node knows none of the controllers that stay ([`bootstrap`]).
+//! 3. Where no node is ready, Kafka is not asked, and the agents of the controllers tell whether the quorum is lost.
+//! 4. No voter is removed while a running node knows none of the controllers that stay ([`bootstrap`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,11 +28,13 @@ use crate::scaling::leaving::Leaving;
 pub fn needs(snapshot: &Snapshot, draft: &Draft) -> Needs {
     let record = &draft.record;
     let mut needs = Needs::default();
-    if !is_reachable(snapshot) {
-        return needs;
-    }
+    let is_reachable = is_reachable(snapshot);
     let quorum = snapshot.kafka.quorum.known();
     for (id, node) in snapshot.controllers() {
+        // Without Kafka, disks only tell whether the voters that were recorded are lost.
+        if !is_reachable && !record.voters.contains_key(&id) {
+            continue;
+        }
         // The leader sees the directory id of a voter that keeps up; the agents of others are asked.
         let is_seen = quorum.is_some_and(|view| fetched_directory(view, id).is_some());
         let is_read = snapshot.kafka.directories.contains_key(&id);
@@ -39,7 +42,7 @@ pub fn needs(snapshot: &Snapshot, draft: &Draft) -> Needs {
             needs.directories.insert(id);
         }
     }
-    if !needs.is_empty() {
+    if !is_reachable || !needs.is_empty() {
         return needs;
     }
     let decision = plan::decide(&facts(snapshot, record));
@@ -53,7 +56,7 @@ pub fn needs(snapshot: &Snapshot, draft: &Draft) -> Needs {
 /// Decides the next change of voters.
 pub fn decide(snapshot: &Snapshot, draft: &mut Draft) -> Flow {
     if !is_reachable(snapshot) {
-        return Flow::Go;
+        return unreachable(snapshot, draft);
     }
     let facts = facts(snapshot, &draft.record);
     draft.outputs.quorum_settled = plan::unsettled(&facts).map(|unsettled| unsettled.is_empty());
@@ -93,6 +96,19 @@ pub fn decide(snapshot: &Snapshot, draft: &mut Draft) -> Flow {
 /// Whether any node of Kafka can be asked.
 const fn is_reachable(snapshot: &Snapshot) -> bool {
     !snapshot.kafka.quorum.is_unread()
+}
+
+/// Reports a quorum that cannot come back by itself. That no node is ready is what the pods already tell.
+fn unreachable(snapshot: &Snapshot, draft: &mut Draft) -> Flow {
+    let facts = facts(snapshot, &draft.record);
+    let step = plan::decide(&facts).step;
+    match (&step, step.note()) {
+        (Step::QuorumLost(_), Some(note)) => {
+            draft.outputs.quorum = Some(facts);
+            Flow::Hold(note)
+        }
+        (_, _) => Flow::Go,
+    }
 }
 
 /// Asks for a change of voters, if the answers to earlier ones allow it.
@@ -262,6 +278,16 @@ mod tests {
         (snapshot, record)
     }
 
+    /// No pod is ready, and so many of the controllers have other disks than those that they voted with.
+    fn lose(snapshot: &mut Snapshot, record: &mut Record, count: i32) {
+        snapshot.kafka.quorum = Fact::default();
+        snapshot.pods.values_mut().for_each(|pod| pod.ready = false);
+        record.voters = (0..3).map(|node| (id(node), directory(node))).collect();
+        let disk = |node: i32| directory(if node < count { node + 10 } else { node });
+        let disks = (0..3).map(|node| (id(node), Fact::read(disk(node), NOW)));
+        snapshot.kafka.directories = disks.collect();
+    }
+
     type Sample = fn() -> (Snapshot, Record);
     type Change = fn(&mut Snapshot, &mut Record);
 
@@ -271,9 +297,14 @@ mod tests {
         const ADD: &str = "add controller 6 with directory BwcHBwcHBwcHBwcHBwcHBw to the voters";
         const REMOVE: &str = "remove controller 6 with directory BwcHBwcHBwcHBwcHBwcHBw from the voters";
         // What is known, what differs, the acts, how the pass goes on.
-        let rows: [(&str, Sample, Change, &str, &str); 15] = [
+        let rows: [(&str, Sample, Change, &str, &str); 20] = [
             ("settled",                         settled, |_, _| {}, "", "go"),
             ("no node can be asked",            joining, |s, _| s.kafka.quorum = Fact::default(), "", "go"),
+            ("no node is ready",                settled, |s, r| lose(s, r, 0), "", "go"),
+            ("and one has another disk",        settled, |s, r| lose(s, r, 1), "", "go"),
+            ("and a majority has other disks",  settled, |s, r| lose(s, r, 2), "", "hold QuorumLost"),
+            ("and no disk is known",            settled, |s, r| { lose(s, r, 3); s.kafka.directories.clear(); }, "", "go"),
+            ("and the quorum is static",        settled, |s, r| { lose(s, r, 3); r.quorum.mode = crate::quorum::format::QuorumMode::Static; }, "", "go"),
             ("nobody answers",                  joining, |s, _| s.kafka.quorum = Fact::Unknown(Why::NoAnswer), "", "wait QuorumWaiting"),
             ("a controller joins",              joining, |_, _| {}, ADD, "wait AddingController"),
             ("its directory is unknown",        joining, |s, _| s.kafka.directories.clear(), "", "wait QuorumWaiting"),
@@ -401,5 +432,13 @@ mod tests {
         snapshot.kafka.servers.clear();
         let all: BTreeSet<NodeId> = snapshot.nodes.keys().copied().collect();
         assert_eq!(asked(needs, &snapshot, &record).servers, all);
+        // Where no node is ready, the agents of recorded voters are asked, and of a new cluster none.
+        let (mut snapshot, mut record) = settled();
+        lose(&mut snapshot, &mut record, 0);
+        snapshot.kafka.directories.clear();
+        let voters = Needs { directories: (0..3).map(id).collect(), ..Needs::default() };
+        assert_eq!(asked(needs, &snapshot, &record), voters);
+        record.voters.clear();
+        assert!(asked(needs, &snapshot, &record).is_empty());
     }
 }

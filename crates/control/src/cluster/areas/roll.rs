@@ -14,6 +14,7 @@ use model::{NodeId, TopicPartition};
 use crate::annotations::Annotation;
 use crate::cluster::act::{Rule, What};
 use crate::cluster::draft::{Draft, Flow};
+use crate::cluster::record::Record;
 use crate::cluster::snapshot::{Needs, NodeView, Partitions, PodView, Snapshot};
 use crate::conditions::{Note, Reason};
 use crate::node::Roles;
@@ -116,6 +117,7 @@ fn settings(snapshot: &Snapshot) -> (Settings, Vec<String>) {
         }
     }
     settings.join_offline = desired.join_offline;
+    settings.accept_metadata_loss = desired.accept_metadata_loss;
     (settings, warnings)
 }
 
@@ -169,6 +171,7 @@ fn facts(snapshot: &Snapshot, draft: &Draft) -> Facts {
         nodes: nodes.collect(),
         quorum: quorum(snapshot),
         quorum_settled: draft.outputs.quorum_settled,
+        voters: voters(snapshot, &draft.record),
         partitions: partitions.map(|partitions| partitions.facts.clone()),
         memory: draft.record.roll.clone(),
     }
@@ -184,6 +187,7 @@ fn node_facts(snapshot: &Snapshot, draft: &Draft, (id, node): (NodeId, &NodeView
         pool: node.pool.clone(),
         // A broker that is down has not moved to another rack.
         rack: brokers.and_then(|brokers| brokers.get(&id)?.rack.clone()),
+        ephemeral: snapshot.desired.ephemeral_pools.contains(&node.pool),
         pod: pod.map_or(Pod::Absent, |pod| Pod::There(pod_facts(pod))),
         reasons: reasons(snapshot, draft, (id, node)),
         set_annotated: snapshot.desired.restart_pools.contains(&node.pool),
@@ -293,6 +297,17 @@ fn quorum(snapshot: &Snapshot) -> Option<quorum::Facts> {
         voters: view.voters.iter().map(|voter| (voter.id, voter.last_caught_up_ms)).collect(),
         fetch_timeout_ms: view.fetch_timeout_ms,
     })
+}
+
+/// The voters when they were last known. The quorum of a cluster that was ready had voters, recorded or not.
+fn voters(snapshot: &Snapshot, record: &Record) -> BTreeSet<NodeId> {
+    if let Some(view) = snapshot.kafka.quorum.known() {
+        return view.voters.iter().map(|voter| voter.id).collect();
+    }
+    if !record.voters.is_empty() {
+        return record.voters.keys().copied().collect();
+    }
+    snapshot.controllers().map(|(id, _)| id).filter(|_| record.was_ready).collect()
 }
 
 /// The brokers that do not lead a partition of which they are the preferred leader and an in-sync replica.

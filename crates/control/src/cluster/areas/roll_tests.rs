@@ -1,9 +1,8 @@
 //! What the area makes of a snapshot. The rules of restarts have their own tests in [`crate::rolling`].
 
 use super::*;
-use crate::cluster::areas::samples::{NOW, asked, brief, id, settled};
+use crate::cluster::areas::samples::{NOW, asked, brief, directory, id, settled};
 use crate::cluster::fact::{Fact, Why};
-use crate::cluster::record::Record;
 use crate::cluster::snapshot::{BrokerView, SettingsView};
 use crate::rolling::availability::PartitionFacts;
 use crate::rolling::config::{Change, Described, Source};
@@ -135,6 +134,50 @@ fn a_controller_is_restarted_only_if_the_quorum_is_settled_and_known() {
     assert_eq!(restart(&snapshot, None), "");
     snapshot.kafka.quorum = Fact::Unknown(Why::NoAnswer);
     assert_eq!(restart(&snapshot, Some(true)), "");
+}
+
+#[test]
+#[rustfmt::skip]
+fn the_only_controller_with_an_ephemeral_disk_is_restarted_only_if_the_user_accepts_the_loss() {
+    fn alone(snapshot: &mut Snapshot) {
+        snapshot.nodes.retain(|node, _| !(1..3).map(id).any(|other| *node == other));
+        if let Fact::Read { value, .. } = &mut snapshot.kafka.quorum {
+            value.voters.truncate(1);
+        }
+        snapshot.desired.ephemeral_pools.insert("controller".to_owned());
+    }
+    fn stuck(snapshot: &mut Snapshot) {
+        alone(snapshot);
+        snapshot.kafka.quorum = Fact::default();
+        let pod = pod(snapshot, 0);
+        (pod.ready, pod.waiting, pod.revision.pod) = (false, text("CrashLoopBackOff"), text("old"));
+    }
+    // What differs from a settled cluster with a request to restart controller 0, whether it is restarted.
+    let rows: [(&str, Edit, bool); 9] = [
+        ("one of three",                  |s, _| { s.desired.ephemeral_pools.insert("controller".to_owned()); }, true),
+        ("the only one",                  |s, _| alone(s), false),
+        ("the loss is accepted",          |s, _| { alone(s); s.desired.accept_metadata_loss = true; }, true),
+        ("its disk outlives its pod",     |s, _| { alone(s); s.desired.ephemeral_pools.clear(); }, true),
+        ("another pool is ephemeral",     |s, _| { alone(s); s.desired.ephemeral_pools = ["broker".to_owned()].into(); }, true),
+        ("it cannot run, and nobody tells who votes", |s, _| stuck(s), false),
+        ("it is the recorded voter",      |s, r| { stuck(s); r.voters = [(id(0), directory(0))].into(); r.was_ready = false; }, false),
+        ("there are other recorded voters", |s, r| { stuck(s); r.voters = (0..3).map(|node| (id(node), directory(node))).collect(); }, true),
+        ("the cluster never was ready",   |s, r| { stuck(s); r.was_ready = false; }, true),
+    ];
+    for (name, change, restarts) in rows {
+        let (mut snapshot, mut record) = settled();
+        pod(&mut snapshot, 0).restart = true;
+        change(&mut snapshot, &mut record);
+        let decide = |snapshot: &Snapshot, draft: &mut Draft| {
+            draft.outputs.quorum_settled = Some(true);
+            super::decide(snapshot, draft)
+        };
+        // That a pod cannot run is seen in one pass, and judged in the next.
+        let (first, _, draft) = brief(decide, &snapshot, &record);
+        let (second, _, _) = brief(decide, &snapshot, &draft.record);
+        let restarted = [first, second].iter().any(|acts| acts.starts_with("restart pod c-controller-0"));
+        assert_eq!(restarted, restarts, "{name}");
+    }
 }
 
 #[test]

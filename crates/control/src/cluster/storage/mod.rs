@@ -62,6 +62,15 @@ pub fn metadata_volume(storage: &Storage) -> Option<u32> {
     marked.map(|volume| volume.id).or_else(|| volumes.iter().map(|volume| volume.id).min())
 }
 
+/// Whether the metadata log is on a volume that is deleted with the pod.
+#[must_use]
+pub fn metadata_is_ephemeral(storage: &Storage) -> bool {
+    let place = metadata_volume(storage);
+    let is_there = |volume: &&Volume| Some(volume.id) == place;
+    let mut volumes = storage.volumes().iter().filter(is_there);
+    volumes.any(|volume| matches!(volume.disk, Disk::Ephemeral { .. }))
+}
+
 /// Storage of a pool that has no nodes yet: as it was asked for.
 #[must_use]
 pub fn first(new: &Storage) -> Decision {

@@ -3,7 +3,8 @@
 //! 1. A wish that is refused changes nothing: the cluster that runs is left as it is.
 //! 2. All findings are given at once, in the order of this file, so that the same wishes give the same text.
 //! 3. A message says what is wrong and what to do about it.
-//! 4. The words of Strimzi's warnings are Strimzi's.
+//! 4. The words of Strimzi's warnings are Strimzi's. Only controllers that do not survive a restart have a reason of their
+//!    own: the operator does not restart them by itself.
 //!
 //! It looks at wishes and at versions, and at nothing else of the world: whether disks or nodes can follow
 //! is decided elsewhere.
@@ -19,11 +20,14 @@ use std::collections::BTreeMap;
 
 pub use versions::{Versions, resolve};
 
+use crate::annotations::Annotation;
 use crate::cluster::spec::{ClusterSpec, Disk, PoolSpec};
+use crate::cluster::storage::metadata_is_ephemeral;
 use crate::conditions::{self, Note};
 use crate::node::Roles;
 use crate::quorum::plan::Warning;
 use crate::registration::{KafkaVersion, MetadataVersion};
+use crate::rolling::quorum;
 
 /// More nodes than anybody runs in one cluster: a slip of the pen, which must not cost the memory of the
 /// operator.
@@ -182,6 +186,8 @@ reasons! {
     KafkaMinInsyncReplicas => Warning,
     /// Data that does not outlive a restart.
     KafkaStorage => Warning,
+    /// Controllers whose restart loses the metadata of the cluster.
+    EphemeralController => Warning,
     /// An even number of controllers.
     KafkaKRaftControllerNodeCount => Warning,
     /// A metadata version older than Kafka.
@@ -297,34 +303,33 @@ fn authorities(spec: &ClusterSpec, findings: &mut Findings) {
     }
 }
 
-/// One node that forgets everything when it restarts.
+/// Nodes that lose what nobody else has when they restart.
 fn storage(spec: &ClusterSpec, findings: &mut Findings) {
-    let forgets = |pool: &&PoolSpec| {
-        let volumes = pool.storage.volumes();
-        pool.replicas > 0 && volumes.iter().any(|one| matches!(one.disk, Disk::Ephemeral { .. }))
+    let pools = |has_role: fn(Roles) -> bool| {
+        spec.pools.iter().filter(move |pool| pool.replicas > 0 && has_role(pool.roles))
     };
-    let rows: [(_, fn(Roles) -> bool, _); 2] = [
-        (
-            spec.brokers(),
-            Roles::is_broker,
-            "broker node and ephemeral storage will lose topic messages",
-        ),
-        (
-            spec.controllers(),
-            Roles::is_controller,
-            "controller node and ephemeral storage will lose data",
-        ),
-    ];
-    for (count, has_role, what) in rows {
-        let alone =
-            count == 1 && spec.pools.iter().filter(forgets).any(|pool| has_role(pool.roles));
-        if alone {
-            let message = format!(
-                "A Kafka cluster with a single {what} after any restart or rolling update: use \
-                 persistent-claim, or more nodes"
-            );
-            findings.add(Reason::KafkaStorage, message);
-        }
+    let is_ephemeral = |pool: &PoolSpec| {
+        pool.storage.volumes().iter().any(|one| matches!(one.disk, Disk::Ephemeral { .. }))
+    };
+    if spec.brokers() == 1 && pools(Roles::is_broker).any(is_ephemeral) {
+        let message = "A Kafka cluster with a single broker node and ephemeral storage will lose topic messages after \
+                       any restart or rolling update: use persistent-claim, or more nodes";
+        findings.add(Reason::KafkaStorage, message);
+    }
+    let controllers = usize::try_from(spec.controllers()).unwrap_or(usize::MAX);
+    let mut pools = pools(Roles::is_controller);
+    if quorum::needs_every_voter(controllers)
+        && pools.any(|pool| metadata_is_ephemeral(&pool.storage))
+    {
+        let nodes =
+            if controllers == 1 { "a single controller node" } else { "two controller nodes" };
+        let message = format!(
+            "A Kafka cluster with {nodes} and ephemeral storage does not survive a restart of a controller: use \
+             persistent-claim, or three controllers. Such a controller is restarted only with the annotation \
+             {}: \"true\" on the Kafka resource",
+            Annotation::AcceptMetadataLoss.name()
+        );
+        findings.add(Reason::EphemeralController, message);
     }
 }
 

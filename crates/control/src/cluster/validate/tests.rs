@@ -399,10 +399,42 @@ const STORAGE: &[Row] = &[
             s.pools[1].storage = Storage::Jbod(vec![samples::ephemeral(0)]);
         },
         &[(
-            R::KafkaStorage,
-            "A Kafka cluster with a single controller node and ephemeral storage will lose data \
-             after any restart or rolling update: use persistent-claim, or more nodes",
+            R::EphemeralController,
+            "A Kafka cluster with a single controller node and ephemeral storage does not survive \
+             a restart of a controller: use persistent-claim, or three controllers. Such a \
+             controller is restarted only with the annotation gregor.io/accept-metadata-loss: \
+             \"true\" on the Kafka resource",
         )],
+    ),
+    (
+        |s| {
+            s.pools[1].replicas = 2;
+            s.pools[1].storage = Storage::Jbod(vec![samples::ephemeral(0)]);
+        },
+        &[
+            (
+                R::KafkaKRaftControllerNodeCount,
+                "two controllers are not advisable: both are needed, so each is a single point of \
+                 failure",
+            ),
+            (
+                R::EphemeralController,
+                "A Kafka cluster with two controller nodes and ephemeral storage does not survive \
+                 a restart of a controller: use persistent-claim, or three controllers. Such a \
+                 controller is restarted only with the annotation gregor.io/accept-metadata-loss: \
+                 \"true\" on the Kafka resource",
+            ),
+        ],
+    ),
+    // Three bear the loss of one, and so does one whose metadata is on a claim.
+    (|s| s.pools[1].storage = Storage::Jbod(vec![samples::ephemeral(0)]), &[]),
+    (
+        |s| {
+            s.pools[1].replicas = 1;
+            s.pools[1].storage =
+                Storage::Jbod(vec![samples::claim(0, "1Gi"), samples::ephemeral(1)]);
+        },
+        &[],
     ),
     (|s| s.pools[0].storage = Storage::Single(samples::ephemeral(0)), &[]),
     (

@@ -113,6 +113,21 @@ without it
 }
 
 #[test]
+fn a_restart_that_loses_the_metadata_is_told_with_the_annotation_that_accepts_it() {
+    let wait = Wait {
+        nodes: vec![id(0)],
+        reasons: vec![control::rolling::reasons::Reason::ManualRollingUpdate],
+        hold: Hold::MetadataLoss,
+        given_up: false,
+    };
+    let mut seen = Seen::default();
+    seen.roll_account = Some(Account { waits: vec![wait], ..Account::default() });
+    let text = WhyView::new(&seen, None, 0).table(None);
+    assert!(text.contains("gregor.io/accept-metadata-loss: \"true\""), "{text}");
+    assert!(text.contains("Rule: a controller whose restart loses the metadata"), "{text}");
+}
+
+#[test]
 fn progress_is_told_in_one_sentence() {
     let progress = |ends_in_ms| Progress { restarted: 4, under_way: 1, left: 4, ends_in_ms };
     assert_eq!(

@@ -17,6 +17,7 @@ use control::cluster::snapshot::{
     BrokerView, ClaimView, Desired, FeaturesView, KafkaView, Needs, NodeView, ObjectKind,
     ObjectView, Snapshot,
 };
+use control::cluster::storage::metadata_is_ephemeral;
 use control::node::Roles;
 use control::quorum::{bootstrap, migrate};
 use control::users::{Mark, User};
@@ -43,6 +44,8 @@ const SKIP_CHECK: &str = Annotation::SkipScaleDownCheck.name();
 pub(crate) const RESTART: &str = Annotation::ManualRollingUpdate.name();
 /// The annotation that allows brokers whose partitions go offline in any case to be restarted together.
 const JOIN_OFFLINE: &str = Annotation::AllowOfflineBatches.name();
+/// The annotation with which a user accepts that the metadata is lost with the pods of controllers.
+const ACCEPT_LOSS: &str = Annotation::AcceptMetadataLoss.name();
 /// The number of nodes that are asked at a time. Some may not answer, and each of those takes its whole time-out.
 const ASKED_AT_ONCE: usize = 16;
 /// The setting that closes a broker for new replicas.
@@ -87,9 +90,21 @@ fn desired(work: &Work) -> Desired {
         max_parallel: kafka.annotations().get(MAX_PARALLEL).cloned(),
         pool_max_parallel: blueprint.pools.iter().filter_map(max_parallel).collect(),
         join_offline: is_annotated(kafka, JOIN_OFFLINE),
+        ephemeral_pools: ephemeral_pools(work),
+        accept_metadata_loss: is_annotated(kafka, ACCEPT_LOSS),
         windows: super::keys::maintenance(work).to_vec(),
         restart_pools: sets.filter_map(|set| set.labels().get(POOL_LABEL).cloned()).collect(),
     }
+}
+
+/// The pools whose nodes have their metadata log on a volume that is deleted with the pod. The record has also those of
+/// pools that are gone.
+fn ephemeral_pools(work: &Work) -> BTreeSet<String> {
+    let is_ephemeral = |(pool, text): &(&String, &String)| {
+        let storage = api::read::storage_from_text(text, pool);
+        storage.is_ok_and(|storage| metadata_is_ephemeral(&storage))
+    };
+    work.record.storage.iter().filter(is_ephemeral).map(|(pool, _)| pool.clone()).collect()
 }
 
 /// Reads what a decision needs besides. What could not be read is unknown: areas that do not need it go on. Returns the
@@ -116,10 +131,9 @@ pub(crate) async fn read(work: &Work, snapshot: &mut Snapshot, needs: &Needs) ->
     if needs.controllers {
         snapshot.kafka.controllers = controllers(work).await;
     }
-    for id in &needs.directories {
-        let directory = directory(work, snapshot.nodes.get(id)).await;
-        snapshot.kafka.directories.insert(*id, directory);
-    }
+    // At once: where no node is ready, none may answer.
+    let directories = of_each(snapshot, &needs.directories, |_, node| directory(work, node)).await;
+    snapshot.kafka.directories.extend(directories);
     for id in &needs.servers {
         let servers = setting(work, snapshot, *id, bootstrap::SERVERS).await;
         snapshot.kafka.servers.insert(*id, servers);
@@ -347,10 +361,8 @@ async fn controllers(work: &Work) -> Fact<BTreeSet<NodeId>> {
 }
 
 /// The directory id of the metadata disk of a node, from its agent.
-async fn directory(work: &Work, node: Option<&NodeView>) -> Fact<model::DirectoryId> {
-    let (Some(client), Some(node)) = (&work.known.kafka.nodes, node) else {
-        return Fact::Unknown(Why::NobodyToAsk);
-    };
+async fn directory(work: &Work, node: &NodeView) -> Fact<model::DirectoryId> {
+    let Some(client) = &work.known.kafka.nodes else { return Fact::Unknown(Why::NobodyToAsk) };
     let at_ms = now_ms();
     match client.directory(&node.host).await {
         Ok(directory) => Fact::read(directory, at_ms),

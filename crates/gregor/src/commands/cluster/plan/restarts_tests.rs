@@ -37,6 +37,7 @@ fn view(pod: Value, properties: &[(&str, &str)], config: Option<Diff>) -> View {
         roles: Roles::Broker,
         pool: "b".to_owned(),
         rack: None,
+        ephemeral: false,
         pod: Pod::There(PodFacts::ready("u", 0)),
         reasons: BTreeSet::new(),
         set_annotated: false,
