@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use control::annotations::Annotation;
+use control::rolling::facts::OPERATION_TIMEOUT_MS;
 use kafka_admin::Resolve;
 use kube::api::{ApiResource, DynamicObject};
 use kube::runtime::events::{Recorder, Reporter};
@@ -20,6 +21,9 @@ use crate::write::Writer;
 /// How many passes read at a time. A read takes milliseconds, so nobody waits for long.
 const READERS: usize = 16;
 
+/// How long a pod may take to become ready, unless the operator is told otherwise.
+pub const OPERATION_TIMEOUT: Duration = Duration::from_millis(OPERATION_TIMEOUT_MS);
+
 /// How the operator was set up.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -31,6 +35,8 @@ pub struct Settings {
     pub cluster_domain: String,
     /// How often a cluster is looked at when nothing happens.
     pub interval: Duration,
+    /// How long a pod may take to become ready.
+    pub operation_timeout: Duration,
 }
 
 impl Settings {

@@ -273,6 +273,7 @@ mod tests {
             kafka_images: BTreeMap::new(),
             cluster_domain: "cluster.local".to_owned(),
             interval: Duration::from_secs(120),
+            operation_timeout: crate::context::OPERATION_TIMEOUT,
         };
         let lease = ElectionOptions {
             namespace: "ns".to_owned(),

@@ -188,6 +188,8 @@ pub struct Desired {
     pub restart_pools: BTreeSet<String>,
     /// The maintenance windows.
     pub windows: Vec<String>,
+    /// How long a pod may take to become ready, as the operator was set up; `None` for the default.
+    pub operation_timeout_ms: Option<u64>,
 }
 
 /// A node.

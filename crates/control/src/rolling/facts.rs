@@ -158,6 +158,9 @@ pub enum Contact {
     RefusesCertificate,
 }
 
+/// How long a pod may take to become ready, unless the operator is told otherwise: Strimzi's number.
+pub const OPERATION_TIMEOUT_MS: u64 = 300_000;
+
 /// How patient and how bold the roller is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
@@ -196,10 +199,10 @@ pub struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
-            // Ten attempts, 250 ms to 64 s apart, and five minutes for a pod: Strimzi's numbers.
+            // Ten attempts, 250 ms to 64 s apart: Strimzi's numbers.
             attempts_max: 10,
             backoff_first_ms: 250,
-            operation_timeout_ms: 300_000,
+            operation_timeout_ms: OPERATION_TIMEOUT_MS,
             // A broker with some terabytes catches up in minutes, after minutes of starting.
             heal_timeout_ms: 600_000,
             // An election takes a second or two.

@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use operator::install::{self, Installation};
 
 use super::crds;
-use super::operator::KafkaImage;
+use super::operator::{KafkaImage, TIMEOUT_MIN_MS};
 use crate::output::{Format, Out};
 
 pub(crate) const EXAMPLES: &str = "\
@@ -38,6 +38,13 @@ pub(crate) struct Install {
     /// How many operators: one leads, the others wait to take over
     #[arg(long, value_name = "N", default_value_t = 1)]
     replicas: u32,
+    /// The time that a pod may take to become ready [default: that of gregor operator]
+    #[arg(
+        long,
+        value_name = "MILLISECONDS",
+        value_parser = clap::value_parser!(u64).range(TIMEOUT_MIN_MS..)
+    )]
+    operation_timeout_ms: Option<u64>,
     /// How the objects are written
     #[arg(long, short = 'o', value_enum, default_value = "yaml")]
     output: Syntax,
@@ -73,6 +80,7 @@ impl Install {
             kafka_images,
             watch_namespaces: self.watch_namespaces,
             replicas: self.replicas,
+            operation_timeout_ms: self.operation_timeout_ms,
         }
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
-use operator::context::Settings;
+use operator::context::{OPERATION_TIMEOUT, Settings};
 use operator::crash::CrashSwitch;
 use operator::install;
 use operator::lease::Timing;
@@ -22,6 +22,13 @@ of one it uses the kubeconfig, as kubectl does.
 Exit codes:
   0  it was asked to stop, and has finished what was in hand
   1  it could not start, or another one leads now: start it again";
+
+/// No JVM starts faster: less is a slip of the pen, and would restart pods that start.
+pub(crate) const TIMEOUT_MIN_MS: u64 = 1_000;
+
+fn timeout_ms() -> u64 {
+    u64::try_from(OPERATION_TIMEOUT.as_millis()).unwrap_or(u64::MAX)
+}
 
 /// How the operator is run.
 #[derive(Debug, Args)]
@@ -47,6 +54,15 @@ pub(crate) struct Operator {
     /// How often a cluster is looked at when nothing happens
     #[arg(long, value_name = "SECONDS", env = "GREGOR_INTERVAL", default_value_t = 120)]
     interval: u64,
+    /// The time that a pod may take to become ready, in a rolling restart too
+    #[arg(
+        long,
+        value_name = "MILLISECONDS",
+        env = install::TIMEOUT_VARIABLE,
+        default_value_t = timeout_ms(),
+        value_parser = clap::value_parser!(u64).range(TIMEOUT_MIN_MS..)
+    )]
+    operation_timeout_ms: u64,
     /// The DNS domain of the Kubernetes cluster
     #[arg(
         long,
@@ -118,6 +134,7 @@ impl Operator {
                 kafka_images: KafkaImage::map(images),
                 cluster_domain: self.cluster_domain,
                 interval: Duration::from_secs(self.interval.max(1)),
+                operation_timeout: Duration::from_millis(self.operation_timeout_ms),
             },
             identity,
             election: (!self.no_election).then_some(election),
@@ -224,8 +241,10 @@ mod tests {
             "--identity=me",
             "--http-host=::1",
             "--no-election",
+            "--operation-timeout-ms=600000",
         ])
         .unwrap();
+        assert_eq!(options.settings.operation_timeout, Duration::from_secs(600));
         assert_eq!(options.settings.namespaces, ["a", "b"]);
         let images: Vec<_> = options.settings.kafka_images.into_iter().collect();
         assert_eq!(images, [("4.1.2".into(), "z".into()), ("4.3.1".into(), "x/y:1".into())]);
@@ -242,6 +261,18 @@ mod tests {
         assert!(options.identity.ends_with(&process::id().to_string()), "{}", options.identity);
         assert_eq!(options.election.unwrap().lease, "gregor-operator");
         assert_eq!(options.settings.interval, Duration::from_secs(120));
+        assert_eq!(options.settings.operation_timeout, Duration::from_secs(300));
+    }
+
+    #[test]
+    fn a_time_in_which_no_pod_becomes_ready_is_a_mistake() {
+        let parse = |text: &str| {
+            Cli::try_parse_from(["gregor", &format!("--operation-timeout-ms={text}")]).is_ok()
+        };
+        assert_eq!(
+            ["300000", "1000", "999", "0", "-1", "5m"].map(parse),
+            [true, true, false, false, false, false]
+        );
     }
 
     #[test]

@@ -8,6 +8,9 @@ use super::{Installation, NAME, labels};
 /// Where it answers probes and tells its numbers.
 pub const HTTP_PORT: u16 = 8080;
 
+/// The variable with the time that a pod may take to become ready. The name is Strimzi's.
+pub const TIMEOUT_VARIABLE: &str = "STRIMZI_OPERATION_TIMEOUT_MS";
+
 /// The user of the image.
 const USER: u32 = 1001;
 
@@ -84,6 +87,9 @@ fn env(installation: &Installation) -> Value {
     if !installation.watch_namespaces.is_empty() {
         let namespaces = installation.watch_namespaces.join(",");
         env.push(json!({ "name": "GREGOR_NAMESPACES", "value": namespaces }));
+    }
+    if let Some(ms) = installation.operation_timeout_ms {
+        env.push(json!({ "name": TIMEOUT_VARIABLE, "value": ms.to_string() }));
     }
     env.into()
 }

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-pub use deployment::HTTP_PORT;
+pub use deployment::{HTTP_PORT, TIMEOUT_VARIABLE};
 
 /// The name of the Deployment, the account, the roles and the Lease.
 pub const NAME: &str = "gregor-operator";
@@ -32,6 +32,8 @@ pub struct Installation {
     pub watch_namespaces: Vec<String>,
     /// How many operators there are. One leads, the others wait.
     pub replicas: u32,
+    /// How long a pod may take to become ready, in milliseconds; `None` for the default.
+    pub operation_timeout_ms: Option<u64>,
 }
 
 /// The whole installation, in an order in which it can be applied.
@@ -68,6 +70,7 @@ mod tests {
             kafka_images: BTreeMap::from([("4.3.1".to_owned(), "kafka:1".to_owned())]),
             watch_namespaces: Vec::new(),
             replicas: 2,
+            operation_timeout_ms: None,
         }
     }
 
@@ -106,6 +109,17 @@ mod tests {
                 "Deployment ops/gregor-operator",
             ]
         );
+    }
+
+    #[test]
+    fn the_operator_is_told_a_time_out_only_if_there_is_one() {
+        let deployment = |operation_timeout_ms| {
+            let objects = manifest(&Installation { operation_timeout_ms, ..installation() });
+            objects.last().unwrap().to_string()
+        };
+        assert!(!deployment(None).contains(TIMEOUT_VARIABLE));
+        let expected = r#"{"name":"STRIMZI_OPERATION_TIMEOUT_MS","value":"600000"}"#;
+        assert!(deployment(Some(600_000)).contains(expected), "{}", deployment(Some(600_000)));
     }
 
     #[test]

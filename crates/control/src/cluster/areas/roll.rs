@@ -118,6 +118,8 @@ fn settings(snapshot: &Snapshot) -> (Settings, Vec<String>) {
     }
     settings.join_offline = desired.join_offline;
     settings.accept_metadata_loss = desired.accept_metadata_loss;
+    settings.operation_timeout_ms =
+        desired.operation_timeout_ms.unwrap_or(settings.operation_timeout_ms);
     (settings, warnings)
 }
 

@@ -304,6 +304,30 @@ fn annotations_that_make_no_sense_are_reported() {
 }
 
 #[test]
+fn a_node_is_late_after_the_time_that_the_operator_was_set_up_with() {
+    // The time that was set, how long the pod of broker 4 has not been ready, whether it is restarted for that.
+    let rows = [
+        (None, 299_999, false),
+        (None, 300_000, true),
+        (Some(60_000), 59_999, false),
+        (Some(60_000), 60_000, true),
+        (Some(600_000), 300_000, false),
+    ];
+    for (timeout_ms, after_ms, restarts) in rows {
+        let (mut snapshot, record) = settled();
+        snapshot.kafka.partitions = partitions(&[3, 4, 5]);
+        snapshot.kafka.recoveries.insert(id(4), Fact::read(Recovery::No, NOW));
+        snapshot.desired.operation_timeout_ms = timeout_ms;
+        pod(&mut snapshot, 4).ready = false;
+        let (_, _, seen) = brief(decide, &snapshot, &record);
+        snapshot.now_ms += after_ms;
+        let (acts, ..) = brief(decide, &snapshot, &seen.record);
+        let restart = "restart pod c-broker-4: it has not become ready in time";
+        assert_eq!(acts, if restarts { restart } else { "" }, "{timeout_ms:?} {after_ms}");
+    }
+}
+
+#[test]
 fn a_healthy_cluster_is_asked_nothing_and_others_only_what_is_missing() {
     let (snapshot, record) = settled();
     assert!(asked(needs, &snapshot, &record).is_empty());

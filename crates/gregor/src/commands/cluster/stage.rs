@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt as _};
 use operator::cluster::foresee::Stage;
-use operator::context::Settings;
+use operator::context::{OPERATION_TIMEOUT, Settings};
 use operator::install;
 
 use crate::commands::hosts::Hosts;
@@ -62,6 +62,10 @@ pub(super) async fn stage(
         kafka_images,
         cluster_domain: variables.get("GREGOR_CLUSTER_DOMAIN").map_or(DOMAIN, |v| v).to_owned(),
         interval: Duration::ZERO,
+        operation_timeout: variables
+            .get(install::TIMEOUT_VARIABLE)
+            .and_then(|text| text.parse().ok())
+            .map_or(OPERATION_TIMEOUT, Duration::from_millis),
     };
     let resolve = hosts.names(reach.directory().as_deref())?;
     let stage = Stage::new(config, settings, resolve)?;

@@ -101,6 +101,7 @@ impl Operator {
             kafka_images: images.collect(),
             watch_namespaces: Vec::new(),
             replicas: 1,
+            operation_timeout_ms: None,
         };
         let objects = install::manifest(&installation);
         Ok(local::manifests::from_objects(PLACE, objects)?)

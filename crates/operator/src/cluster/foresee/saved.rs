@@ -32,7 +32,7 @@ use crate::cluster::facts::KafkaFacts;
 use crate::cluster::others::Others;
 use crate::cluster::pass::Work;
 use crate::cluster::{build, observe, steps};
-use crate::context::{Context, Settings};
+use crate::context::{Context, OPERATION_TIMEOUT, Settings};
 use crate::write::Writer;
 
 /// What stands in a file for a value that may be secret.
@@ -99,6 +99,7 @@ impl Saved {
             kafka_images: self.kafka_images.clone(),
             cluster_domain: self.cluster_domain.clone(),
             interval: Duration::ZERO,
+            operation_timeout: OPERATION_TIMEOUT,
         }
     }
 

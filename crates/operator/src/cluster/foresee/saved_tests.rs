@@ -19,6 +19,7 @@ fn settings() -> Settings {
         kafka_images: [("4.3.1".to_owned(), "kafka:4.3.1".to_owned())].into(),
         cluster_domain: "cluster.local".to_owned(),
         interval: Duration::ZERO,
+        operation_timeout: OPERATION_TIMEOUT,
     }
 }
 

@@ -94,6 +94,7 @@ fn desired(work: &Work) -> Desired {
         accept_metadata_loss: is_annotated(kafka, ACCEPT_LOSS),
         windows: super::keys::maintenance(work).to_vec(),
         restart_pools: sets.filter_map(|set| set.labels().get(POOL_LABEL).cloned()).collect(),
+        operation_timeout_ms: u64::try_from(work.ctx.settings.operation_timeout.as_millis()).ok(),
     }
 }
 
