@@ -160,6 +160,8 @@ reasons! {
     UnknownFields,
     /// Brokers that are gone are being unregistered.
     Unregistering,
+    /// Kafka did not unregister a broker.
+    UnregistrationFailed,
     /// A user needs attention.
     User,
     /// Users cannot be written to Kafka.

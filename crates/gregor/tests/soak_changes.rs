@@ -328,6 +328,9 @@ fn a_broker_is_lost_track_of(rolled: &Rolled<'_>) {
     rolled.ends_well();
     assert_eq!(place.pods(), before);
     assert_eq!(rolled.registered(), [0, 1, 2, LOST]);
+    // No record has it, and Kafka does.
+    let ids = place.get("kafka", CLUSTER)["status"]["nodeIds"].clone();
+    assert_eq!(ids, json!([0, 1, 2, LOST, 10, 11, 12]));
 }
 
 /// Controllers read it too, and Kafka 4.1 changes no setting of a single controller.

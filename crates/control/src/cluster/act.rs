@@ -392,11 +392,11 @@ impl Act {
                 Some((Entered::RemoveVoter(*id), directory.to_string()))
             }
             What::Uncordon { id } => Some((Entered::Uncordon(*id), String::new())),
+            What::Unregister { id } => Some((Entered::Unregister(*id), String::new())),
             What::RaiseKraftVersion { level } => {
                 Some((Entered::RaiseKraftVersion, level.to_string()))
             }
-            What::Unregister { .. }
-            | What::Cordon { .. }
+            What::Cordon { .. }
             | What::DeleteClaim { .. }
             | What::Delete { .. }
             | What::RemoveMigrationAnnotation

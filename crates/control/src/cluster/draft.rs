@@ -66,6 +66,8 @@ pub struct Outputs {
     pub roll: Option<Arc<(rolling::facts::Facts, rolling::pass::Decision)>>,
     /// Scale-in: what was decided about nodes that leave.
     pub leaving: Option<leaving::Pass>,
+    /// Registration: the registered brokers that are not asked for and have no pod; `None` if that is unknown.
+    pub stale_brokers: Option<BTreeSet<NodeId>>,
     /// Registration: the metadata version of the cluster.
     pub metadata_version: Option<MetadataVersion>,
     /// Rebalance: what was decided; the status shows it.

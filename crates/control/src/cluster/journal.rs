@@ -29,6 +29,8 @@ pub enum Entered {
     RaiseKraftVersion,
     /// Opening a broker for new replicas.
     Uncordon(NodeId),
+    /// Unregistering a broker.
+    Unregister(NodeId),
 }
 
 /// The last outcome of an act.

@@ -425,7 +425,10 @@ impl Life {
             && self.record.leaving.is_empty()
             && self.record.journal.iter().all(|entry| match entry.act {
                 Entered::Uncordon(id) => !world.registered.contains_key(&id),
-                Entered::AddVoter(_) | Entered::RemoveVoter(_) | Entered::RaiseKraftVersion => false,
+                Entered::AddVoter(_)
+                | Entered::RemoveVoter(_)
+                | Entered::RaiseKraftVersion
+                | Entered::Unregister(_) => false,
             })
     }
 

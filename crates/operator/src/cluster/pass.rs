@@ -213,5 +213,5 @@ async fn remember(work: &mut Work, before: &Record, decision: &Decision) {
     if now != was {
         tracing::info!("{}/{}: migration: {was:?} -> {now:?}", names.namespace, names.cluster);
     }
-    status::tell_ignored(work).await;
+    status::tell_warnings(work).await;
 }

@@ -1,5 +1,7 @@
 //! The status of a `Kafka`: a copy of what is known, for people and for tools. Nothing decides by it.
 
+use std::collections::BTreeSet;
+
 use api::kafka::cruise_control::AutoRebalanceMode;
 use api::kafka::status::{
     AutoRebalanceBrokers, AutoRebalanceState, AutoRebalanceStatus, ControllerStatus, KafkaStatus,
@@ -13,6 +15,7 @@ use control::quorum::format::QuorumMode;
 use control::rebalance::auto::{Brokers, Decision, Mode, Notice, Phase};
 use kube::runtime::events::{Event, EventType};
 use kube::{Api, Resource as _, ResourceExt as _};
+use model::NodeId;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
@@ -122,27 +125,34 @@ async fn tell(ctx: &Context, kafka: &Kafka, outcome: &Outcome) {
     }
 }
 
-/// An Event, once, for an annotation that has no effect. The condition stays as long as the annotation.
-pub(crate) async fn tell_ignored(work: &Work) {
-    const IGNORED: Reason = Reason::QuorumMigrationIgnored;
-    let Some(note) = work.warnings.iter().find(|note| note.reason == IGNORED) else { return };
+/// Warnings that get an Event too: an annotation that has no effect, and a change that Kafka did not make.
+const NOTICED: [Reason; 2] = [Reason::QuorumMigrationIgnored, Reason::UnregistrationFailed];
+
+/// Publishes an Event for each of [`NOTICED`], once: the condition stays as long as the warning holds.
+pub(crate) async fn tell_warnings(work: &Work) {
     let kafka = &work.blueprint.kafka;
-    let conditions = kafka.status.as_ref().and_then(|status| status.conditions.as_ref());
-    let is_told =
-        conditions.into_iter().flatten().any(|one| one.reason.as_deref() == Some(IGNORED.name()));
-    if is_told {
-        return;
+    let told = kafka.status.as_ref().and_then(|status| status.conditions.as_deref());
+    for note in to_notice(&work.warnings, told.unwrap_or_default()) {
+        let event = Event {
+            type_: EventType::Warning,
+            reason: note.reason.name().to_owned(),
+            note: Some(note.message.chars().take(1000).collect()),
+            action: "Reconcile".to_owned(),
+            secondary: None,
+        };
+        if let Err(error) = work.ctx.recorder.publish(&event, &kafka.object_ref(&())).await {
+            tracing::info!("cannot publish an Event: {error}");
+        }
     }
-    let event = Event {
-        type_: EventType::Warning,
-        reason: IGNORED.name().to_owned(),
-        note: Some(note.message.clone()),
-        action: "Reconcile".to_owned(),
-        secondary: None,
+}
+
+/// The warnings that an Event is published for: the first of each reason, unless a condition has that reason already.
+fn to_notice<'a>(warnings: &'a [Note], told: &[Condition]) -> Vec<&'a Note> {
+    let is_told = |reason: Reason| {
+        told.iter().any(|condition| condition.reason.as_deref() == Some(reason.name()))
     };
-    if let Err(error) = work.ctx.recorder.publish(&event, &kafka.object_ref(&())).await {
-        tracing::info!("cannot publish an Event: {error}");
-    }
+    let new = NOTICED.into_iter().filter(|reason| !is_told(*reason));
+    new.filter_map(|reason| warnings.iter().find(|note| note.reason == reason)).collect()
 }
 
 /// The status besides the conditions. What this pass does not know stays as it was.
@@ -159,8 +169,9 @@ fn status(work: &Work, is_done: bool) -> KafkaStatus {
         status.initial_controllers = Some(record.quorum.initial.to_string());
     }
     status.controllers = controllers(work).or(status.controllers);
-    let ids = record.nodes().into_iter().map(|node| i64::from(node.id.get()));
-    status.node_ids = Some(ids.collect());
+    let nodes = record.nodes().into_iter().map(|node| node.id).collect();
+    let stale = work.known.outputs.stale_brokers.as_ref();
+    status.node_ids = Some(node_ids(nodes, stale, status.node_ids.as_deref()));
     status.listeners = listeners(work).or(status.listeners);
     if is_done {
         status.kafka_version = Some(work.known.configuration.kafka_version.clone());
@@ -173,6 +184,22 @@ fn status(work: &Work, is_done: bool) -> KafkaStatus {
         status.auto_rebalance = auto_rebalance(decision);
     }
     status
+}
+
+/// The ids of the recorded nodes, and of brokers that Kafka has not forgotten: one of a pool that is gone may be in no record.
+/// Where Kafka does not tell which these are, all that were told before stay.
+fn node_ids(
+    recorded: BTreeSet<NodeId>,
+    stale: Option<&BTreeSet<NodeId>>,
+    before: Option<&[i64]>,
+) -> Vec<i64> {
+    let number = |id: &NodeId| i64::from(id.get());
+    let mut ids: BTreeSet<i64> = recorded.iter().map(number).collect();
+    match stale {
+        Some(stale) => ids.extend(stale.iter().map(number)),
+        None => ids.extend(before.unwrap_or_default()),
+    }
+    ids.into_iter().collect()
 }
 
 /// What the cluster does for itself; `None` if nothing.
@@ -244,4 +271,43 @@ fn listeners(work: &Work) -> Option<Vec<ListenerStatus>> {
         }
     };
     Some(work.blueprint.spec.listeners.iter().map(one).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_is_published_once_for_a_warning_that_people_should_notice() {
+        let note = |reason| Note::new(reason, "because");
+        let failed = Reason::UnregistrationFailed;
+        let warnings = [note(Reason::InvalidAnnotation), note(failed), note(failed)];
+        assert_eq!(to_notice(&warnings, &[]), [&note(failed)]);
+        let told = written(&conditions::conditions(&Outcome::Done, &warnings[..1], true));
+        assert_eq!(to_notice(&warnings, &told), [&note(failed)]);
+        let told = written(&conditions::conditions(&Outcome::Done, &warnings, true));
+        assert_eq!(to_notice(&warnings, &told), Vec::<&Note>::new());
+        assert_eq!(to_notice(&warnings[..1], &[]), Vec::<&Note>::new());
+    }
+
+    #[test]
+    fn the_id_of_a_broker_is_told_as_long_as_kafka_knows_it() {
+        let ids = |ids: &[i32]| -> BTreeSet<NodeId> {
+            ids.iter().filter_map(|id| NodeId::new(*id)).collect()
+        };
+        // The recorded nodes, registered brokers besides, what was told before, what is told.
+        let rows: [(&[i32], Option<&[i32]>, Option<&[i64]>, &[i64]); 6] = [
+            (&[0, 1], Some(&[]), None, &[0, 1]),
+            (&[0, 1], Some(&[7]), None, &[0, 1, 7]),
+            (&[0, 8], Some(&[7]), Some(&[0, 7, 8]), &[0, 7, 8]),
+            (&[0, 1], Some(&[]), Some(&[0, 1, 7]), &[0, 1]),
+            (&[0, 1], None, Some(&[0, 7]), &[0, 1, 7]),
+            (&[0, 1], None, None, &[0, 1]),
+        ];
+        for (recorded, stale, before, expected) in rows {
+            let stale = stale.map(ids);
+            let told = node_ids(ids(recorded), stale.as_ref(), before);
+            assert_eq!(told, expected, "{recorded:?} {stale:?} {before:?}");
+        }
+    }
 }

@@ -161,7 +161,7 @@ fn remember(facts: &plan::Facts, step: &Step, record: &mut Record) {
             let is_planned = matches!(step, Step::Remove { id: planned, .. } if *planned == id);
             view.voter(id).is_none() || (facts.wished.contains_key(&id) && !is_planned)
         }
-        Entered::RaiseKraftVersion | Entered::Uncordon(_) => false,
+        Entered::RaiseKraftVersion | Entered::Uncordon(_) | Entered::Unregister(_) => false,
     };
     let over: Vec<_> =
         record.journal.iter().map(|entry| entry.act).filter(|a| is_over(*a)).collect();

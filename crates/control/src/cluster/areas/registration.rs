@@ -1,4 +1,6 @@
 //! Registrations of brokers that are gone, then the metadata version: a stale registration holds that back.
+//!
+//! What Kafka answered to an unregistration is in the journal: one that failed is reported, and sent again.
 
 use std::collections::BTreeSet;
 
@@ -6,6 +8,7 @@ use model::NodeId;
 
 use crate::cluster::act::{Rule, What};
 use crate::cluster::draft::{Draft, Flow, LOOK_AGAIN_MS};
+use crate::cluster::journal::{Entered, Permit};
 use crate::cluster::record::Record;
 use crate::cluster::snapshot::{Needs, PodView, Snapshot};
 use crate::conditions::{Note, Reason};
@@ -48,13 +51,36 @@ pub fn decide(snapshot: &Snapshot, draft: &mut Draft) -> Flow {
     if !stale.pending().is_empty() {
         draft.look_again(LOOK_AGAIN_MS);
     }
-    for id in &stale.unregister {
-        draft.act(What::Unregister { id: *id }, Rule::RegistrationIsStale);
-    }
+    draft.outputs.stale_brokers = snapshot.kafka.brokers.known().map(|_| stale.stale());
+    forget(snapshot, draft, &stale);
     match (metadata(snapshot, draft, &stale), stale.progress()) {
         (Flow::Go, Some(note)) => Flow::Wait(note),
         (flow, _) => flow,
     }
+}
+
+/// Asks Kafka to forget stale registrations, and reports those that it did not forget.
+fn forget(snapshot: &Snapshot, draft: &mut Draft, stale: &unregister::Decision) {
+    let journal = draft.record.journal.clone();
+    for id in &stale.unregister {
+        let (what, act) = (What::Unregister { id: *id }, Entered::Unregister(*id));
+        let entry = journal.get(act);
+        if let Some(said) = entry.and_then(|entry| entry.message.as_ref()) {
+            let message = format!("{what}: Kafka answered: {said}; it is asked again");
+            draft.warn(Reason::UnregistrationFailed, message);
+        }
+        // An entry without an answer may not have been sent yet.
+        let is_new = entry.is_some_and(|entry| entry.attempts == 0);
+        if is_new || journal.permit(act, "", snapshot.now_ms) == Permit::Now {
+            draft.record.journal.begin(act, "", snapshot.now_ms);
+            draft.act(what, Rule::RegistrationIsStale);
+        }
+    }
+    // What is unknown clears nothing.
+    let Some(stale) = &draft.outputs.stale_brokers else { return };
+    let is_over = |act: &Entered| matches!(act, Entered::Unregister(id) if !stale.contains(id));
+    let over: Vec<Entered> = journal.iter().map(|entry| entry.act).filter(is_over).collect();
+    over.into_iter().for_each(|act| draft.record.journal.clear(act));
 }
 
 fn stale_facts(snapshot: &Snapshot, record: &Record) -> unregister::Facts {
@@ -161,6 +187,17 @@ mod tests {
         (snapshot, record)
     }
 
+    const UNREGISTERED: Entered = Entered::Unregister(match NodeId::new(9) {
+        Some(id) => id,
+        None => panic!(),
+    });
+
+    /// Kafka refused to forget broker 9.
+    fn refused(record: &mut Record, ms_ago: u64) {
+        record.journal.begin(UNREGISTERED, "", NOW - ms_ago);
+        record.journal.end(UNREGISTERED, Answer::Refused, Some("no".to_owned()), NOW - ms_ago);
+    }
+
     type Sample = fn() -> (Snapshot, Record);
     type Change = fn(&mut Snapshot, &mut Record);
 
@@ -170,11 +207,14 @@ mod tests {
         const UNREGISTER: &str = "unregister broker 9";
         const RAISE: &str = "change the metadata version to 4.3-IV0";
         // What is known, what differs, the acts, how the pass goes on.
-        let rows: [(&str, Sample, Change, &str, &str); 12] = [
+        let rows: [(&str, Sample, Change, &str, &str); 15] = [
             ("settled",                       settled, |_, _| {}, "", "go"),
             ("no node can be asked",          stale,   |s, _| s.kafka.quorum = Fact::default(), "", "go"),
             ("stale, seen twice",             stale,   |_, _| {}, UNREGISTER, "wait Unregistering"),
             ("stale, seen once",              stale,   |_, r| r.stale_registrations.clear(), "", "wait Unregistering"),
+            ("it may not have been sent",     stale,   |_, r| r.journal.begin(UNREGISTERED, "", NOW - 1_000), UNREGISTER, "wait Unregistering"),
+            ("Kafka refused a second ago",    stale,   |_, r| refused(r, 1_000), "", "wait Unregistering"),
+            ("Kafka refused three seconds ago", stale, |_, r| refused(r, 3_000), UNREGISTER, "wait Unregistering"),
             ("it is not fenced",              stale,   |s, _| { if let Fact::Read { value, .. } = &mut s.kafka.brokers { value.insert(id(9), BrokerView { fenced: false, rack: None }); } }, "", "go"),
             ("the partitions are unknown",    stale,   |s, _| s.kafka.partitions = Fact::Unknown(Why::NoAnswer), "", "go"),
             ("that check is waived",          stale,   |s, _| { s.kafka.partitions = Fact::Unknown(Why::NoAnswer); s.desired.skip_partition_check = true; }, UNREGISTER, "wait Unregistering"),
@@ -200,6 +240,50 @@ mod tests {
         assert_eq!(draft.record.stale_registrations, [id(9)].into());
         let (acts, _, _) = brief(decide, &snapshot, &draft.record);
         assert_eq!(acts, "unregister broker 9");
+    }
+
+    #[test]
+    fn an_unregistration_that_fails_is_reported_until_kafka_has_forgotten_the_broker() {
+        let reported = |draft: &Draft| {
+            let mut notes = draft.warnings.iter();
+            let note = notes.find(|note| note.reason == Reason::UnregistrationFailed);
+            note.map(|note| note.message.clone()).unwrap_or_default()
+        };
+        let (mut snapshot, record) = stale();
+        let (_, _, draft) = brief(decide, &snapshot, &record);
+        assert_eq!((draft.acts.len(), reported(&draft)), (1, String::new()));
+        for answer in [Answer::Refused, Answer::Unknown] {
+            let mut record = draft.record.clone();
+            let answered = (answer, Some("no".to_owned()));
+            assert!(!settle(&mut record, &draft.acts[0], answered, NOW));
+            // The operator is restarted: only the record is left.
+            record = serde_json::from_str(&serde_json::to_string(&record).unwrap()).unwrap();
+            let (_, _, again) = brief(decide, &snapshot, &record);
+            let expected = "unregister broker 9: Kafka answered: no; it is asked again";
+            assert_eq!(reported(&again), expected, "{answer:?}");
+        }
+        let mut done = draft.record.clone();
+        settle(&mut done, &draft.acts[0], (Answer::Done, None), NOW);
+        assert!(done.journal.is_empty());
+        // Kafka may have forgotten it without an answer.
+        let mut record = draft.record;
+        refused(&mut record, 0);
+        snapshot.kafka.brokers = Fact::Unknown(Why::NoAnswer);
+        let (_, _, draft) = brief(decide, &snapshot, &record);
+        assert!(draft.record.journal.get(UNREGISTERED).is_some());
+        snapshot.kafka.brokers = settled().0.kafka.brokers;
+        let (_, _, draft) = brief(decide, &snapshot, &record);
+        assert_eq!((draft.record.journal.is_empty(), reported(&draft)), (true, String::new()));
+    }
+
+    #[test]
+    fn brokers_that_kafka_has_not_forgotten_are_told() {
+        let (mut snapshot, record) = stale();
+        let told = |snapshot: &Snapshot| brief(decide, snapshot, &record).2.outputs.stale_brokers;
+        assert_eq!(told(&snapshot), Some([id(9)].into()));
+        snapshot.kafka.brokers = Fact::Unknown(Why::NoAnswer);
+        assert_eq!(told(&snapshot), None);
+        assert_eq!(told(&settled().0), Some([].into()));
     }
 
     #[test]

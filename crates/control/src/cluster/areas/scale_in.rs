@@ -183,7 +183,10 @@ fn open(snapshot: &Snapshot, draft: &mut Draft, pass: &leaving::Pass) {
     let asked = journal.iter().filter_map(|entry| match entry.act {
         // An entry without an answer may not have been sent yet.
         Entered::Uncordon(id) => Some((id, entry.attempts == 0)),
-        Entered::AddVoter(_) | Entered::RemoveVoter(_) | Entered::RaiseKraftVersion => None,
+        Entered::AddVoter(_)
+        | Entered::RemoveVoter(_)
+        | Entered::RaiseKraftVersion
+        | Entered::Unregister(_) => None,
     });
     for (id, is_new) in asked {
         let act = Entered::Uncordon(id);

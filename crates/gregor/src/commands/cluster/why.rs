@@ -199,6 +199,7 @@ fn is_hold(note: &Note) -> bool {
             | Reason::MetadataUpdateFailed
             | Reason::MetadataVersionRefused
             | Reason::MetadataVersionWaiting
+            | Reason::UnregistrationFailed
             | Reason::QuorumMigration
             | Reason::QuorumMigrationIgnored
             | Reason::QuorumMigrationRefused
