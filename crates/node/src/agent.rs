@@ -19,6 +19,10 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 const ANSWER_BYTES_MAX: usize = 16 << 20;
 /// HTTP/1.0, so that the answer ends with the connection and comes in one piece.
 const REQUEST: &[u8] = b"GET /metrics HTTP/1.0\r\nAccept: text/plain\r\n\r\n";
+/// A question that the agent answers without reading anything of Kafka's, however many topics there are.
+const SIGN_REQUEST: &[u8] = b"GET /-/healthy HTTP/1.0\r\n\r\n";
+/// Below the interval of these questions.
+const SIGN_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -45,6 +49,17 @@ impl Agent {
     /// Gets the page of metrics.
     pub(crate) async fn ask(&self) -> Result<String, AskError> {
         timeout(ANSWER_TIMEOUT, self.get()).await.map_err(|_| AskError::Timeout)?
+    }
+
+    /// Whether the JVM gives a sign of life: the beginning of any answer. The kernel accepts connections for one that
+    /// hangs too.
+    pub(crate) async fn gives_sign(&self) -> bool {
+        let sign = async {
+            let mut stream = TcpStream::connect(self.0).await?;
+            stream.write_all(SIGN_REQUEST).await?;
+            stream.read_u8().await
+        };
+        matches!(timeout(SIGN_TIMEOUT, sign).await, Ok(Ok(_)))
     }
 
     async fn get(&self) -> Result<String, AskError> {
@@ -165,6 +180,35 @@ mod tests {
             stream.write_all(answer).await.unwrap();
         };
         tokio::join!(agent.ask(), serve).0
+    }
+
+    /// Whether a server that answers with these bytes, and then waits, gives a sign of life.
+    async fn signs(answer: &'static [u8]) -> bool {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let agent = Agent(listener.local_addr().unwrap());
+        let server = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut request = [0; SIGN_REQUEST.len()];
+            stream.read_exact(&mut request).await.unwrap();
+            stream.write_all(answer).await.unwrap();
+            std::future::pending::<()>().await;
+        });
+        let gives_sign = agent.gives_sign().await;
+        server.abort();
+        gives_sign
+    }
+
+    #[tokio::test]
+    async fn any_answer_is_a_sign_of_life_and_an_open_connection_is_none() {
+        assert!(signs(b"HTTP/1.1 200 OK\r\n").await);
+        assert!(signs(b"HTTP/1.1 404 Not Found\r\n\r\n").await);
+        // As of a JVM that is stopped.
+        assert!(!signs(b"").await);
+        // As of one that has not begun to listen.
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let agent = Agent(listener.local_addr().unwrap());
+        drop(listener);
+        assert!(!agent.gives_sign().await);
     }
 
     #[tokio::test]

@@ -2,7 +2,7 @@
 //!
 //! | path | answer |
 //! |---|---|
-//! | `/live` | 200 while the node starts or Kafka runs |
+//! | `/live` | 200 while the node starts or Kafka runs; 503 if its JVM makes no progress |
 //! | `/ready` | 200 or 503, and why, in JSON |
 //! | `/broker-state` | the state of the broker and what is left to recover, in JSON; 404 without a broker |
 //! | `/directory-id` | the id of the metadata log directory, as text; 404 before it is formatted |
@@ -15,7 +15,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use axum::Router;
 use axum::extract::State;
@@ -23,9 +23,12 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use control::node::Roles;
+use control::node::liveness::{self, Liveness};
 use control::node::readiness::{self, BrokerState, RaftState, Readiness};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
+use tokio::sync::Notify;
+use tokio::time::MissedTickBehavior;
 
 use crate::agent::{Agent, Said};
 use crate::disks;
@@ -51,7 +54,30 @@ pub(crate) struct Health {
     pub(crate) beat_ms: Option<u64>,
     pub(crate) metadata_dir: PathBuf,
     pub(crate) agent: Agent,
+    pub(crate) pulse: Pulse,
     pub(crate) stopping: AtomicBool,
+}
+
+/// The signs of life of Kafka's JVM.
+#[derive(Debug, Default)]
+pub(crate) struct Pulse {
+    has_answered: AtomicBool,
+    unanswered: AtomicU32,
+    /// Told once whenever it begins to hang.
+    pub(crate) stops: Notify,
+}
+
+impl Pulse {
+    /// Enters whether a question was answered.
+    fn enter(&self, is_answered: bool) {
+        if is_answered {
+            self.has_answered.store(true, Ordering::Relaxed);
+            self.unanswered.store(0, Ordering::Relaxed);
+        } else {
+            // There is one writer, and 600 years until it overflows.
+            self.unanswered.fetch_add(1, Ordering::Relaxed);
+        }
+    }
 }
 
 impl Health {
@@ -62,6 +88,43 @@ impl Health {
                 tracing::debug!("{error}");
                 None
             }
+        }
+    }
+
+    /// Whether Kafka's JVM makes progress.
+    pub(crate) fn liveness(&self) -> Liveness {
+        liveness::decide(&liveness::Facts {
+            has_answered: self.pulse.has_answered.load(Ordering::Relaxed),
+            unanswered: self.pulse.unanswered.load(Ordering::Relaxed),
+            stopping: self.stopping.load(Ordering::Relaxed),
+        })
+    }
+
+    /// Asks a JVM that was started for signs of life, for as long as the program runs.
+    pub(crate) async fn follow_pulse(self: Arc<Self>) {
+        let mut ticks = tokio::time::interval(liveness::ASK_INTERVAL);
+        // After a pause there is one question, and not all that were missed.
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            let is_answered = self.agent.gives_sign().await;
+            self.hear(is_answered);
+        }
+    }
+
+    /// Enters whether a question was answered, and tells if that changes anything.
+    fn hear(&self, is_answered: bool) {
+        let before = self.liveness();
+        self.pulse.enter(is_answered);
+        match (before, self.liveness()) {
+            (Liveness::Live, Liveness::Hung { unanswered }) => {
+                tracing::error!(unanswered, "Kafka's JVM makes no progress");
+                self.pulse.stops.notify_one();
+            }
+            (Liveness::Hung { .. }, Liveness::Live) => {
+                tracing::info!("Kafka's JVM makes progress again");
+            }
+            (Liveness::Live, Liveness::Live) | (Liveness::Hung { .. }, Liveness::Hung { .. }) => {}
         }
     }
 
@@ -111,9 +174,15 @@ fn all(health: Arc<Health>) -> Router {
     probes(health).merge(more)
 }
 
-async fn live() -> &'static str {
-    // The process ends when Kafka does.
-    "live\n"
+/// Without asking: a JVM that hangs would keep the probe waiting. The process ends when Kafka does.
+async fn live(State(health): State<Arc<Health>>) -> Response {
+    match health.liveness() {
+        Liveness::Live => "live\n".into_response(),
+        Liveness::Hung { unanswered } => {
+            let why = format!("Kafka's JVM makes no progress: {unanswered} questions unanswered\n");
+            (StatusCode::SERVICE_UNAVAILABLE, why).into_response()
+        }
+    }
 }
 
 async fn ready(State(health): State<Arc<Health>>) -> Response {

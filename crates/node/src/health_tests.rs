@@ -35,6 +35,7 @@ async fn health(roles: Roles, page: &'static str, dir: &Path) -> Arc<Health> {
         beat_ms: Some(500),
         metadata_dir: dir.to_owned(),
         agent: agent(page).await,
+        pulse: Pulse::default(),
         stopping: AtomicBool::new(false),
     })
 }
@@ -95,6 +96,38 @@ async fn a_node_that_stops_is_not_ready_but_live() {
     health.stopping.store(true, Ordering::Relaxed);
     assert_eq!(get(address, "/ready").await.0, 503);
     assert_eq!(get(address, "/live").await.0, 200);
+}
+
+#[tokio::test]
+async fn a_jvm_that_hangs_is_not_live_until_it_answers_again() {
+    let temp = tempfile::tempdir().unwrap();
+    let health = health(Roles::Broker, "kafka_broker_state 3.0\n", temp.path()).await;
+    let address = plain(&health, true).await;
+    health.hear(true);
+    for _ in 1..liveness::UNANSWERED_MAX {
+        health.hear(false);
+    }
+    assert_eq!(get(address, "/live").await.0, 200);
+    health.hear(false);
+    let (status, body) = get(address, "/live").await;
+    assert_eq!(status, 503);
+    assert_eq!(body, "Kafka's JVM makes no progress: 12 questions unanswered");
+    // Whoever stops the JVM is told.
+    health.pulse.stops.notified().await;
+    health.hear(true);
+    assert_eq!(get(address, "/live").await.0, 200);
+}
+
+#[tokio::test]
+async fn a_node_that_stops_is_left_to_its_grace_period() {
+    let temp = tempfile::tempdir().unwrap();
+    let health = health(Roles::Broker, "kafka_broker_state 3.0\n", temp.path()).await;
+    health.hear(true);
+    health.stopping.store(true, Ordering::Relaxed);
+    for _ in 0..100 {
+        health.hear(false);
+    }
+    assert_eq!(health.liveness(), Liveness::Live);
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use control::node::liveness::Liveness;
 use control::quorum::format::{self, Act, Reason, Voters};
 use rustix::process::Signal;
 use tempfile::TempDir;
@@ -15,7 +16,7 @@ use tokio::signal::unix::{self, SignalKind};
 
 use crate::agent::{self, Agent};
 use crate::config::{Config, ConfigError};
-use crate::health::{self, Addresses, Health};
+use crate::health::{self, Addresses, Health, Pulse};
 use crate::home::{HomeError, KafkaHome};
 use crate::jvm::{self, Jvm, JvmError};
 use crate::metrics::{Exporter, FOLLOW_INTERVAL};
@@ -132,6 +133,7 @@ pub async fn run(options: Options) -> Result<u8, NodeError> {
         beat_ms: config.beat_ms,
         metadata_dir: config.metadata_dir.clone(),
         agent: Agent(options.addresses.agent),
+        pulse: Pulse::default(),
         stopping: AtomicBool::new(false),
     });
     serve(&options.addresses, &health).await?;
@@ -160,6 +162,7 @@ pub async fn run(options: Options) -> Result<u8, NodeError> {
     let command = jvm::command(&home, &config, options.memory_bytes, log4j_file, &agents);
     let jvm = Jvm::start(&command)?;
     exporter.map(|exporter| tokio::spawn(exporter.follow(FOLLOW_INTERVAL)));
+    tokio::spawn(Arc::clone(&health).follow_pulse());
     tracing::info!("started Kafka as node {}, {}", config.node, config.roles);
     let code = watch(jvm, &mut stop, &health).await;
     if let Some(place) = archive {
@@ -182,18 +185,29 @@ fn with_archive(
     }
 }
 
-/// Passes on what the node is asked to stop with, until Kafka has ended.
+/// Passes on what the node is asked to stop with, until Kafka has ended. A JVM that hangs is asked for its threads, and is
+/// killed when the node is asked to stop: it would not hear that, and the kubelet would wait for its grace period.
 async fn watch(mut jvm: Jvm, stop: &mut Stop, health: &Health) -> u8 {
     let mut asked = false;
     let code = loop {
         tokio::select! {
             code = jvm.wait() => break code,
             signal = stop.asked() => {
-                tracing::info!("asked to stop: Kafka is asked too");
+                let liveness = health.liveness();
                 asked = true;
                 health.stopping.store(true, Ordering::Relaxed);
-                jvm.signal(signal);
+                match liveness {
+                    Liveness::Live => {
+                        tracing::info!("asked to stop: Kafka is asked too");
+                        jvm.signal(signal);
+                    }
+                    Liveness::Hung { unanswered } => {
+                        tracing::error!(unanswered, "asked to stop: Kafka's JVM hangs and is killed");
+                        jvm.signal(Signal::KILL);
+                    }
+                }
             }
+            () = health.pulse.stops.notified() => jvm.signal(Signal::QUIT),
         }
     };
     if asked && STOPPED_CODES.contains(&code) {
