@@ -195,15 +195,15 @@ fn unready_rows() -> Vec<Row> {
               ..row("R6b unready is a reason", "B0-4", -1, &[3]) },
         Row { before: |c| never_ready(c, 0), standing: Stopped,
               ..row("R37 unready, and runs", "B0-4", -1, &[0]) },
-        // Strimzi takes an unknown state for "does not recover"; here a person's wish is needed for that.
+        // Strimzi takes an unknown state for "does not recover" at once; here it is asked ten times more.
         Row { before: |c| { never_ready(c, 0); c.node(0).unwrap().recovery = Recovery::Unknown;
                             keep_reasons(c, &[0]) },
               standing: Stopped,
               ..row("R38 unready, state unknown, asked for", "B0-4", -1, &[0]) },
         Row { before: |c| { never_ready(c, 0); c.node(0).unwrap().recovery = Recovery::Unknown;
                             keep_reasons(c, &[]) },
-              standing: Failed, told: "cannot be asked whether it recovers its logs",
-              ..row("R38 unready, state unknown, not asked for", "B0-4", -1, &[]) },
+              standing: Stopped, told: "it was restarted and has not become well since",
+              ..row("R38 unready, state unknown, not asked for", "B0-4", -1, &[0]) },
         Row { before: |c| c.node(0).unwrap().readable = false, standing: Waiting,
               told: "nothing is restarted while the pods of node 0 cannot be read",
               ..row("R39 a pod that cannot be read", "B0-4", -1, &[]) },
@@ -213,6 +213,69 @@ fn unready_rows() -> Vec<Row> {
 #[test]
 fn an_unready_node_is_waited_for_restarted_once_and_then_stops_the_roll() {
     for row in unready_rows() {
+        run(&row);
+    }
+}
+
+/// Not ready until the first restart, and says this of itself.
+fn in_trouble(cluster: &mut Cluster, nodes: &[i32], recovery: Recovery) {
+    for node in nodes {
+        let node = cluster.node(*node).unwrap();
+        node.recovery = if node.pods == 0 { recovery } else { Recovery::No };
+    }
+}
+
+/// The quorum has a leader while two of three voters run.
+fn lead_by_majority(cluster: &mut Cluster) {
+    let up = cluster.nodes.values().filter(|node| node.runs()).count();
+    cluster.leader = (up >= 2).then_some(id(0));
+}
+
+/// A partition on three brokers, of which two must be in sync.
+fn share(cluster: &mut Cluster) {
+    cluster.partitions.push(Partition {
+        replicas: [0, 1, 2].map(id).to_vec(),
+        min_isr: 2,
+        behind: [].into(),
+        adding: vec![],
+        removing: vec![],
+    });
+}
+
+#[rustfmt::skip]
+fn trouble_rows() -> Vec<Row> {
+    vec![
+        Row { before: |c| { share(c); keep_reasons(c, &[]); in_trouble(c, &[1], Recovery::Hung) },
+              meanwhile: |c| in_trouble(c, &[1], Recovery::Hung),
+              ..row("a broker that hangs", "B0-2", -1, &[1]) },
+        Row { before: |c| { share(c); keep_reasons(c, &[]); in_trouble(c, &[1, 2], Recovery::Starting) },
+              meanwhile: |c| in_trouble(c, &[1, 2], Recovery::Starting),
+              ..row("two of three brokers do not begin to serve, and writes are refused", "B0-2", -1, &[1, 2]) },
+        Row { before: |c| { share(c); keep_reasons(c, &[]); in_trouble(c, &[0, 1, 2], Recovery::Starting) },
+              meanwhile: |c| { in_trouble(c, &[0, 1, 2], Recovery::Starting);
+                               c.partitions_readable = c.nodes.values().any(Node::runs) },
+              ..row("no broker answers, and none has begun to serve", "B0-2", -1, &[0, 1, 2]) },
+        Row { before: |c| { share(c); keep_reasons(c, &[]); c.partitions_readable = false;
+                            in_trouble(c, &[0, 1, 2], Recovery::Unknown) },
+              standing: Failed, told: "no broker tells which replicas are in sync",
+              ..row("no broker answers, and each may be the last that serves", "B0-2", -1, &[]) },
+        Row { before: |c| { keep_reasons(c, &[]); in_trouble(c, &[2], Recovery::Hung) },
+              meanwhile: |c| in_trouble(c, &[2], Recovery::Hung),
+              ..row("a controller that hangs", "C0-2", 0, &[2]) },
+        Row { before: |c| { keep_reasons(c, &[]); in_trouble(c, &[1, 2], Recovery::Hung) },
+              meanwhile: |c| { in_trouble(c, &[1, 2], Recovery::Hung); lead_by_majority(c) },
+              ..row("two of three combined nodes hang, and nobody leads", "X0-2", -1, &[1, 2]) },
+        Row { before: |c| { keep_reasons(c, &[]); in_trouble(c, &[1], Recovery::Starting) },
+              meanwhile: |c| { in_trouble(c, &[1], Recovery::Starting);
+                               c.node(0).unwrap().recovery = Recovery::Starting },
+              standing: Stopped, told: "it was restarted and has not become well since",
+              ..row("the first is not cured, and the second is", "B0-2", -1, &[0, 1]) },
+    ]
+}
+
+#[test]
+fn nodes_in_trouble_are_restarted_without_anybody_asking_for_it() {
+    for row in trouble_rows() {
         run(&row);
     }
 }

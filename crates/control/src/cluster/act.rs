@@ -210,7 +210,8 @@ pub enum Rule {
     MigrationIsDone,
     /// The node, pool or listener that it belongs to is gone.
     NothingNeedsIt,
-    /// Every partition keeps its minimum of in-sync replicas, and the quorum its majority, without the nodes that restart.
+    /// Partitions keep their minimum of in-sync replicas, and the quorum its majority, without the nodes that restart; or
+    /// these serve nobody.
     RestartIsSafe,
     /// A node runs with other settings than the desired ones, and can change them without a restart.
     SettingsDiffer,
@@ -274,8 +275,8 @@ impl Rule {
             Self::MigrationIsDone => "every node runs with the addresses of the controllers",
             Self::NothingNeedsIt => "the node, pool or listener that it belongs to is gone",
             Self::RestartIsSafe => {
-                "every partition keeps its minimum of in-sync replicas, and the quorum its majority, without the nodes \
-                 that restart"
+                "partitions keep their minimum of in-sync replicas, and the quorum its majority, without the nodes \
+                 that restart; or these serve nobody"
             }
             Self::SettingsDiffer => {
                 "a node runs with other settings than the desired ones, and can change them without a restart"

@@ -350,7 +350,7 @@ pub struct KafkaView {
     pub cordons: BTreeMap<NodeId, Fact<bool>>,
     /// Whether Kafka answers on nodes that the others do not report as well.
     pub contacts: BTreeMap<NodeId, Fact<Contact>>,
-    /// Whether brokers that are not ready recover their logs, from their agents.
+    /// What nodes that are not ready say of themselves.
     pub recoveries: BTreeMap<NodeId, Fact<Recovery>>,
     /// The settings of running nodes.
     pub settings: BTreeMap<NodeId, Fact<SettingsView>>,
@@ -446,7 +446,7 @@ pub struct Needs {
     pub authorities: bool,
     /// The certificates of the nodes.
     pub certificates: bool,
-    /// Whether these brokers recover their logs.
+    /// What these nodes say of themselves.
     pub recoveries: BTreeSet<NodeId>,
     /// The settings of these nodes.
     pub settings: BTreeSet<NodeId>,

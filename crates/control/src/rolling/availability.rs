@@ -3,13 +3,15 @@
 //! For each partition, with R replicas, the in-sync ones I, and the least M that must be in sync:
 //! 1. R ≤ M: it cannot survive any restart of its brokers, so it blocks none; but it is named, since it
 //!    is taken offline for writers.
-//! 2. I below M: none of its brokers is restarted. One in sync is needed; one that is not may be the next
+//! 2. I below M: none of its brokers that are ready is restarted. One in sync is needed; one that is not may be the next
 //!    to catch up.
 //! 3. Otherwise at least M must stay in sync without the brokers that go down.
 //! 4. A move in flight counts both ways: what is in sync now, and what will be when it ends. A replica
 //!    that is about to be taken away keeps nobody's min-ISR.
 //! 5. M that is not known (a topic that has vanished meanwhile) makes no rule hold: nothing is known to
 //!    be safe, so it blocks.
+//! 6. A broker that is not ready is held back only by partitions that Kafka counts it in sync for. Outside of I it
+//!    cannot lower I, also where I is below M.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -182,6 +184,20 @@ impl<'a> ByBroker<'a> {
     /// The partitions that would suffer if this broker alone were down.
     #[must_use]
     pub fn holds_alone(&self, broker: NodeId) -> Vec<Hold> {
+        self.holds_among(broker, |_| true)
+    }
+
+    /// The partitions that would suffer if this broker, which is not ready, were restarted. These are the partitions
+    /// without all brokers that are down; `told` are the same as Kafka describes them, in the same order.
+    #[must_use]
+    pub fn holds_unready(&self, broker: NodeId, told: &[PartitionFacts]) -> Vec<Hold> {
+        let counts_it = |partition: usize| {
+            told.get(partition).is_none_or(|facts| facts.isr.contains(&broker))
+        };
+        self.holds_among(broker, counts_it)
+    }
+
+    fn holds_among(&self, broker: NodeId, is_asked: impl Fn(usize) -> bool) -> Vec<Hold> {
         let down = BTreeSet::from([broker]);
         let suffers = |touch: &&Touch| match self.rooms[touch.partition] {
             Some(Room::Hopeless) => false,
@@ -189,7 +205,8 @@ impl<'a> ByBroker<'a> {
             Some(Room::Some(room)) => room == 0 && touch.in_sync,
             None => !self.partitions[touch.partition].bears(&down),
         };
-        let suffering = self.touches(broker).iter().filter(suffers);
+        let asked = self.touches(broker).iter().filter(|touch| is_asked(touch.partition));
+        let suffering = asked.filter(suffers);
         suffering.map(|touch| self.partitions[touch.partition].hold(&down)).collect()
     }
 
@@ -293,6 +310,66 @@ mod tests {
         for (name, partitions, asked, expected) in rows {
             assert_eq!(restartable(&partitions, asked), expected, "{name}");
         }
+    }
+
+    /// The brokers that may be restarted, of those that are not ready.
+    fn restartable_unready(told: &[PartitionFacts], unready: &[i32]) -> Vec<i32> {
+        let reliable = without(told, &ids(unready).into_iter().collect());
+        let index = ByBroker::new(&reliable);
+        let may = |id: &&i32| index.holds_unready(NodeId::new(**id).unwrap(), told).is_empty();
+        unready.iter().filter(may).copied().collect()
+    }
+
+    #[test]
+    fn unready_brokers_are_held_only_by_partitions_that_count_them_in_sync() {
+        type Row = (&'static str, Vec<PartitionFacts>, &'static [i32], &'static [i32]);
+        let unknown = |isr: &[i32]| PartitionFacts { min_isr: None, ..facts(0, &[0, 1, 2], isr) };
+        let rows: Vec<Row> = vec![
+            (
+                "two of three are stuck, and writes are refused",
+                vec![facts(2, &[0, 1, 2], &[0])],
+                &[1, 2],
+                &[1, 2],
+            ),
+            (
+                "one of them is in sync for another partition, which others keep",
+                vec![facts(2, &[0, 1, 2], &[0]), facts(2, &[1, 3, 4], &[1, 3, 4])],
+                &[1, 2],
+                &[1, 2],
+            ),
+            (
+                "one of them may be the last that serves another partition",
+                vec![facts(2, &[0, 1, 2], &[0]), facts(1, &[1, 3, 4], &[1])],
+                &[1, 2],
+                &[2],
+            ),
+            (
+                "Kafka has not noticed yet that it is down, and needs it",
+                vec![facts(2, &[0, 1, 2], &[0, 1])],
+                &[1],
+                &[],
+            ),
+            (
+                "the others that count as in sync are down too",
+                vec![facts(2, &[0, 1, 2], &[0, 1, 2])],
+                &[0, 1],
+                &[],
+            ),
+            ("it is in sync, and enough others are", vec![facts(2, &[0, 1, 2], &[0, 1, 2])], &[1], &[1]),
+            ("min-ISR is unknown, and it is in sync", vec![unknown(&[0, 1])], &[1], &[]),
+            ("min-ISR is unknown, and it is not", vec![unknown(&[0])], &[1], &[1]),
+        ];
+        for (name, partitions, unready, expected) in rows {
+            assert_eq!(restartable_unready(&partitions, unready), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn an_unready_broker_that_a_move_adds_is_not_in_sync_yet() {
+        let mut moving = facts(2, &[1, 2, 3, 4], &[1, 2]);
+        moving.adding = ids(&[4]);
+        moving.removing = ids(&[3]);
+        assert_eq!(restartable_unready(&[moving], &[4]), [4]);
     }
 
     /// Where no min-ISR is set Kafka's own default is in force and is read with the rest; so "not known"

@@ -58,20 +58,23 @@ impl Pass<'_> {
             memory.phase == Phase::Restarting && there.map(|pod| &pod.uid) == memory.uid.as_ref()
         };
         let nodes: Vec<&NodeFacts> = facts.nodes.iter().filter(untouched).collect();
+        // Those that are ready go down together; each of the others is down already.
         let brokers: BTreeSet<NodeId> = nodes
             .iter()
-            .filter(|node| node.roles.is_broker() && !self.cannot_run(node))
+            .filter(|node| node.roles.is_broker() && !node.pod.is_down())
             .map(|node| node.node)
             .collect();
         let bear = index.map(|index| index.holds(&brokers).is_empty());
         let mut actions = Vec::new();
         for node in nodes {
             let memory = self.of(node.node);
-            let broker = if brokers.contains(&node.node) { bear } else { Some(true) };
-            let safe = match (self.loses_metadata(node), self.cannot_run(node)) {
-                (true, _) => Some(false),
-                (false, true) => Some(true),
-                (false, false) => both(broker, self.quorum_bears(node)),
+            let broker = match brokers.contains(&node.node) {
+                true => bear,
+                false => self.is_borne(&self.partitions_bear(node, index)),
+            };
+            let safe = match self.loses_metadata(node) {
+                true => Some(false),
+                false => both(broker, self.is_borne(&self.quorum_bears(node))),
             };
             match (safe, memory.uid) {
                 (Some(true), Some(uid)) => {
@@ -91,9 +94,9 @@ impl Pass<'_> {
         actions
     }
 
-    /// Whether a pod cannot run, so that deleting it takes nothing along.
-    fn cannot_run(&self, node: &NodeFacts) -> bool {
-        !node.pod.is_ready() && self.stuck(node).is_some()
+    /// Whether a node casts no vote, by what its pod and it itself say: its pod cannot start, or its JVM hangs.
+    fn casts_no_vote(&self, node: &NodeFacts) -> bool {
+        node.pod.is_down() && (self.stuck(node).is_some() || node.recovery == Recovery::Hung)
     }
 
     /// Whether the metadata of the cluster is lost with the pod of a node, and nobody has accepted that. It holds also for
@@ -104,13 +107,27 @@ impl Pass<'_> {
         node.ephemeral && is_lost && !self.settings.accept_metadata_loss
     }
 
-    /// Whether the quorum bears that a node is restarted; none if nobody knows.
-    fn quorum_bears(&self, node: &NodeFacts) -> Option<bool> {
-        if !node.roles.is_controller() {
-            return Some(true);
+    /// Whether a node serves no partition, by what its pod and it itself say. A broker that starts is fenced.
+    fn serves_no_partition(&self, node: &NodeFacts) -> bool {
+        let starts = node.pod.is_down() && node.recovery == Recovery::Starting;
+        starts || self.casts_no_vote(node)
+    }
+
+    /// Whether a node serves nobody, so that deleting its pod takes nothing along.
+    fn serves_nobody(&self, node: &NodeFacts) -> bool {
+        let as_broker = !node.roles.is_broker() || self.serves_no_partition(node);
+        let as_controller = !node.roles.is_controller() || self.casts_no_vote(node);
+        as_broker && as_controller
+    }
+
+    /// What a verdict is worth for a restart that is recorded; none if nobody knows.
+    fn is_borne(&self, verdict: &Result<(), Hold>) -> Option<bool> {
+        match verdict {
+            Ok(()) => Some(true),
+            Err(Hold::QuorumUnknown | Hold::PartitionsUnknown) => None,
+            Err(Hold::QuorumUnsettled) => self.facts.quorum_settled.map(|_| false),
+            Err(_) => Some(false),
         }
-        let settled = self.facts.quorum_settled?;
-        Some(quorum::may_restart(self.facts.quorum.as_ref()?, node.node).is_ok() && settled)
     }
 
     /// Chooses, and says of all others what they wait for.
@@ -129,10 +146,22 @@ impl Pass<'_> {
             self.hold_rest(&nodes, &Hold::Others { nodes: nodes.clone() });
             return Chosen { nodes, ..Chosen::default() };
         }
-        if let Some(hold) = self.everything_waits() {
-            self.hold_rest(&[], &hold);
-            return Chosen::default();
-        }
+        let is_alone = self.on_the_way().is_empty();
+        let ordered = match self.everything_waits() {
+            // A node that serves nobody has nothing to lose, and the one that does not come up may need it.
+            Some(hold @ Hold::StoppedBy { .. }) if is_alone => {
+                let idle: Vec<(Class, &NodeFacts)> =
+                    ordered.into_iter().filter(|(_, node)| self.serves_nobody(node)).collect();
+                let nodes: Vec<NodeId> = idle.iter().map(|(_, node)| node.node).collect();
+                self.hold_rest(&nodes, &hold);
+                idle
+            }
+            Some(hold) => {
+                self.hold_rest(&[], &hold);
+                return Chosen::default();
+            }
+            None => ordered,
+        };
         let (controllers, brokers): (Vec<_>, Vec<_>) =
             ordered.into_iter().partition(|(class, _)| class.is_controller());
         let controllers: Vec<&NodeFacts> = controllers.into_iter().map(|(_, node)| node).collect();
@@ -164,16 +193,22 @@ impl Pass<'_> {
         if let Some(node) = self.stopping().first() {
             return Some(Hold::StoppedBy { node: *node });
         }
+        let nodes = self.on_the_way();
+        (!nodes.is_empty()).then_some(Hold::Others { nodes })
+    }
+
+    /// The nodes that were restarted, are not well yet, and do not stop everything.
+    fn on_the_way(&self) -> Vec<NodeId> {
+        let stopping = self.stopping();
         let on_the_way = |node: &NodeId| match self.phase(*node) {
             Phase::Restarting | Phase::Awaited | Phase::Healing | Phase::Electing => true,
             // It may take hours, but it is one of as many as may be down at once. One that recovers its
             // logs by itself is not among these, and the others go on as far as it lets them.
             Phase::Recovering => true,
-            Phase::Stuck => true,
+            Phase::Stuck => !stopping.contains(node),
             Phase::Serving | Phase::Late => false,
         };
-        let nodes: Vec<NodeId> = self.under_way().into_iter().filter(on_the_way).collect();
-        (!nodes.is_empty()).then_some(Hold::Others { nodes })
+        self.under_way().into_iter().filter(on_the_way).collect()
     }
 
     /// The nodes that stop everything: stuck without an old revision, or restarted and not come up.
@@ -259,8 +294,8 @@ impl Pass<'_> {
         (!nodes.is_empty()).then_some(Hold::ControllersFirst { nodes })
     }
 
-    /// The brokers that are restarted together: of those that are not ready if there are such, of one
-    /// group of pools, as many as may be.
+    /// The brokers that are restarted together: one of those that are not ready if there are such, else of one
+    /// group of pools as many as may be.
     fn choose_brokers(
         &mut self,
         brokers: &[(Class, &NodeFacts)],
@@ -292,16 +327,18 @@ impl Pass<'_> {
                 Err(hold) => self.hold(node.node, hold),
             }
         }
-        let Some(((_, pool), nodes)) = groups.into_iter().next() else {
+        let Some(((class, pool), nodes)) = groups.into_iter().next() else {
             return Chosen::default();
         };
         let parallel_max = pool.and_then(|pool| self.settings.pool_parallel_max.get(pool));
         let parallel_max = parallel_max.copied().unwrap_or(self.settings.parallel_max);
-        match (parallel_max, nodes.first(), index) {
-            // One by one in the given order; zero is taken for one, since a roll has to end.
-            (0 | 1, Some(node), _) => Chosen::one(node.node, false, index),
-            (_, _, Some(index)) => self.choose_batch(&nodes, index, parallel_max),
-            (_, _, None) => Chosen::default(),
+        // One by one in the given order; zero is taken for one, since a roll has to end. Of those that are not ready
+        // one goes at a time: a restart that does not cure the first may not cure the others.
+        let one_by_one = parallel_max <= 1 || class == Class::UnreadyBroker;
+        match (nodes.first(), index) {
+            (Some(node), _) if one_by_one => Chosen::one(node.node, false, index),
+            (_, Some(index)) => self.choose_batch(&nodes, index, parallel_max),
+            (_, None) => Chosen::default(),
         }
     }
 
@@ -338,13 +375,9 @@ impl Pass<'_> {
         let memory = self.of(node.node);
         let due = memory.backoff_until_ms.is_none_or(|until_ms| self.now_ms >= until_ms);
         let last = due && memory.attempts + 1 >= self.settings.attempts_max;
-        let reasons = self.work.get(&node.node).map(Vec::as_slice).unwrap_or_default();
-        if memory.phase == Phase::Late && node.recovery == Recovery::Unknown {
-            // It may be recovering its logs. Only a person may say that this does not matter.
-            let asked = reasons.contains(&Reason::ManualRollingUpdate);
-            if !(last && asked) {
-                return Err(Hold::StateUnknown);
-            }
+        // It may be recovering its logs, and would begin anew: once, as it is restarted once because it is unready.
+        if memory.phase == Phase::Late && node.recovery == Recovery::Unknown && !last {
+            return Err(Hold::StateUnknown);
         }
         let fails = match node.contact {
             Contact::Fails | Contact::RefusesCertificate => true,
@@ -366,22 +399,39 @@ impl Pass<'_> {
         if self.loses_metadata(node) {
             return Err(Hold::MetadataLoss);
         }
-        if node.roles.is_controller() {
-            let quorum = self.facts.quorum.as_ref().ok_or(Hold::QuorumUnknown)?;
+        self.quorum_bears(node)?;
+        self.partitions_bear(node, index)
+    }
+
+    /// Whether the quorum bears that a node is restarted.
+    fn quorum_bears(&self, node: &NodeFacts) -> Result<(), Hold> {
+        if !node.roles.is_controller() || self.casts_no_vote(node) {
+            return Ok(());
+        }
+        let quorum = self.facts.quorum.as_ref().ok_or(Hold::QuorumUnknown)?;
+        if !(node.pod.is_down() && quorum::is_behind(quorum, node.node)) {
             quorum::may_restart(quorum, node.node).map_err(Hold::Quorum)?;
-            if self.facts.quorum_settled != Some(true) {
-                return Err(Hold::QuorumUnsettled);
-            }
         }
-        if node.roles.is_broker() {
-            let index = index.ok_or(Hold::PartitionsUnknown)?;
-            let holds = index.holds_alone(node.node);
-            let count = holds.len();
-            if let Some(partition) = holds.into_iter().next() {
-                return Err(Hold::MinIsr { partition, count });
-            }
+        match self.facts.quorum_settled {
+            Some(true) => Ok(()),
+            Some(false) | None => Err(Hold::QuorumUnsettled),
         }
-        Ok(())
+    }
+
+    /// Whether the partitions bear that a node is restarted.
+    fn partitions_bear(&self, node: &NodeFacts, index: Option<&ByBroker<'_>>) -> Result<(), Hold> {
+        if !node.roles.is_broker() || self.serves_no_partition(node) {
+            return Ok(());
+        }
+        let told = self.facts.partitions.as_deref();
+        let (index, told) = index.zip(told).ok_or(Hold::PartitionsUnknown)?;
+        let holds = match node.pod.is_down() {
+            true => index.holds_unready(node.node, told),
+            false => index.holds_alone(node.node),
+        };
+        let count = holds.len();
+        let first = holds.into_iter().next();
+        first.map_or(Ok(()), |partition| Err(Hold::MinIsr { partition, count }))
     }
 
     fn hold(&mut self, node: NodeId, hold: Hold) {

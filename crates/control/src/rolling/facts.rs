@@ -49,7 +49,7 @@ pub struct NodeFacts {
     pub reasons: BTreeSet<Reason>,
     /// Whether a restart was asked for on its pod set, for all pods of the set.
     pub set_annotated: bool,
-    /// Whether it recovers its logs.
+    /// What it says of itself if it is not ready.
     pub recovery: Recovery,
     /// Whether Kafka answers on it.
     pub contact: Contact,
@@ -123,9 +123,15 @@ impl Pod {
     pub fn is_ready(&self) -> bool {
         self.there().is_some_and(|pod| pod.ready && !pod.deleting)
     }
+
+    /// Whether it is known not to be ready. One that could not be read may be.
+    #[must_use]
+    pub fn is_down(&self) -> bool {
+        *self != Self::Unknown && !self.is_ready()
+    }
 }
 
-/// Whether a node recovers its logs.
+/// Whether a node that is not ready recovers its logs, and what it does instead, as far as it says so itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Recovery {
@@ -134,6 +140,10 @@ pub enum Recovery {
     Unknown,
     /// It does not.
     No,
+    /// It does not: its broker has not begun to serve, and is fenced until it has.
+    Starting,
+    /// It does not: its JVM makes no progress. It serves nobody, fetches nothing and casts no vote.
+    Hung,
     /// It does, and this is left.
     Yes {
         /// Logs.

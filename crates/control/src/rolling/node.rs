@@ -4,7 +4,7 @@
 //!    only while that very pod is there, and only if it is safe then: `Unsafe` takes the record back.
 //! 2. A node is left alone until its pod is ready, its replicas are in sync and it leads what it should;
 //!    each of these waits has an end.
-//! 3. A node that recovers its logs is waited for without an end, and never restarted.
+//! 3. A node that recovers its logs is waited for without an end, and never restarted. One whose JVM hangs recovers nothing.
 //! 4. Unknown is not absent: a pod that could not be read raises no event.
 //!
 //! Which nodes are chosen, and what is unsafe, is for [`super::pass`] to say: it depends on the others.
@@ -144,7 +144,7 @@ pub struct Facts<'a> {
     pub pod: &'a Pod,
     /// How it is stuck.
     pub stuck: Option<Stuck>,
-    /// Whether it recovers its logs.
+    /// What it says of itself if it is not ready.
     pub recovery: Recovery,
     /// Whether all its replicas are in sync, and its controller has caught up.
     pub healed: Option<bool>,
@@ -173,6 +173,7 @@ pub fn read(phase: Phase, facts: &Facts<'_>, settings: &Settings) -> Option<Even
     let replaced = facts.pod.uid() != facts.uid;
     let stuck = facts.stuck.is_some();
     let recovers = matches!(facts.recovery, Recovery::Yes { .. });
+    let recovered = !recovers && facts.recovery != Recovery::Unknown;
     let late = since(facts.awaited_ms) >= settings.operation_timeout_ms;
     let first = |rules: &[(bool, Event)]| rules.iter().find(|(holds, _)| *holds).map(|(_, e)| *e);
     match phase {
@@ -189,7 +190,7 @@ pub fn read(phase: Phase, facts: &Facts<'_>, settings: &Settings) -> Option<Even
             (ready, BecameReady),
             (replaced, Replaced),
             (stuck, GotStuck),
-            (facts.recovery == Recovery::No, Recovered),
+            (recovered, Recovered),
         ]),
         Stuck => first(&[(ready, BecameReady), (replaced, Replaced), (!stuck, GotLoose)]),
         Late => first(&[

@@ -20,7 +20,9 @@ fn pods() -> Vec<Pod> {
 
 /// Calls `check` with every combination of facts that the machine can tell apart.
 fn every(check: impl Fn(&Facts<'_>)) {
-    let recoveries = [Recovery::Unknown, Recovery::No, Recovery::Yes { logs: 1, segments: 2 }];
+    let left = Recovery::Yes { logs: 1, segments: 2 };
+    let recoveries =
+        [Recovery::Unknown, Recovery::No, Recovery::Starting, Recovery::Hung, left];
     for pod in &pods() {
         for stuck in [None, Some(Stuck::CrashLoopBackOff)] {
             for recovery in recoveries {
@@ -125,4 +127,29 @@ fn every_phase_leads_back_to_serving() {
 fn a_node_that_recovers_its_logs_is_not_restarted() {
     assert_eq!(next(Recovering, Chosen), None);
     assert_eq!(next(Awaited, Chosen), None);
+}
+
+#[test]
+fn a_recovery_that_hangs_has_ended_and_one_of_an_unknown_state_has_not() {
+    let unready = Pod::There(PodFacts { ready: false, ..PodFacts::ready("old", 0) });
+    let event = |recovery: Recovery| {
+        let facts = Facts {
+            pod: &unready,
+            stuck: None,
+            recovery,
+            healed: None,
+            elects: false,
+            leads: None,
+            uid: Some("old"),
+            since_ms: 0,
+            awaited_ms: 0,
+            now_ms: TIMEOUT * 10,
+        };
+        read(Recovering, &facts, &Settings::default())
+    };
+    for recovery in [Recovery::No, Recovery::Starting, Recovery::Hung] {
+        assert_eq!(event(recovery), Some(Recovered), "{recovery:?}");
+    }
+    assert_eq!(event(Recovery::Unknown), None);
+    assert_eq!(event(Recovery::Yes { logs: 1, segments: 2 }), None);
 }

@@ -5,11 +5,12 @@
 //!    is remembered: a crash in between only repeats it.
 //! 2. No act, first or repeated, without the checks having held on the facts of this very pass.
 //! 3. At most one batch is under way. Controllers and combined nodes go one by one.
-//! 4. What is not known allows nothing. Two things go on without knowing: a pod that cannot start takes
-//!    nothing along when it is replaced by another revision; and a node that refuses our certificate,
-//!    which nobody can ask anything before it has been restarted, is restarted on the last attempt.
-//! 5. A node that cannot start, or was restarted and does not come up, stops everything else: the others
-//!    might go the same way.
+//! 4. What is not known allows nothing. Two things go on without knowing: a node that serves nobody, as its pod or
+//!    it itself says (the pod cannot start, the JVM hangs, the broker has not begun to serve), takes nothing along; and
+//!    a node that refuses our certificate, which nobody can ask anything before it has been restarted, is restarted
+//!    on the last attempt.
+//! 5. A node that cannot start, or was restarted and does not come up, stops the restarts of all nodes that serve: they
+//!    might go the same way. One that serves nobody has nothing to lose.
 //! 6. A node is restarted once because it is unready, once because it does not answer, and once for the
 //!    same settings. What that did not cure is left to people.
 //! 7. A controller that takes the metadata of the cluster along is restarted only if a person has accepted that, whatever
@@ -27,7 +28,7 @@ use super::availability::{self, ByBroker, PartitionFacts};
 use super::batch::Certificate;
 use super::config::Change;
 use super::estimate::{Estimate, estimate};
-use super::facts::{Facts, NodeFacts, Pod, Settings};
+use super::facts::{Facts, NodeFacts, Settings};
 use super::memory::{Memory, NodeMemory, RollMemory};
 use super::node::{self, Duty, Event, Phase};
 use super::reasons::Reason;
@@ -218,7 +219,7 @@ impl<'a> Pass<'a> {
 
     /// The partitions, without the brokers that are known to be down.
     fn reliable_partitions(&self) -> Option<std::borrow::Cow<'a, [PartitionFacts]>> {
-        let down = |node: &&NodeFacts| node.pod != Pod::Unknown && !node.pod.is_ready();
+        let down = |node: &&NodeFacts| node.pod.is_down();
         let down: BTreeSet<NodeId> =
             self.facts.nodes.iter().filter(down).map(|node| node.node).collect();
         let partitions = self.facts.partitions.as_deref()?;

@@ -12,6 +12,8 @@
 //!    along for ever, so only a person may accept that ([`needs_every_voter`]).
 //! 6. The leader need not be a voter: one that is being removed leads until it is out. It then counts
 //!    only as the clock that the others are compared with.
+//! 7. A voter that follows another and is known to be behind keeps nobody's majority. If its node is not ready, it is
+//!    restarted whatever the others are.
 
 use model::NodeId;
 use serde::{Deserialize, Serialize};
@@ -75,6 +77,16 @@ pub fn may_restart(facts: &Facts, node: NodeId) -> Result<(), Hold> {
 #[must_use]
 pub const fn needs_every_voter(voters: usize) -> bool {
     matches!(voters, 1 | 2)
+}
+
+/// Whether a voter is known to keep nobody's majority: another leads, and it has not caught up. What is unknown of it
+/// does not make it so.
+#[must_use]
+pub fn is_behind(facts: &Facts, node: NodeId) -> bool {
+    let Some(leader) = facts.leader.filter(|leader| *leader != node) else { return false };
+    let is_known = |at_ms: Option<u64>| at_ms.is_some() && facts.leader_caught_up_ms.is_some();
+    let mut of_node = facts.voters.iter().filter(|(voter, _)| *voter == node);
+    of_node.any(|(voter, at)| is_known(*at) && !is_level(facts, leader, *voter, *at))
 }
 
 /// Whether a voter has caught up. True for one that is no voter: nobody waits for its vote. None if
@@ -152,6 +164,28 @@ mod tests {
         // It follows from what a majority is.
         let majority = |voters: usize| voters / 2 + 1;
         assert!((1..8).all(|voters| needs_every_voter(voters) == (voters - 1 < majority(voters))));
+    }
+
+    #[test]
+    fn only_a_voter_that_is_known_to_be_behind_keeps_no_majority() {
+        let facts = |leader: i32, leader_ms: Option<u64>, own_ms: Option<u64>| Facts {
+            leader: NodeId::new(leader),
+            leader_caught_up_ms: leader_ms,
+            voters: vec![(id(1), leader_ms), (id(2), own_ms), (id(3), Some(1))],
+            fetch_timeout_ms: FETCH_TIMEOUT_DEFAULT_MS,
+        };
+        let rows = [
+            ("behind", facts(1, Some(10_000), Some(8_000)), true),
+            ("level", facts(1, Some(10_000), Some(8_001)), false),
+            ("it leads", facts(2, Some(10_000), Some(1)), false),
+            ("nobody leads", facts(-1, Some(10_000), Some(1)), false),
+            ("its time is unknown", facts(1, Some(10_000), None), false),
+            ("the leader's time is unknown", facts(1, None, Some(1)), false),
+        ];
+        for (name, facts, expected) in rows {
+            assert_eq!(is_behind(&facts, id(2)), expected, "{name}");
+        }
+        assert!(!is_behind(&facts(1, Some(10_000), Some(1)), id(9)), "no voter");
     }
 
     #[test]

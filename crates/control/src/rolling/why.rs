@@ -150,7 +150,7 @@ impl Hold {
     pub(super) const fn recovery(recovery: Recovery) -> Option<Self> {
         match recovery {
             Recovery::Yes { logs, segments } => Some(Self::LogRecovery { logs, segments }),
-            Recovery::Unknown | Recovery::No => None,
+            Recovery::Unknown | Recovery::No | Recovery::Starting | Recovery::Hung => None,
         }
     }
 }
@@ -188,7 +188,8 @@ impl fmt::Display for Hold {
                  wrong or delete its pod",
             ),
             Self::StateUnknown => f.write_str(
-                "it is not ready and cannot be asked whether it recovers its logs, so it is left alone",
+                "it is not ready and cannot be asked whether it recovers its logs; it is asked again before it \
+                 is restarted",
             ),
             Self::Unreachable => f.write_str("Kafka does not answer on it; it is asked again"),
             Self::QuorumUnknown => f.write_str("no controller tells how the quorum is"),

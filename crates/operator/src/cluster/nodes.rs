@@ -141,6 +141,15 @@ impl NodeClient {
         text.trim().parse().map_err(|_| AskError::Nonsense(text.chars().take(80).collect()))
     }
 
+    /// Whether the JVM of a node makes no progress, as the node says. A pod that Strimzi has started does not tell.
+    pub(crate) async fn hangs(&self, host: &str) -> Result<bool, AskError> {
+        match self.get(host, "/live").await {
+            Ok(_) | Err(AskError::Status(StatusCode::NOT_FOUND)) => Ok(false),
+            Err(AskError::Status(StatusCode::SERVICE_UNAVAILABLE)) => Ok(true),
+            Err(error) => Err(error),
+        }
+    }
+
     /// The state of the node's broker. A pod that Strimzi has started tells it in another place, and is
     /// asked there: one that recovers its logs must be known for that, whoever has started it.
     pub(crate) async fn broker_state(&self, host: &str) -> Result<BrokerState, AskError> {

@@ -4,7 +4,8 @@
 //! 1. A broker that is registered and not fenced answers, and so does a voter that has caught up. Only other nodes are
 //!    asked themselves, so that a healthy cluster is asked nothing.
 //! 2. The settings of a node are compared only until they were seen to be the desired ones.
-//! 3. Partitions are read only if a broker is to be restarted or was restarted.
+//! 3. A node that is not ready is asked what it does instead, on a port that does not depend on Kafka.
+//! 4. Partitions are read only if a broker is to be restarted or was restarted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -36,7 +37,7 @@ pub fn needs(snapshot: &Snapshot, draft: &Draft) -> Needs {
     let mut needs = Needs::default();
     for (id, node) in running(snapshot) {
         let is_ready = is_ready(snapshot, node);
-        if !is_ready && node.current.is_some_and(Roles::is_broker) {
+        if !is_ready {
             needs.recoveries.insert(id);
         }
         if is_ready && must_ask(snapshot, draft, (id, node)) {
@@ -193,9 +194,12 @@ fn node_facts(snapshot: &Snapshot, draft: &Draft, (id, node): (NodeId, &NodeView
         pod: pod.map_or(Pod::Absent, |pod| Pod::There(pod_facts(pod))),
         reasons: reasons(snapshot, draft, (id, node)),
         set_annotated: snapshot.desired.restart_pools.contains(&node.pool),
-        recovery: match is_ready || !current.is_broker() {
-            true => Recovery::No,
-            false => known(&snapshot.kafka.recoveries, id).unwrap_or_default(),
+        recovery: match known(&snapshot.kafka.recoveries, id) {
+            _ if is_ready => Recovery::No,
+            Some(recovery) => recovery,
+            // A controller has no logs to recover that it would lose.
+            None if !current.is_broker() => Recovery::No,
+            None => Recovery::Unknown,
         },
         contact: match is_ready {
             true if is_well(snapshot, (id, node)) == Some(true) => Contact::Answers,

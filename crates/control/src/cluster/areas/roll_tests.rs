@@ -356,12 +356,13 @@ fn a_healthy_cluster_is_asked_nothing_and_others_only_what_is_missing() {
         pod(s, 4).restart = true;
     });
     assert_eq!(silent, Needs { contacts: of(4), ..Needs::default() });
-    // Only a broker recovers logs.
+    // A node that is not ready is asked what it does instead.
     let starting = needed(|s, _| {
         pod(s, 3).ready = false;
         pod(s, 0).ready = false;
     });
-    assert_eq!(starting, Needs { recoveries: of(3), ..Needs::default() });
+    let recoveries = [0, 3].map(id).into();
+    assert_eq!(starting, Needs { recoveries, ..Needs::default() });
     let changed = needed(|_, r| {
         r.confirmed_settings.insert(id(5), "old".to_owned());
     });
@@ -370,6 +371,31 @@ fn a_healthy_cluster_is_asked_nothing_and_others_only_what_is_missing() {
     let broker = needed(|s, _| pod(s, 3).restart = true);
     assert_eq!(broker, Needs { partitions: true, ..Needs::default() });
     assert!(needed(|s, _| pod(s, 0).restart = true).is_empty());
+}
+
+#[test]
+fn what_a_node_says_of_itself_counts_while_it_is_not_ready() {
+    let facts_of = |node: i32, is_ready: bool, said: Option<Recovery>| {
+        let (mut snapshot, record) = settled();
+        pod(&mut snapshot, node).ready = is_ready;
+        if let Some(said) = said {
+            snapshot.kafka.recoveries.insert(id(node), Fact::read(said, NOW));
+        }
+        let facts = facts(&snapshot, &Draft::new(record));
+        facts.nodes.iter().find(|one| one.node == id(node)).unwrap().recovery
+    };
+    let rows = [
+        (3, false, Some(Recovery::Hung), Recovery::Hung),
+        (3, false, Some(Recovery::Starting), Recovery::Starting),
+        (3, false, None, Recovery::Unknown),
+        (3, true, Some(Recovery::Hung), Recovery::No),
+        (0, false, Some(Recovery::Hung), Recovery::Hung),
+        // It has no logs to recover that it would lose.
+        (0, false, None, Recovery::No),
+    ];
+    for (node, is_ready, said, expected) in rows {
+        assert_eq!(facts_of(node, is_ready, said), expected, "node {node}, {said:?}");
+    }
 }
 
 #[test]

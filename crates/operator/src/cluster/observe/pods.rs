@@ -6,6 +6,7 @@ use api::names::{BROKER_LABEL, CONTROLLER_LABEL, POOL_LABEL, node_of_pod};
 use control::cluster::fact::{Fact, Why};
 use control::cluster::snapshot::{NodeView, PodView, Revision};
 use control::node::Roles;
+use control::node::readiness;
 use control::rolling::facts::Recovery;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
@@ -14,13 +15,11 @@ use objects::pods::{REVISION, SETTINGS, is_ready};
 
 use super::{RESTART, is_annotated};
 use crate::cluster::keys::SERVER_CERT;
+use crate::cluster::nodes::{AskError, BrokerState, NodeClient};
 use crate::cluster::pass::Work;
 use crate::pki::names;
 use crate::time::now_ms;
 use crate::words::chain;
-
-/// Kafka's number for a broker that recovers its logs.
-const RECOVERY: i64 = 2;
 
 /// All pods, by name.
 pub(super) fn views(work: &Work) -> BTreeMap<String, PodView> {
@@ -100,20 +99,72 @@ pub(super) fn desired_revisions(work: &Work) -> BTreeMap<String, Revision> {
     pods.filter_map(revision).collect()
 }
 
-/// Whether a broker recovers its logs, from its agent.
+/// What a node that is not ready says of itself.
 pub(super) async fn recovery(work: &Work, node: &NodeView) -> Fact<Recovery> {
     let Some(client) = &work.known.kafka.nodes else { return Fact::Unknown(Why::NobodyToAsk) };
     let at_ms = now_ms();
-    match client.broker_state(&node.host).await {
-        Ok(state) if state.number == RECOVERY => {
-            let logs = state.remaining_logs_to_recover.unwrap_or_default();
-            let segments = state.remaining_segments_to_recover.unwrap_or_default();
-            Fact::read(Recovery::Yes { logs, segments }, at_ms)
-        }
-        Ok(_) => Fact::read(Recovery::No, at_ms),
+    match ask(client, node).await {
+        Ok(recovery) => Fact::read(recovery, at_ms),
         Err(error) => {
             tracing::debug!("the state of {} is unknown: {}", node.pod, chain(&error));
             Fact::Unknown(Why::NoAnswer)
+        }
+    }
+}
+
+/// A JVM that hangs is known to its node program, which does not have to ask it.
+async fn ask(client: &NodeClient, node: &NodeView) -> Result<Recovery, AskError> {
+    if client.hangs(&node.host).await? {
+        return Ok(Recovery::Hung);
+    }
+    if !node.current.is_some_and(Roles::is_broker) {
+        return Ok(Recovery::No);
+    }
+    Ok(meaning(&client.broker_state(&node.host).await?))
+}
+
+fn meaning(state: &BrokerState) -> Recovery {
+    use readiness::BrokerState as Kafka;
+    let number = i32::try_from(state.number).unwrap_or(i32::MAX);
+    match Kafka::from_number(number) {
+        Kafka::Recovery => Recovery::Yes {
+            logs: state.remaining_logs_to_recover.unwrap_or_default(),
+            segments: state.remaining_segments_to_recover.unwrap_or_default(),
+        },
+        Kafka::NotRunning | Kafka::Starting => Recovery::Starting,
+        Kafka::Running
+        | Kafka::PendingControlledShutdown
+        | Kafka::ShuttingDown
+        | Kafka::Unknown(_) => Recovery::No,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_broker_says_is_told_apart() {
+        let left = Recovery::Yes { logs: 7, segments: 9 };
+        let rows = [
+            (0, Recovery::Starting),
+            (1, Recovery::Starting),
+            (2, left),
+            (3, Recovery::No),
+            // It may still lead.
+            (6, Recovery::No),
+            (7, Recovery::No),
+            (127, Recovery::No),
+            (-1, Recovery::No),
+            (i64::MAX, Recovery::No),
+        ];
+        for (number, expected) in rows {
+            let state = BrokerState {
+                number,
+                remaining_logs_to_recover: Some(7),
+                remaining_segments_to_recover: Some(9),
+            };
+            assert_eq!(meaning(&state), expected, "{number}");
         }
     }
 }
