@@ -86,7 +86,7 @@ fn nobody_goes_while_nothing_is_known(elastic: &Elastic<'_>) {
     elastic.scale("broker", 3);
     elastic.warns("ScaleDownPreventionCheck", &["broker 4", "could not be read"]);
     assert_eq!(elastic.place.pods(), before);
-    brokers.iter().for_each(|pid| up::signal(*pid, Signal::CONT));
+    brokers.iter().for_each(|pid| up::resume(*pid));
     let three = [("broker", &[0, 1, 2][..]), ("controller", CONTROLLERS)];
     elastic.becomes(&with_brokers(&three));
     let after = elastic.place.pods();

@@ -415,7 +415,7 @@ fn controllers_wait_for_one_that_is_behind(rolled: &Rolled<'_>) {
     println!("{}", rolled.wait_for_why(&[OF_CONTROLLERS, &behind, &leader]));
     assert_eq!(rolled.pods("controller"), controllers);
     let samples = rolled.sampler.during(rolled.runtime, || {
-        signal(jvm, Signal::CONT);
+        up::resume(jvm);
         wait_for(|| {
             let now = rolled.pods("controller");
             let old = now.iter().filter(|(pod, uid)| controllers[*pod] == **uid).count();

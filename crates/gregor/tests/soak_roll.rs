@@ -14,7 +14,7 @@ use roll::{Restart, Watch};
 use rustix::process::Signal;
 use testkit::{Load, LoadOptions};
 use tokio::runtime::Runtime;
-use up::signal;
+use up::{resume, signal};
 
 const CLUSTER: &str = "my-cluster";
 const BROKERS: [i32; 6] = [0, 1, 2, 3, 4, 5];
@@ -239,7 +239,7 @@ fn one_freezes(roll: &Roll<'_>) {
     roll.load_goes_on();
     let begun: Vec<_> = roll.watch.restarts(since).iter().map(|one| one.node).collect();
     assert_eq!(begun, [first], "nobody goes while node {frozen} is frozen");
-    signal(jvm, Signal::CONT);
+    resume(jvm);
     roll.ended(since, &nodes);
 }
 
@@ -263,7 +263,7 @@ fn one_is_down(roll: &Roll<'_>) {
     roll.load_goes_on();
     let begun = roll.watch.restarts(since).len();
     assert_eq!(begun, 0, "nobody goes while node {down} is down");
-    signal(jvm, Signal::CONT);
+    resume(jvm);
     roll.ended(since, &nodes).iter().for_each(Restart::check);
 }
 

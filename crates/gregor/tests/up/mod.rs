@@ -221,6 +221,14 @@ pub(crate) fn signal(pid: u32, signal: Signal) {
     kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), signal).unwrap();
 }
 
+/// Lets a process that was stopped go on. One that was stopped for long may have been replaced.
+pub(crate) fn resume(pid: u32) {
+    match kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), Signal::CONT) {
+        Ok(()) | Err(rustix::io::Errno::SRCH) => {}
+        Err(error) => panic!("cannot resume process {pid}: {error}"),
+    }
+}
+
 pub(crate) fn is_alive(pid: u32) -> bool {
     ProcessIdentity::of(pid).is_ok_and(|process| process.is_alive())
 }
