@@ -191,9 +191,8 @@ impl<'a> ByBroker<'a> {
     /// without all brokers that are down; `told` are the same as Kafka describes them, in the same order.
     #[must_use]
     pub fn holds_unready(&self, broker: NodeId, told: &[PartitionFacts]) -> Vec<Hold> {
-        let counts_it = |partition: usize| {
-            told.get(partition).is_none_or(|facts| facts.isr.contains(&broker))
-        };
+        let counts_it =
+            |partition: usize| told.get(partition).is_none_or(|facts| facts.isr.contains(&broker));
         self.holds_among(broker, counts_it)
     }
 
@@ -355,7 +354,12 @@ mod tests {
                 &[0, 1],
                 &[],
             ),
-            ("it is in sync, and enough others are", vec![facts(2, &[0, 1, 2], &[0, 1, 2])], &[1], &[1]),
+            (
+                "it is in sync, and enough others are",
+                vec![facts(2, &[0, 1, 2], &[0, 1, 2])],
+                &[1],
+                &[1],
+            ),
             ("min-ISR is unknown, and it is in sync", vec![unknown(&[0, 1])], &[1], &[]),
             ("min-ISR is unknown, and it is not", vec![unknown(&[0])], &[1], &[1]),
         ];

@@ -21,8 +21,7 @@ fn pods() -> Vec<Pod> {
 /// Calls `check` with every combination of facts that the machine can tell apart.
 fn every(check: impl Fn(&Facts<'_>)) {
     let left = Recovery::Yes { logs: 1, segments: 2 };
-    let recoveries =
-        [Recovery::Unknown, Recovery::No, Recovery::Starting, Recovery::Hung, left];
+    let recoveries = [Recovery::Unknown, Recovery::No, Recovery::Starting, Recovery::Hung, left];
     for pod in &pods() {
         for stuck in [None, Some(Stuck::CrashLoopBackOff)] {
             for recovery in recoveries {
