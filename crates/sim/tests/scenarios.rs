@@ -3,6 +3,9 @@
 //! Broker-only nodes are B, controllers C, combined nodes X. Strimzi's tests decide by hand whether a node
 //! can be rolled; here the cluster is in a state in which it can or cannot. A leader of -1 in them means
 //! "none of these", which is node 99 here. Where ours does something else, the row says why.
+//!
+//! The facts of a row are facts that the operator can read: see `Cluster::facts`. R15 and R16 have no row: they are
+//! about a client that fails to close, and nothing is decided by that here.
 
 #![allow(clippy::unwrap_used, reason = "a test fails where it cannot go on")]
 
@@ -103,8 +106,29 @@ fn fails(cluster: &mut Cluster, node: i32) {
     cluster.node(node).unwrap().contact = Contact::Fails;
 }
 
+/// Nobody can be asked anything, as while no client can be opened.
+fn silent(cluster: &mut Cluster, is_silent: bool) {
+    cluster.partitions_readable = !is_silent;
+    cluster.quorum_readable = !is_silent;
+    let contact = if is_silent { Contact::Unknown } else { Contact::Answers };
+    cluster.nodes.values_mut().for_each(|node| node.contact = contact);
+}
+
+/// The same for a minute, in which no node may be restarted.
+fn silent_for_a_minute(cluster: &mut Cluster) {
+    let is_silent = cluster.now_ms < 1_060_000;
+    silent(cluster, is_silent);
+    assert!(!is_silent || cluster.restarts.is_empty(), "restarted: {:?}", cluster.restarts);
+}
+
 fn recovers(cluster: &mut Cluster, node: i32) {
     cluster.node(node).unwrap().recovery = Recovery::Yes { logs: 10, segments: 100 };
+}
+
+fn recovered_after(cluster: &mut Cluster, node: i32, seconds: u64) {
+    if cluster.now_ms > 1_000_000 + seconds * 1_000 {
+        cluster.node(node).unwrap().recovery = Recovery::No;
+    }
 }
 
 fn never_ready(cluster: &mut Cluster, node: i32) {
@@ -156,15 +180,6 @@ fn order_rows() -> Vec<Row> {
         row("R9  ids with gaps", "X10 X200 X30 X400 X500", 30, &[10, 200, 400, 500, 30]),
         row("R31 combined and controllers, led from elsewhere", "X0-2 C3-5", ELSEWHERE, &[0, 1, 2, 3, 4, 5]),
         row("R40 all roles", "B0-2 X3-5 C6-8", 6, &[3, 4, 5, 7, 8, 6, 0, 1, 2]),
-        // Clients are not opened and closed here: that nobody was asked yet is as near as it gets.
-        Row { before: |c| c.nodes.values_mut().for_each(|n| n.contact = Contact::Unknown),
-              ..row("R10 brokers not asked yet", "B0-4", -1, &[0, 1, 2, 3, 4]) },
-        Row { before: |c| c.nodes.values_mut().for_each(|n| n.contact = Contact::Unknown),
-              ..row("R11 combined nodes not asked yet", "X0-4", ELSEWHERE, &[0, 1, 2, 3, 4]) },
-        Row { before: |c| c.nodes.values_mut().for_each(|n| n.contact = Contact::Unknown),
-              ..row("R12 controllers not asked yet", "C0-4", 4, &[0, 1, 2, 3, 4]) },
-        row("R15 a client that does not close: there is none", "B0-4", -1, &[0, 1, 2, 3, 4]),
-        row("R16 the same for controllers", "C0-4", 3, &[0, 1, 2, 4, 3]),
         // Strimzi takes the unready ones in reverse order, by the way its list is made: 7, 4 first.
         Row { before: |c| cured_by_restart(c, &[1, 4, 7]), meanwhile: |c| cured_by_restart(c, &[1, 4, 7]),
               ..row("R41 unready ones first, in the order of their ids", "B0-2 X3-5 C6-8", ELSEWHERE,
@@ -326,10 +341,37 @@ fn held_rows() -> Vec<Row> {
         Row { before: |c| fails(c, 2), ..row("R26 the active controller's", "C0-4", 2, &[0, 1, 3, 4, 2]) },
         Row { before: |c| c.leader = None, standing: Failed, told: "the quorum has no leader",
               ..row("R32 no quorum", "C0-2", -1, &[]) },
-        Row { before: |c| recovers(c, 3),
-              meanwhile: |c| if c.restarts.len() == 3 { c.lagging = [id(0)].into() }, standing: Failed,
-              ..row("R33 the active controller and one more never", "C0-4", 2, &[0, 1, 4]) },
+        Row { meanwhile: |c| if c.restarts.len() == 3 { c.lagging = [id(0), id(1)].into() }, standing: Failed,
+              told: "behind: node 0, node 1",
+              ..row("R33 the active controller and one more never", "C0-4", 2, &[0, 1, 3]) },
     ]
+}
+
+#[rustfmt::skip]
+fn silent_rows() -> Vec<Row> {
+    const NO_BROKER: &str = "no broker tells which replicas are in sync";
+    const NO_CONTROLLER: &str = "no controller tells how the quorum is";
+    vec![
+        Row { meanwhile: silent_for_a_minute,
+              ..row("R10 brokers that cannot be asked at first", "B0-4", -1, &[0, 1, 2, 3, 4]) },
+        Row { meanwhile: silent_for_a_minute,
+              ..row("R11 combined nodes that cannot be asked at first", "X0-4", ELSEWHERE, &[0, 1, 2, 3, 4]) },
+        Row { meanwhile: silent_for_a_minute,
+              ..row("R12 controllers that cannot be asked at first", "C0-4", 2, &[0, 1, 3, 4, 2]) },
+        Row { before: |c| silent(c, true), standing: Failed, told: NO_BROKER,
+              ..row("R10 brokers that can never be asked", "B0-4", -1, &[]) },
+        Row { before: |c| silent(c, true), standing: Failed, told: NO_CONTROLLER,
+              ..row("R11 combined nodes that can never be asked", "X0-4", ELSEWHERE, &[]) },
+        Row { before: |c| silent(c, true), standing: Failed, told: NO_CONTROLLER,
+              ..row("R12 controllers that can never be asked", "C0-4", 2, &[]) },
+    ]
+}
+
+#[test]
+fn nothing_is_restarted_while_kafka_cannot_be_asked() {
+    for row in silent_rows() {
+        run(&row);
+    }
 }
 
 #[test]
@@ -345,11 +387,14 @@ fn recovery_rows() -> Vec<Row> {
     vec![
         Row { before: |c| recovers(c, 0), standing: Failed, told: REMAIN,
               ..row("R34 a broker", "B0-2 C3-5", 3, &[4, 5, 3, 1, 2]) },
-        // Of three voters, with one down, the quorum bears no other; Strimzi's test says it does.
-        Row { before: |c| recovers(c, 0), standing: Failed, told: REMAIN,
-              ..row("R35 a controller of three", "C0-2", ELSEWHERE, &[]) },
-        Row { before: |c| recovers(c, 0), standing: Failed, told: REMAIN,
-              ..row("R35 a controller of five", "C0-4", ELSEWHERE, &[1, 2, 3, 4]) },
+        // A controller tells nobody that it recovers its log, which is the metadata and short. It is one that is not
+        // ready: waited for, restarted once after that, and then it stops the roll. Strimzi's test asks it.
+        Row { before: |c| recovers(c, 0), meanwhile: |c| recovered_after(c, 0, 120),
+              ..row("R35 a controller that recovers in time", "C0-2", ELSEWHERE, &[1, 0, 2]) },
+        Row { before: |c| recovers(c, 0), standing: Stopped, told: "it was restarted and has not become well since",
+              ..row("R35 a controller of three", "C0-2", ELSEWHERE, &[0]) },
+        Row { before: |c| recovers(c, 0), standing: Stopped, told: "it was restarted and has not become well since",
+              ..row("R35 a controller of five", "C0-4", ELSEWHERE, &[0]) },
         // Strimzi leaves the brokers alone; the proposal has them tried, and so do we.
         Row { before: |c| recovers(c, 4), standing: Failed, told: REMAIN,
               ..row("R36 a combined node of three", "B0-2 X3-5", 3, &[0, 1, 2]) },

@@ -170,6 +170,8 @@ pub struct Cluster {
     pub quorum_settled: Option<bool>,
     /// Whether Kafka can be asked about partitions.
     pub partitions_readable: bool,
+    /// Whether Kafka can be asked about the quorum.
+    pub quorum_readable: bool,
     /// All restarts, in their order.
     pub restarts: Vec<NodeId>,
     /// What was broken by them.
@@ -191,6 +193,7 @@ impl Cluster {
             lagging: BTreeSet::new(),
             quorum_settled: Some(true),
             partitions_readable: true,
+            quorum_readable: true,
             restarts: Vec::new(),
             broken: Vec::new(),
         }
@@ -263,15 +266,18 @@ impl Cluster {
         let node = |id: &NodeId| self.nodes.get(id).map(|node| self.node_facts(*id, node));
         Facts {
             nodes: self.order.iter().filter_map(node).collect(),
-            quorum: Some(self.quorum()),
-            quorum_settled: self.quorum_settled,
+            quorum: self.quorum_readable.then(|| self.quorum()),
+            quorum_settled: self.quorum_settled.filter(|_| self.quorum_readable),
             voters: self.quorum().voters.into_iter().map(|(id, _)| id).collect(),
             partitions: self.partitions_readable.then(|| self.partition_facts()),
             memory,
         }
     }
 
+    /// What an operator can find out about a node: only a ready one is asked whether Kafka answers, and only a broker
+    /// that is not ready whether it recovers its logs. A controller tells nobody that it does.
     fn node_facts(&self, id: NodeId, node: &Node) -> NodeFacts {
+        let is_ready = node.runs();
         NodeFacts {
             node: id,
             roles: node.roles,
@@ -281,8 +287,11 @@ impl Cluster {
             pod: node.pod(id),
             reasons: node.reasons.clone(),
             set_annotated: node.annotated,
-            recovery: node.recovery,
-            contact: node.contact,
+            recovery: match is_ready || !node.roles.is_broker() {
+                true => Recovery::No,
+                false => node.recovery,
+            },
+            contact: if is_ready { node.contact } else { Contact::Unknown },
             config: node.config.clone(),
             leads_preferred: Some(node.leads),
         }
