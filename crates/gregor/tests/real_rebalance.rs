@@ -10,11 +10,13 @@ mod up;
 use kafka::Ground;
 use rebalance::cruise_control::CruiseControl;
 use rebalance::{CLUSTER, Scene};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// In bytes per second: slow enough to be stopped in the soak test.
 const THROTTLE: u32 = if cfg!(feature = "soak") { 300_000 } else { 20_000_000 };
 const FILL: &str = "my-cluster-auto-rebalancing-add-brokers";
+#[cfg(feature = "soak")]
+const DRAIN: &str = "my-cluster-auto-rebalancing-remove-brokers";
 
 #[test]
 fn brokers_that_come_are_filled_and_brokers_that_go_are_drained() {
@@ -26,7 +28,10 @@ fn brokers_that_come_are_filled_and_brokers_that_go_are_drained() {
     both_in_one_edit(&scene);
     a_request_by_hand(&scene);
     what_cannot_be_begun_says_why(&scene);
-    a_cruise_control_that_is_there_is_asked(&scene);
+    let other = a_cruise_control_that_is_there_is_asked(&scene);
+    #[cfg(feature = "soak")]
+    it_is_asked_to_fill_and_to_drain(&scene, &other);
+    drop(other);
     scene.end();
 }
 
@@ -34,9 +39,9 @@ fn a_new_broker_is_filled(scene: &Scene<'_>) {
     println!("-- 3 to 4");
     scene.scale("b", 2);
     scene.has("b", 2);
-    scene.does("RebalanceOnScaleUp");
+    let auto = scene.does("RebalanceOnScaleUp");
     let new = scene.brokers("b")[1];
-    assert_eq!(scene.auto()["modes"][0]["mode"], "add-brokers");
+    assert_eq!(auto["modes"], json!([{ "mode": "add-brokers", "brokers": [new] }]));
     scene.settles();
     // A quarter of what there is, more or less.
     let (on, all) = (scene.replicas_on(new), scene.partitions().len() * 3);
@@ -45,7 +50,11 @@ fn a_new_broker_is_filled(scene: &Scene<'_>) {
 
 fn a_broker_that_goes_is_drained(scene: &Scene<'_>) {
     println!("-- 4 to 3");
+    let leaves = scene.brokers("b")[1];
+    assert!(scene.replicas_on(leaves) > 0, "there is something to drain");
     scene.scale("b", 1);
+    let auto = scene.does("RebalanceOnScaleDown");
+    assert_eq!(auto["modes"], json!([{ "mode": "remove-brokers", "brokers": [leaves] }]));
     scene.has("b", 1);
     scene.settles();
     assert_eq!(scene.brokers("b").len(), 1);
@@ -66,8 +75,10 @@ fn both_in_one_edit(scene: &Scene<'_>) {
         };
         pool("a", "0-9", a) + &pool("b", "10-19", b)
     };
+    let leaves = scene.brokers("b")[0];
     let file = scene.place.ground.world.file("pools.yaml", &pools(3, 0));
     scene.place.kubectl(&["apply", "-f", &file]);
+    assert_eq!(scene.drained(leaves), ["RebalanceOnScaleDown"], "the drain comes first");
     scene.has("a", 3);
     scene.has("b", 0);
     scene.settles();
@@ -147,7 +158,7 @@ fn what_cannot_be_begun_says_why(scene: &Scene<'_>) {
     assert_eq!(scene.state("template"), None, "a template has no status");
 }
 
-fn a_cruise_control_that_is_there_is_asked(scene: &Scene<'_>) {
+fn a_cruise_control_that_is_there_is_asked(scene: &Scene<'_>) -> CruiseControl {
     println!("-- Cruise Control");
     let url = |url: &str| {
         let url = format!("gregor.io/cruise-control-url={url}");
@@ -197,4 +208,41 @@ fn a_cruise_control_that_is_there_is_asked(scene: &Scene<'_>) {
     let count = |words: &str| asked.iter().filter(|path| path.contains(words)).count();
     assert_eq!(count("rebalance?json=true&dryrun=false"), 3, "{asked:?}");
     assert!(count("stop_proposal_execution") > 0, "{asked:?}");
+    other
+}
+
+/// A cluster that is scaled asks it too, and moves nothing itself.
+#[cfg(feature = "soak")]
+fn it_is_asked_to_fill_and_to_drain(scene: &Scene<'_>, other: &CruiseControl) {
+    println!("-- Cruise Control, for a cluster that is scaled");
+    let template = |mode: &str| json!({ "mode": mode, "template": { "name": "template" } });
+    let both = [template("add-brokers"), template("remove-brokers")];
+    let on = json!({ "spec": { "cruiseControl": { "autoRebalance": both } } }).to_string();
+    scene.place.kubectl(&["patch", "kafka", CLUSTER, "--type", "merge", "-p", &on]);
+    scene.settles();
+    other.state.lock().unwrap().finishes = false;
+    let before = scene.brokers("a").len();
+    scene.scale("a", u32::try_from(before + 1).unwrap());
+    scene.has("a", before + 1);
+    scene.does("RebalanceOnScaleUp");
+    scene.reaches(FILL, "Rebalancing");
+    let new = *scene.brokers("a").last().unwrap();
+    other.was_asked("add_broker", new);
+    other.state.lock().unwrap().finishes = true;
+    scene.settles();
+    assert_eq!(scene.replicas_on(new), 0, "the test server moves nothing, nor does Gregor");
+    // One that holds a replica is drained before it goes.
+    let brokers = scene.brokers("a");
+    scene.create("held", &[new, brokers[0], brokers[1]]);
+    other.state.lock().unwrap().finishes = false;
+    scene.scale("a", u32::try_from(before).unwrap());
+    scene.does("RebalanceOnScaleDown");
+    scene.reaches(DRAIN, "Rebalancing");
+    other.was_asked("remove_broker", new);
+    assert_eq!(scene.replicas_on(new), 1);
+    assert_eq!(scene.brokers("a").len(), before + 1, "it stays while it is being drained");
+    scene.delete("held");
+    other.state.lock().unwrap().finishes = true;
+    scene.has("a", before);
+    scene.settles();
 }

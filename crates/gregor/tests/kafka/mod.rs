@@ -30,10 +30,15 @@ pub(crate) fn wait_for(holds: impl Fn() -> Result<(), String>) {
 }
 
 /// The same for what keeps what it found.
-pub(crate) fn wait_for_mut(mut holds: impl FnMut() -> Result<(), String>) {
+pub(crate) fn wait_for_mut(holds: impl FnMut() -> Result<(), String>) {
+    wait_within(READY, holds);
+}
+
+/// The same for what takes its time.
+pub(crate) fn wait_within(limit: Duration, mut holds: impl FnMut() -> Result<(), String>) {
     let begun = Instant::now();
     while let Err(why) = holds() {
-        assert!(begun.elapsed() < READY, "not in time: {why}");
+        assert!(begun.elapsed() < limit, "not in time: {why}");
         // A look costs a process or two; more of them would slow down what is awaited.
         std::thread::sleep(Duration::from_millis(500));
     }

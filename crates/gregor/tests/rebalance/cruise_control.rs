@@ -83,6 +83,18 @@ impl CruiseControl {
         Self { state, url: format!("https://{host}:{PORT}") }
     }
 
+    /// Fails unless it was asked for a plan for this broker, and then to carry one out.
+    pub(crate) fn was_asked(&self, endpoint: &str, broker: i64) {
+        let asked = self.state.lock().unwrap().asked.clone();
+        let of = |path: &&String| {
+            let brokers = path.split(['?', '&']).find_map(|word| word.strip_prefix("brokerid="));
+            path.contains(&format!("/{endpoint}?")) && brokers == Some(broker.to_string().as_str())
+        };
+        let dry: Vec<bool> =
+            asked.iter().filter(of).map(|path| path.contains("dryrun=true")).collect();
+        assert_eq!(dry, [true, false], "{endpoint} for broker {broker}: {asked:?}");
+    }
+
     /// It is restarted: all its tasks are forgotten, and it moves nothing.
     pub(crate) fn forget(&self) {
         self.state.lock().unwrap().tasks.clear();

@@ -8,13 +8,13 @@ mod fill;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use kafka_admin::{Admin, ClientOptions, NewTopic, OffsetAt, ThrottleValues};
+use kafka_admin::{Admin, ClientOptions, Layout, NewTopic, OffsetAt, ThrottleValues};
 use model::{NodeId, TopicName, TopicPartition};
 use serde_json::Value;
 use testkit::{Load, LoadOptions};
 use tokio::runtime::Runtime;
 
-use crate::kafka::{Ground, Place, wait_for};
+use crate::kafka::{Ground, Place, wait_for, wait_for_mut};
 
 pub(crate) const CLUSTER: &str = "my-cluster";
 const TOPICS: usize = 30;
@@ -219,12 +219,50 @@ impl<'a> Scene<'a> {
         self.place.get("kafka", CLUSTER)["status"]["autoRebalance"].clone()
     }
 
-    /// Waits until the cluster does that for itself.
-    pub(crate) fn does(&self, state: &str) {
-        wait_for(|| {
+    /// Waits until the cluster does that for itself, and returns what the status said of it then.
+    pub(crate) fn does(&self, state: &str) -> Value {
+        let mut found = Value::Null;
+        wait_for_mut(|| {
             let auto = self.auto();
-            if auto["state"] == state { Ok(()) } else { Err(format!("{state}: {auto}")) }
+            if auto["state"] != state {
+                return Err(format!("{state}: {auto}"));
+            }
+            found = auto;
+            Ok(())
         });
+        found
+    }
+
+    /// Waits until a broker has no replicas, and returns what the cluster did for itself meanwhile, in order.
+    pub(crate) fn drained(&self, broker: i64) -> Vec<String> {
+        let mut states: Vec<String> = Vec::new();
+        wait_for_mut(|| {
+            let state = self.auto()["state"].as_str().unwrap_or_default().to_owned();
+            if state != "Idle" && states.last() != Some(&state) {
+                states.push(state);
+            }
+            match self.replicas_on(broker) {
+                0 => Ok(()),
+                left => Err(format!("{left} replicas on broker {broker}: {states:?}")),
+            }
+        });
+        states
+    }
+
+    /// Makes a topic with one partition on these brokers.
+    pub(crate) fn create(&self, topic: &str, brokers: &[i64]) {
+        let id = |broker: &i64| NodeId::new(i32::try_from(*broker).unwrap()).unwrap();
+        let layout = Layout::Assigned(vec![brokers.iter().map(id).collect()]);
+        let new = NewTopic { layout, ..NewTopic::new(TopicName::new(topic).unwrap(), 1, 3) };
+        let made = self.runtime.block_on(self.admin().create_topics(&[new], false)).unwrap();
+        assert!(made.values().all(Result::is_ok), "{made:?}");
+    }
+
+    /// Deletes a topic.
+    pub(crate) fn delete(&self, topic: &str) {
+        let name = TopicName::new(topic).unwrap();
+        let gone = self.runtime.block_on(self.admin().delete_topics(&[name])).unwrap();
+        assert!(gone.values().all(Result::is_ok), "{gone:?}");
     }
 
     /// The state of a request, if there is one.
