@@ -3,10 +3,10 @@
 # Where rustup puts cargo, for shells that do not have it in their path.
 export PATH := $(PATH):$(HOME)/.cargo/bin
 
-.PHONY: help demo test check bench soak doc dist clean
+.PHONY: help demo test check bench soak mutants doc dist clean
 
 help: ## List the tasks (default)
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-6s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
 
 demo: ## Run a demonstration: a Kafka cluster on this machine changes its shape under load
 	@tools/prepare demo && cargo xtask demo
@@ -22,6 +22,9 @@ bench: ## Run all benchmarks
 
 soak: ## Run one long test (PART=name), or list them with the commit at which each last passed
 	@$(if $(PART),tools/prepare test &&) cargo xtask soak $(PART)
+
+mutants: ## See whether tests notice changes of the code that decides, in one shard (SHARD=1/16) or all; hours
+	@tools/prepare mutants && cargo xtask mutants $(SHARD)
 
 doc: ## Build the documentation of the crates
 	@tools/prepare check && cargo xtask doc

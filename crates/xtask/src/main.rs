@@ -8,6 +8,7 @@ mod check;
 mod demo;
 mod dist;
 mod group;
+mod mutants;
 mod rbac;
 mod results;
 mod run;
@@ -56,6 +57,11 @@ enum Task {
         /// The part to run
         part: Option<String>,
     },
+    /// Change the code that decides, one thing at a time, and see whether its tests notice; goes on where it stopped
+    Mutants {
+        /// One part of all mutants, such as 1/16
+        shard: Option<mutants::Shard>,
+    },
     /// The documentation of our crates
     Doc,
     /// Compare the rights that are installed with those that the tests used
@@ -74,6 +80,7 @@ fn main() -> ExitCode {
         Task::Demo { keep } => demo::run(keep),
         Task::Bench => small::bench(),
         Task::Soak { part } => soak::run(part.as_deref()),
+        Task::Mutants { shard } => mutants::run(shard),
         Task::Doc => small::doc(),
         Task::Rbac => rbac::run(),
         Task::Dist(dist) => dist.run(),

@@ -7,8 +7,8 @@ use anyhow::{Context, Result, bail};
 
 use crate::run::Line;
 
-/// A program of a pinned tool. `tools/prepare` knows the versions and the folder.
-fn program(tool: &str) -> Result<String> {
+/// A program of a pinned tool, which `tools/prepare` installs for a task. It knows the versions and the folder.
+fn program(tool: &str, task: &str) -> Result<String> {
     let line = Line::new("tools/prepare path").arg(tool);
     let output = line.command().output().with_context(|| format!("cannot run {line}"))?;
     if !output.status.success() {
@@ -17,23 +17,28 @@ fn program(tool: &str) -> Result<String> {
     let folder = String::from_utf8(output.stdout).context("the path of a tool is not UTF-8")?;
     let program = format!("{}/bin/{tool}", folder.trim_end());
     if !Path::new(&program).exists() {
-        bail!("{program} does not exist; run tools/prepare test");
+        bail!("{program} does not exist; run tools/prepare {task}");
     }
     Ok(program)
 }
 
 /// `cargo nextest`, which runs tests in parallel with a limit for those that start clusters.
 pub(crate) fn nextest() -> Result<Line> {
-    Ok(Line::program(program("cargo-nextest")?).arg("nextest"))
+    Ok(Line::program(program("cargo-nextest", "check")?).arg("nextest"))
 }
 
 /// `cargo deny`, which checks licences, sources and advisories of dependencies.
 pub(crate) fn deny() -> Result<Line> {
-    Ok(Line::program(program("cargo-deny")?))
+    Ok(Line::program(program("cargo-deny", "check")?))
 }
 
 /// `cargo fuzz`, on the pinned toolchain. The sanitizer flags are unstable options of the compiler, which
 /// accepts them with this variable; the toolchain ships the sanitizer's runtime.
 pub(crate) fn fuzz() -> Result<Line> {
-    Ok(Line::program(program("cargo-fuzz")?).arg("fuzz").env("RUSTC_BOOTSTRAP", "1"))
+    Ok(Line::program(program("cargo-fuzz", "test")?).arg("fuzz").env("RUSTC_BOOTSTRAP", "1"))
+}
+
+/// `cargo mutants`, which changes code to see whether tests notice.
+pub(crate) fn mutants() -> Result<Line> {
+    Ok(Line::program(program("cargo-mutants", "mutants")?).arg("mutants"))
 }

@@ -1,0 +1,287 @@
+//! What has been found out about mutants, in the target folder, so that nothing is tried twice.
+//!
+//! 1. The outcome of a caught mutant holds while its file is the same. That of a survivor holds while nothing changes in
+//!    the crates that it is tested with: what a new test may catch is tried again.
+//! 2. cargo-mutants appends to its lists after each mutant. They are read at the end of a run, or at the beginning of
+//!    the next if that one was interrupted.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::hash::{DefaultHasher, Hasher as _};
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
+
+use anyhow::{Context, Result};
+
+use super::Mutant;
+
+/// The crates that are mutated and those that they are made of.
+const CRATES: [&str; 3] = ["control", "model", "placement"];
+
+/// What was found out: outcome, digest of the file, digest of the crates, name of the mutant.
+const OUTCOMES: &str = "outcomes.tsv";
+/// The mutants of the run under way: digest of the file, digest of the crates, name.
+const BEGUN: &str = "begun.tsv";
+/// The folder of cargo-mutants, with its lists.
+const LISTS: &str = "mutants.out";
+
+/// What came of a mutant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// A test failed.
+    Caught,
+    /// All tests passed: a survivor.
+    Missed,
+    /// The tests did not end in time.
+    Timeout,
+    /// It does not compile.
+    Unviable,
+}
+
+impl Outcome {
+    const ALL: [Self; 4] = [Self::Caught, Self::Missed, Self::Timeout, Self::Unviable];
+
+    /// Its name in our file, and that of cargo-mutants' list.
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Caught => "caught",
+            Self::Missed => "missed",
+            Self::Timeout => "timeout",
+            Self::Unviable => "unviable",
+        }
+    }
+}
+
+/// The state of the sources, as digests.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Sources {
+    files: BTreeMap<String, u64>,
+    crates: u64,
+}
+
+impl Sources {
+    /// Reads the crates of a repository.
+    pub(super) fn read(root: &Path) -> Result<Self> {
+        let mut paths = Vec::new();
+        for name in CRATES {
+            let folder = root.join("crates").join(name);
+            files(&folder, &mut paths).with_context(|| format!("cannot read {folder:?}"))?;
+        }
+        paths.sort();
+        let (mut all, mut found) = (DefaultHasher::new(), BTreeMap::new());
+        for path in paths {
+            let bytes = fs::read(&path).with_context(|| format!("cannot read {path:?}"))?;
+            let name = path.strip_prefix(root).unwrap_or(&path).display().to_string();
+            let mut one = DefaultHasher::new();
+            one.write(&bytes);
+            all.write(name.as_bytes());
+            all.write_u64(one.finish());
+            found.insert(name, one.finish());
+        }
+        Ok(Self { files: found, crates: all.finish() })
+    }
+
+    /// The digests that an outcome of a mutant depends on.
+    fn of(&self, mutant: &Mutant) -> (u64, u64) {
+        (self.files.get(&mutant.file).copied().unwrap_or_default(), self.crates)
+    }
+}
+
+fn files(folder: &Path, into: &mut Vec<PathBuf>) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() {
+            files(&path, into)?;
+        } else {
+            into.push(path);
+        }
+    }
+    Ok(())
+}
+
+/// The outcomes that are known.
+#[derive(Debug)]
+pub(super) struct Outcomes {
+    folder: PathBuf,
+    /// By the name of the mutant, with the digests of the file and of the crates.
+    known: BTreeMap<String, (Outcome, u64, u64)>,
+}
+
+impl Outcomes {
+    /// Reads what is known, also what an interrupted run has left.
+    pub(super) fn open(folder: PathBuf) -> Result<Self> {
+        fs::create_dir_all(&folder).with_context(|| format!("cannot create {folder:?}"))?;
+        let known = read(&folder.join(OUTCOMES))?.lines().filter_map(row).collect();
+        let mut outcomes = Self { folder, known };
+        outcomes.absorb()?;
+        Ok(outcomes)
+    }
+
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// What came of a mutant, if that is known and still holds.
+    pub(super) fn of(&self, mutant: &Mutant, sources: &Sources) -> Option<Outcome> {
+        let (outcome, file, crates) = *self.known.get(&mutant.name)?;
+        let (file_now, crates_now) = sources.of(mutant);
+        let holds = match outcome {
+            Outcome::Caught | Outcome::Unviable => file == file_now,
+            Outcome::Missed | Outcome::Timeout => (file, crates) == (file_now, crates_now),
+        };
+        holds.then_some(outcome)
+    }
+
+    /// Records which mutants are tried now. Lists of an earlier run would be taken for theirs, so they go.
+    pub(super) fn begin(&self, batch: &[&Mutant], sources: &Sources) -> Result<()> {
+        let lists = self.folder.join(LISTS);
+        match fs::remove_dir_all(&lists) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                return Err(error).with_context(|| format!("cannot remove {lists:?}"));
+            }
+            _ => {}
+        }
+        let mut text = String::new();
+        for mutant in batch {
+            let (file, crates) = sources.of(mutant);
+            let _ = writeln!(text, "{file:016x}\t{crates:016x}\t{}", mutant.name);
+        }
+        self.write(BEGUN, &text)
+    }
+
+    /// Takes over what the lists of cargo-mutants say of the mutants that were begun.
+    pub(super) fn absorb(&mut self) -> Result<()> {
+        let text = read(&self.folder.join(BEGUN))?;
+        let begun: BTreeMap<&str, (u64, u64)> = text.lines().filter_map(begun).collect();
+        for outcome in Outcome::ALL {
+            let list = self.folder.join(LISTS).join(format!("{}.txt", outcome.name()));
+            for name in read(&list)?.lines() {
+                if let Some((file, crates)) = begun.get(name) {
+                    self.known.insert(name.to_owned(), (outcome, *file, *crates));
+                }
+            }
+        }
+        let mut text = String::new();
+        for (name, (outcome, file, crates)) in &self.known {
+            let _ = writeln!(text, "{}\t{file:016x}\t{crates:016x}\t{name}", outcome.name());
+        }
+        self.write(OUTCOMES, &text)
+    }
+
+    /// Writes a file as a whole: an interrupted run must not cut it.
+    fn write(&self, name: &str, text: &str) -> Result<()> {
+        let (path, beside) = (self.folder.join(name), self.folder.join(format!("{name}.new")));
+        fs::write(&beside, text).with_context(|| format!("cannot write {beside:?}"))?;
+        fs::rename(&beside, &path).with_context(|| format!("cannot write {path:?}"))
+    }
+}
+
+/// The text of a file; nothing if there is none.
+fn read(path: &Path) -> Result<String> {
+    match fs::read_to_string(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(String::new()),
+        other => other.with_context(|| format!("cannot read {path:?}")),
+    }
+}
+
+fn row(line: &str) -> Option<(String, (Outcome, u64, u64))> {
+    let (word, rest) = line.split_once('\t')?;
+    let outcome = Outcome::ALL.into_iter().find(|outcome| outcome.name() == word)?;
+    let (name, (file, crates)) = begun(rest)?;
+    Some((name.to_owned(), (outcome, file, crates)))
+}
+
+fn begun(line: &str) -> Option<(&str, (u64, u64))> {
+    let mut fields = line.splitn(3, '\t');
+    let mut digest = || u64::from_str_radix(fields.next()?, 16).ok();
+    let digests = (digest()?, digest()?);
+    Some((fields.next()?, digests))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mutant(line: u32) -> Mutant {
+        Mutant::parse(&format!("crates/control/src/a.rs:{line}:5: replace f with ()")).unwrap()
+    }
+
+    fn sources(file: u64, crates: u64) -> Sources {
+        Sources { files: [("crates/control/src/a.rs".to_owned(), file)].into(), crates }
+    }
+
+    /// A folder of its own, which is removed at the end.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            let folder = std::env::temp_dir().join(format!("gregor-{name}-{}", std::process::id()));
+            Self(folder)
+        }
+
+        /// As cargo-mutants does it.
+        fn list(&self, name: &str, mutants: &[&Mutant]) {
+            let lists = self.0.join(LISTS);
+            fs::create_dir_all(&lists).unwrap();
+            let text: String = mutants.iter().map(|mutant| format!("{}\n", mutant.name)).collect();
+            fs::write(lists.join(name), text).unwrap();
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn an_interrupted_run_leaves_what_it_has_found_out() {
+        let folder = Folder::new("mutants-interrupted");
+        let (one, two, three) = (mutant(1), mutant(2), mutant(3));
+        let now = sources(1, 1);
+        let outcomes = Outcomes::open(folder.0.clone()).unwrap();
+        outcomes.begin(&[&one, &two], &now).unwrap();
+        folder.list("caught.txt", &[&one]);
+        // A list of an earlier run, of which nothing is known.
+        folder.list("missed.txt", &[&three]);
+        let outcomes = Outcomes::open(folder.0.clone()).unwrap();
+        let of = |mutant: &Mutant| outcomes.of(mutant, &now);
+        assert_eq!((of(&one), of(&two), of(&three)), (Some(Outcome::Caught), None, None));
+        // The next run does not take the lists of this one for its own.
+        outcomes.begin(&[&one], &sources(2, 2)).unwrap();
+        let outcomes = Outcomes::open(folder.0.clone()).unwrap();
+        assert_eq!(outcomes.of(&one, &sources(2, 2)), None);
+    }
+
+    #[test]
+    #[rustfmt::skip]
+    fn an_outcome_holds_while_what_it_depends_on_is_the_same() {
+        // The outcome, and whether it holds: nothing changed, the crates have, the file has.
+        let rows = [
+            (Outcome::Caught,   [true, true,  false]),
+            (Outcome::Unviable, [true, true,  false]),
+            (Outcome::Missed,   [true, false, false]),
+            (Outcome::Timeout,  [true, false, false]),
+        ];
+        let mutant = mutant(1);
+        for (outcome, expected) in rows {
+            let known = BTreeMap::from([(mutant.name.clone(), (outcome, 1, 1))]);
+            let outcomes = Outcomes { folder: PathBuf::new(), known };
+            let holds = |file, crates| outcomes.of(&mutant, &sources(file, crates)).is_some();
+            assert_eq!([holds(1, 1), holds(1, 2), holds(2, 2)], expected, "{outcome:?}");
+        }
+    }
+
+    #[test]
+    fn rows_are_read_as_they_were_written() {
+        let line = "timeout\t00000000000000ff\t0000000000000001\ta.rs:1:2: replace x\twith y";
+        let (name, known) = row(line).unwrap();
+        assert_eq!(
+            (name.as_str(), known),
+            ("a.rs:1:2: replace x\twith y", (Outcome::Timeout, 255, 1))
+        );
+        assert_eq!(row("lost\t1\t1\tname"), None);
+        assert_eq!(row("caught\tz\t1\tname"), None);
+    }
+}
