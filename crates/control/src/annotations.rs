@@ -30,6 +30,8 @@ pub enum Annotation {
     SkipScaleDownCheck,
     /// `strimzi.io/kraft-quorum-migration`.
     QuorumMigration,
+    /// `gregor.io/disk-replaced`.
+    DiskReplaced,
     /// `strimzi.io/next-node-ids`.
     NextNodeIds,
     /// `strimzi.io/remove-node-ids`.
@@ -99,10 +101,10 @@ pub enum Annotation {
 impl Annotation {
     /// All of them.
     #[rustfmt::skip]
-    pub const ALL: [Self; 39] = [
+    pub const ALL: [Self; 40] = [
         Self::PauseReconciliation, Self::ManualRollingUpdate, Self::MaxParallel, Self::AllowOfflineBatches,
-        Self::AcceptMetadataLoss, Self::SkipScaleDownCheck, Self::QuorumMigration, Self::NextNodeIds, Self::RemoveNodeIds, Self::Engine,
-        Self::CruiseControlUrl, Self::Rebalance, Self::RebalanceTemplate, Self::RebalanceAutoApproval,
+        Self::AcceptMetadataLoss, Self::SkipScaleDownCheck, Self::QuorumMigration, Self::DiskReplaced,
+        Self::NextNodeIds, Self::RemoveNodeIds, Self::Engine, Self::CruiseControlUrl, Self::Rebalance, Self::RebalanceTemplate, Self::RebalanceAutoApproval,
         Self::ForceRenew, Self::ForceReplace, Self::AutoRebalanceRound, Self::ScramCredential, Self::Revision,
         Self::Settings, Self::ConfigurationHash, Self::KafkaVersion, Self::Quorum, Self::ServerCertHash,
         Self::ListenerCertThumbprints, Self::ClusterCaCertGeneration, Self::ClusterCaKeyGeneration,
@@ -162,6 +164,8 @@ const ROWS: [Row; Annotation::ALL.len()] = {
             "`true` removes brokers although partitions are assigned to them; they are not drained"),
         ("strimzi.io/kraft-quorum-migration", "Kafka", User,
             "starts the migration from a static quorum to a dynamic one; the operator removes it"),
+        ("gregor.io/disk-replaced", "Pod", User,
+            "`true` formats the empty disk of a controller of a static quorum, when enough other controllers have caught up"),
         ("strimzi.io/next-node-ids", "KafkaNodePool", User,
             "the ids that new nodes of the pool get, as a list of ids and ranges"),
         ("strimzi.io/remove-node-ids", "KafkaNodePool", User,

@@ -70,6 +70,8 @@ reasons! {
     CertificateMissing,
     /// Certificates cannot be read or issued.
     CertificateProblem,
+    /// A controller of a static quorum has an empty disk.
+    ControllerDiskLost,
     /// Kafka repeatedly refused to add a controller.
     ControllerNotAdded,
     /// Removing controllers would leave no majority that has caught up.

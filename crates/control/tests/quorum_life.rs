@@ -143,6 +143,7 @@ impl World {
             node,
             initial: self.record.initial.clone(),
             seen: self.record.seen(node),
+            replaced: false,
             metadata: LogDir { path: "/m".to_owned(), disk: Disk::Empty },
             others: vec![],
         };

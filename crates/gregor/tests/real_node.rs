@@ -194,6 +194,7 @@ async fn a_static_quorum_stays_static() {
     let ground = Ground::new(None).await;
     // A list that somebody left there must not matter.
     let plan = Plan::new(0, "broker,controller", Mode::Static).voters(&CONTROLLERS[..1]);
+    let mut last = None;
     for said in ["formatted the disks for a static quorum", "the disks are formatted"] {
         let mut one = ground.start(&plan);
         one.wait_ready().await;
@@ -204,7 +205,16 @@ async fn a_static_quorum_stays_static() {
         assert_eq!(quorum.voters[0].directory, None);
         one.ask_to_stop();
         assert_eq!(one.wait_end().await, 0);
+        last = Some(one);
     }
+    // A lost disk: it would vote with an empty log.
+    last.unwrap().wipe();
+    let seen = plan.seen(Some(true));
+    let sentence = ground.refused(&seen, 75);
+    assert!(sentence.contains("gregor.io/disk-replaced=true"), "{sentence}");
+    let mut one = ground.start(&seen.replaced());
+    one.wait_ready().await;
+    assert!(one.log().contains("formatted the disks for a static quorum"), "{}", one.log());
 }
 
 #[tokio::test(flavor = "multi_thread")]

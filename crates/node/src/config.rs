@@ -41,8 +41,10 @@ pub struct Config {
     pub mode: QuorumMode,
     /// The controllers that the cluster began with.
     pub initial: InitialControllers,
-    /// Whether this node has been seen with its directory id of `initial`.
+    /// Whether this node has been seen with its directory id of `initial`, or in a static quorum at all.
     pub seen: Option<bool>,
+    /// Whether an empty metadata disk of this controller of a static quorum may be formatted.
+    pub replaced: bool,
     /// The logging of Kafka.
     pub log4j_file: Option<PathBuf>,
     /// Options of the JVM.
@@ -154,7 +156,8 @@ impl Config {
             metadata_version: dir.value("metadata.version")?,
             mode: dir.quorum_mode()?,
             initial: dir.initial_controllers()?,
-            seen: dir.seen()?,
+            seen: dir.word("controller.seen")?,
+            replaced: dir.word("controller.replaced")? == Some(true),
             log4j_file: Some(dir.0.join("log4j2.properties")).filter(|file| file.exists()),
             jvm_options: dir.jvm_options()?,
             metrics_file: dir.optional(METRICS)?.map(|_| dir.0.join(METRICS)),
@@ -199,13 +202,14 @@ impl Dir<'_> {
         }
     }
 
-    fn seen(&self) -> Result<Option<bool>, ConfigError> {
-        match self.optional("controller.seen")?.as_deref() {
+    /// A value that is true or false.
+    fn word(&self, key: &str) -> Result<Option<bool>, ConfigError> {
+        match self.optional(key)?.as_deref() {
             None => Ok(None),
             Some("true") => Ok(Some(true)),
             Some("false") => Ok(Some(false)),
             Some(found) => Err(ConfigError::Word {
-                path: self.0.join("controller.seen"),
+                path: self.0.join(key),
                 found: found.to_owned(),
                 expected: "true or false",
             }),
@@ -328,7 +332,7 @@ mod tests {
         assert_eq!(config.other_dirs, [Path::new("/b")]);
         assert_eq!(config.cluster.as_str(), "ours");
         assert_eq!(config.metadata_version, "4.3-IV0");
-        assert_eq!((config.mode, config.seen), (QuorumMode::Unknown, None));
+        assert_eq!((config.mode, config.seen, config.replaced), (QuorumMode::Unknown, None, false));
         assert_eq!(config.beat_ms, Some(500));
         assert!(config.initial.is_empty() && config.jvm_options.is_empty());
         assert_eq!((config.log4j_file, config.metrics_file), (None, None));
@@ -343,6 +347,7 @@ mod tests {
             ("quorum.mode", "dynamic\n"),
             ("initial.controllers", list),
             ("controller.seen", "false"),
+            ("controller.replaced", "true"),
             ("log4j2.properties", ""),
             ("metrics-config.json", "{}"),
             ("jvm.options", "# heap\n-Xmx1g\n\n -Da=b c \n"),
@@ -351,6 +356,7 @@ mod tests {
         assert_eq!(config.metadata_dir, Path::new("/b"));
         assert_eq!(config.other_dirs, [Path::new("/a")]);
         assert_eq!((config.mode, config.seen), (QuorumMode::Dynamic, Some(false)));
+        assert!(config.replaced);
         assert_eq!(config.initial.to_string(), list);
         assert_eq!(config.beat_ms, None);
         assert_eq!(config.log4j_file, Some(dir.path().join("log4j2.properties")));

@@ -29,6 +29,7 @@ pub(crate) fn observe(config: &Config) -> Facts {
         node: config.node,
         initial: config.initial.clone(),
         seen: config.seen,
+        replaced: config.replaced,
         metadata: log_dir(&config.metadata_dir),
         others: config.other_dirs.iter().map(|path| log_dir(path)).collect(),
     }

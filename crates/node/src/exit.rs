@@ -10,7 +10,7 @@ pub const DISKS: u8 = 65;
 /// Kafka's storage tool failed.
 pub const STORAGE_TOOL: u8 = 70;
 /// An empty disk has to wait until the operator knows more: start the node again later.
-pub const WAIT: u8 = 75;
+pub const WAIT: u8 = control::quorum::format::WAIT_EXIT_CODE;
 /// The configuration directory is incomplete or makes no sense, or the machine lacks what it refers to.
 pub const CONFIG: u8 = 78;
 

@@ -15,7 +15,8 @@
 //! | `metadata.version` | the metadata version that empty disks are formatted for, such as `4.3-IV0` | refused |
 //! | `quorum.mode` | `static`, `dynamic` or `unknown` | `unknown`: formatted disks start, empty ones wait |
 //! | `initial.controllers` | `ID@HOST:PORT:DIRECTORY-ID,…` | none |
-//! | `controller.seen` | `true` or `false`: whether this node has been seen with its directory id of that list | not known: an empty disk of a listed controller waits |
+//! | `controller.seen` | `true` or `false`: whether this node has been seen with its directory id of that list, or as a voter of a static quorum | not known: an empty disk of a listed controller, or of one of a static quorum, waits |
+//! | `controller.replaced` | `true` or `false`: whether the empty metadata disk of this controller of a static quorum may be formatted though it has been seen | `false`: it waits |
 //! | `log4j2.properties` | the logging of Kafka | everything from INFO on to standard output |
 //! | `jvm.options` | options of the JVM, one in a line, `#` begins a comment | none |
 //! | `metrics-config.json` | the rules of the Prometheus exporter that is there for the user, in YAML or JSON | no such exporter |

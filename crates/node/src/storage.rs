@@ -112,6 +112,7 @@ mod tests {
             mode: QuorumMode::Dynamic,
             initial: list.parse().unwrap(),
             seen: None,
+            replaced: false,
             log4j_file: None,
             jvm_options: Vec::new(),
             metrics_file: None,

@@ -15,6 +15,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 
 use super::journal::Journal;
 use crate::node::Roles;
+use crate::quorum::format::QuorumMode;
 use crate::quorum::{QuorumRecord, migrate};
 use crate::rebalance::auto;
 use crate::registration::metadata_version;
@@ -154,6 +155,15 @@ impl Record {
         nodes
     }
 
+    /// Whether a controller has been seen ([`crate::quorum::format::Facts::seen`]). Earlier operators did not record it
+    /// for static quorums: while none is marked in one that has served, it is unknown.
+    #[must_use]
+    pub fn controller_seen(&self, node: NodeId) -> Option<bool> {
+        let is_static = self.quorum.mode == QuorumMode::Static;
+        let is_unrecorded = is_static && self.was_ready && self.quorum.seen.is_empty();
+        if is_unrecorded { None } else { self.quorum.seen(node) }
+    }
+
     /// The ids of the recorded nodes of a pool.
     #[must_use]
     pub fn ids(&self, pool: &str) -> BTreeSet<NodeId> {
@@ -248,6 +258,16 @@ mod tests {
         assert!(record.was_ready);
         let text = serde_json::to_string(&record).unwrap();
         assert_eq!(serde_json::from_str::<Record>(&text).unwrap(), record);
+    }
+
+    #[test]
+    fn who_was_seen_in_a_static_quorum_is_unknown_where_nobody_recorded_it() {
+        let mut record: Record = serde_json::from_str(r#"{"quorum": {"mode": "static"}}"#).unwrap();
+        assert_eq!(record.controller_seen(id(3)), Some(false), "it begins");
+        record.was_ready = true;
+        assert_eq!(record.controller_seen(id(3)), None, "it has served");
+        record.quorum.seen.insert(id(4));
+        assert_eq!([3, 4].map(|n| record.controller_seen(id(n))), [Some(false), Some(true)]);
     }
 
     #[test]

@@ -262,6 +262,12 @@ pub struct PodView {
     pub revision: Revision,
     /// Whether the user asks to restart it (`strimzi.io/manual-rolling-update`).
     pub restart: bool,
+    /// Whether the user says that its metadata disk was replaced (`gregor.io/disk-replaced`).
+    #[serde(default)]
+    pub disk_replaced: bool,
+    /// The exit code with which Kafka's container ended last, if it does not run.
+    #[serde(default)]
+    pub exit_code: Option<i32>,
 }
 
 /// An object that belongs to one node, pool or listener.

@@ -6,6 +6,9 @@
 //! 1. A metadata log directory that is formatted is never formatted again.
 //! 2. A controller that has been seen with its generated directory id never gets that id again: its
 //!    next empty disk is an observer's, and joins by being added.
+//!    A static quorum knows a voter by its node id alone, and has no observers among its controllers: the
+//!    empty disk of one that has been seen is formatted only if the operator says so, which it does for one
+//!    controller at a time, on a user's word, while enough others have everything ([`super::replace`]).
 //! 3. What is not known is not guessed: an unknown quorum mode or an unknown "seen" formats nothing.
 //! 4. A disk of another cluster or of another node is left alone, and so is one with files of which
 //!    nobody says whose they are.
@@ -14,7 +17,8 @@
 //!
 //! "Seen" is what the operator has recorded: that the quorum has shown this controller with the
 //! directory id of the list of initial controllers, as voter or as observer, or that this controller
-//! was removed from the quorum. It is set once and for all.
+//! was removed from the quorum; in a static quorum, that it was a voter that fetched or led. It is set once
+//! and for all.
 
 use std::fmt;
 
@@ -22,7 +26,11 @@ use model::{ClusterId, DirectoryId, NodeId};
 use serde::{Deserialize, Serialize};
 
 use super::InitialControllers;
+use crate::annotations::Annotation;
 use crate::node::Roles;
+
+/// The exit code of a node whose empty disk waits until the operator knows more.
+pub const WAIT_EXIT_CODE: u8 = 75;
 
 /// How the controllers know each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -99,8 +107,12 @@ pub struct Facts {
     pub node: NodeId,
     /// The controllers that the cluster began with.
     pub initial: InitialControllers,
-    /// Whether this controller has been seen with the directory id it has in `initial`.
+    /// Whether this controller has been seen with the directory id it has in `initial`, or in a static quorum
+    /// at all.
     pub seen: Option<bool>,
+    /// Whether an empty metadata disk of this controller of a static quorum is a replacement that may vote
+    /// ([`super::replace`]).
+    pub replaced: bool,
     /// The directory of the metadata log.
     pub metadata: LogDir,
     /// The other log directories.
@@ -192,14 +204,20 @@ pub enum Reason {
     ModeUnknown,
     /// An empty disk of an initial controller, and nobody knows whether it has been seen.
     SeenUnknown,
+    /// An empty disk of a controller that has been seen in a static quorum: it would vote with an empty log.
+    MetadataLost {
+        /// The directory.
+        path: String,
+    },
 }
 
 impl Reason {
-    /// Whether waiting can help: the operator will know more later. Everything else needs a person.
+    /// Whether waiting can help: the operator will know more later, if only after a person told it. Everything
+    /// else needs a person here.
     #[must_use]
     pub const fn may_pass(&self) -> bool {
         match self {
-            Self::ModeUnknown | Self::SeenUnknown => true,
+            Self::ModeUnknown | Self::SeenUnknown | Self::MetadataLost { .. } => true,
             Self::OtherCluster { .. }
             | Self::OtherNode { .. }
             | Self::Foreign { .. }
@@ -306,9 +324,6 @@ fn refusal(facts: &Facts) -> Option<Reason> {
 
 /// What the empty directories are told about the voters.
 fn voters(facts: &Facts, notes: &mut Vec<Note>) -> Result<Voters, Reason> {
-    if facts.mode == QuorumMode::Unknown {
-        return Err(Reason::ModeUnknown);
-    }
     // Another disk that a node has run on says that this one is not new but lost, whoever was seen.
     let lived =
         facts.others.iter().any(|dir| matches!(dir.disk, Disk::Formatted { used: true, .. }));
@@ -316,7 +331,8 @@ fn voters(facts: &Facts, notes: &mut Vec<Note>) -> Result<Voters, Reason> {
         notes.push(Note::MetadataLost { path: facts.metadata.path.clone() });
     }
     let voters = match facts.mode {
-        QuorumMode::Unknown | QuorumMode::Static => Voters::Static,
+        QuorumMode::Unknown => return Err(Reason::ModeUnknown),
+        QuorumMode::Static => static_voters(facts, lived)?,
         QuorumMode::Dynamic if facts.metadata.needs_format() => first_voters(facts, lived, notes)?,
         QuorumMode::Dynamic => Voters::NoInitialControllers,
     };
@@ -327,6 +343,19 @@ fn voters(facts: &Facts, notes: &mut Vec<Note>) -> Result<Voters, Reason> {
             Err(Reason::StaleVoters { path: facts.metadata.path.clone() })
         }
         Voters::Static | Voters::NoInitialControllers | Voters::InitialControllers(_) => Ok(voters),
+    }
+}
+
+/// What the empty directories of a static quorum are told about the voters: nothing. Once it is formatted, a
+/// controller votes by its configuration, whatever it has forgotten.
+fn static_voters(facts: &Facts, lived: bool) -> Result<Voters, Reason> {
+    let votes = facts.roles.is_controller() && facts.metadata.needs_format();
+    match (votes && !facts.replaced, lived, facts.seen) {
+        (false, _, _) | (true, false, Some(false)) => Ok(Voters::Static),
+        (true, true, _) | (true, false, Some(true)) => {
+            Err(Reason::MetadataLost { path: facts.metadata.path.clone() })
+        }
+        (true, false, None) => Err(Reason::SeenUnknown),
     }
 }
 
@@ -391,6 +420,12 @@ impl fmt::Display for Reason {
             Self::SeenUnknown => f.write_str(
                 "the disks are empty and it is not known yet whether this controller has been seen in \
                  the quorum: the operator has to tell",
+            ),
+            Self::MetadataLost { path } => write!(
+                f,
+                "{path}, where the metadata log was, is empty, and this controller would vote in a static \
+                 quorum with an empty log: bring the disk back, or annotate the pod with {}=true",
+                Annotation::DiskReplaced.name()
             ),
         }
     }

@@ -53,8 +53,9 @@ fn facts(line: &str) -> Facts {
         cluster: cluster("ours"),
         node: node(0),
         initial: if words[2] == "unlisted" { "" } else { LIST }.parse().unwrap(),
+        replaced: words[2] == "replaced",
         seen: match words[2] {
-            "seen" => Some(true),
+            "seen" | "replaced" => Some(true),
             "unseen" | "unlisted" => Some(false),
             _ => None,
         },
@@ -166,7 +167,33 @@ fn a_controller_never_gets_an_identity_back() {
         ("dynamic controller        unseen   used -",     "-N -g"),
         ("dynamic broker,controller seen     used - new", "-N -g"),
         ("static  broker,controller unlisted used -",     "plain -g"),
-        ("static  broker,controller unlisted - used",     "plain -g +lost"),
+    ]);
+}
+
+#[test]
+#[rustfmt::skip]
+fn a_controller_of_a_static_quorum_never_votes_with_an_empty_log() {
+    check(&[
+        ("static  controller        seen     -",           "refuse MetadataLost"),
+        ("static  broker,controller seen     - -",         "refuse MetadataLost"),
+        ("static  controller        seen     begun",       "refuse MetadataLost"),
+        ("static  controller        ?        -",           "refuse SeenUnknown"),
+        // Another disk of the node says that it has lived, whoever was seen.
+        ("static  broker,controller seen     - used",      "refuse MetadataLost"),
+        ("static  broker,controller unseen   - used",      "refuse MetadataLost"),
+        ("static  broker,controller ?        - used",      "refuse MetadataLost"),
+        // The others have everything, and a user says that the disk is lost.
+        ("static  controller        replaced -",           "plain"),
+        ("static  controller        replaced begun",       "plain"),
+        ("static  broker,controller replaced - used",      "plain -g +lost"),
+        // It is about the metadata of controllers only.
+        ("static  controller        seen     used",        "leave"),
+        ("static  broker,controller seen     used -",      "plain -g"),
+        ("static  broker            seen     -",           "plain"),
+        ("static  broker            ?        - used",      "plain -g +lost"),
+        // It means nothing in a dynamic quorum, where an empty disk is an observer's.
+        ("dynamic controller        replaced -",           "-N +observer"),
+        ("unknown controller        replaced -",           "refuse ModeUnknown"),
     ]);
 }
 
@@ -233,6 +260,8 @@ fn sentences_name_the_place_and_what_to_do() {
     );
     assert!(sentence("dynamic broker unlisted files").contains("/d0 has files (such as photos)"));
     assert!(sentence("unknown broker unlisted -").contains("the operator has to tell"));
+    let lost = sentence("static controller seen -");
+    assert!(lost.contains("/d0") && lost.contains("gregor.io/disk-replaced=true"), "{lost}");
     let decision = decide(&facts("dynamic controller seen -"));
     assert!(decision.notes[0].to_string().contains(&format!("directory id {A} is gone")));
 }
@@ -241,6 +270,7 @@ fn sentences_name_the_place_and_what_to_do() {
 fn only_what_the_operator_can_tell_is_worth_waiting_for() {
     assert!(reason("unknown broker unlisted -").may_pass());
     assert!(reason("dynamic controller ? -").may_pass());
+    assert!(reason("static controller seen -").may_pass());
     for disk in ["cluster", "node", "files", "broken"] {
         assert!(!reason(&format!("dynamic controller unseen {disk}")).may_pass());
     }
@@ -252,7 +282,7 @@ const DISKS: [&str; 9] =
 fn any_facts() -> impl Strategy<Value = Facts> {
     let mode = prop::sample::select(vec!["static", "dynamic", "unknown"]);
     let roles = prop::sample::select(vec!["broker", "controller", "broker,controller"]);
-    let seen = prop::sample::select(vec!["seen", "unseen", "?", "unlisted"]);
+    let seen = prop::sample::select(vec!["seen", "unseen", "?", "unlisted", "replaced"]);
     let disks = prop::collection::vec(prop::sample::select(DISKS.to_vec()), 1..4);
     (mode, roles, seen, disks)
         .prop_map(|(mode, roles, seen, disks)| format!("{mode} {roles} {seen} {}", disks.join(" ")))
@@ -273,6 +303,15 @@ proptest! {
         let decision = decide(&facts);
         let voters = format_of(&decision).map(|format| &format.voters);
         prop_assert!(!matches!(voters, Some(Voters::InitialControllers(_))), "{decision:?}");
+    }
+
+    #[test]
+    fn who_was_seen_in_a_static_quorum_is_not_formatted_without_a_users_word(mut facts in any_facts()) {
+        (facts.mode, facts.seen, facts.replaced) = (QuorumMode::Static, Some(true), false);
+        let decision = decide(&facts);
+        if facts.roles.is_controller() && facts.metadata.needs_format() {
+            prop_assert!(format_of(&decision).is_none(), "{decision:?}");
+        }
     }
 
     #[test]

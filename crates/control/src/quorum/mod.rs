@@ -9,6 +9,7 @@ pub mod mode;
 pub mod plan;
 mod plan_words;
 mod record;
+pub mod replace;
 mod view;
 
 pub use initial::{InitialController, InitialControllers, InvalidInitialControllers};

@@ -7,7 +7,9 @@
 //!    and one that starts late must still get the identity that it is listed with.
 //! 4. In a record that was made anew after a loss, who is not marked as seen is not known. As soon as the
 //!    quorum has a leader, all count as seen: it lives without those that are missing, and they join as
-//!    observers, which is always safe.
+//!    observers, which is always safe. In a static quorum they wait until a user says that their disk is lost.
+//! 5. A static quorum has no list of initial controllers. Its voters are those of the description, and one
+//!    that has fetched or led there is seen.
 
 use std::collections::BTreeSet;
 
@@ -30,6 +32,9 @@ pub struct QuorumRecord {
     pub seen: BTreeSet<NodeId>,
     /// Whether the record was made anew after the first one was lost.
     pub rebuilt: bool,
+    /// The controller of a static quorum whose empty disk may be formatted ([`super::replace`]).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replaced: Option<NodeId>,
 }
 
 impl QuorumRecord {
@@ -51,7 +56,13 @@ impl QuorumRecord {
         let Some(quorum) = quorum else { return next };
         if next.rebuilt {
             next.seen.extend(next.initial.iter().map(|one| one.node));
+            next.seen.extend(quorum.voters.iter().map(|voter| voter.id));
             next.rebuilt = false;
+            return next;
+        }
+        if next.mode == QuorumMode::Static {
+            let shown = quorum.voters.iter().filter(|voter| quorum.has_shown_itself(voter));
+            next.seen.extend(shown.map(|voter| voter.id));
             return next;
         }
         let unseen = next.initial.iter().map(|one| one.node).filter(|id| !next.seen.contains(id));
@@ -102,6 +113,7 @@ mod tests {
             initial: list.join(",").parse().unwrap(),
             seen: seen.iter().map(|n| id(*n)).collect(),
             rebuilt: false,
+            replaced: None,
         }
     }
 
@@ -171,6 +183,39 @@ mod tests {
         let after = rebuilt.after(Some(&view));
         assert_eq!([1, 2, 3].map(|n| after.seen(id(n))), [Some(true); 3]);
         assert_eq!(record(&[]).seen(id(2)), Some(false));
+    }
+
+    /// A static quorum: nobody knows the disks of its voters.
+    fn static_view(voters: &[(i32, bool)]) -> QuorumView {
+        let rows: Vec<_> = voters.iter().map(|(node, fetched)| (*node, 1, *fetched)).collect();
+        let mut view = view(&rows, &[]);
+        view.voters.iter_mut().for_each(|voter| voter.directory = None);
+        view
+    }
+
+    #[test]
+    #[rustfmt::skip]
+    fn the_rows_of_a_static_quorum_hold() {
+        let rows: [(&str, &[i32], QuorumView, &[i32]); 3] = [
+            ("a leader is seen, a voter that is only configured is not",
+             &[], static_view(&[(1, false), (2, false), (3, false)]), &[1]),
+            ("a voter that fetches is seen",
+             &[1], static_view(&[(1, true), (2, true), (3, false)]), &[1, 2]),
+            ("what was seen stays seen",
+             &[1, 2, 3], static_view(&[(1, true), (2, true), (3, false)]), &[1, 2, 3]),
+        ];
+        for (name, before, view, expected) in rows {
+            let seen = before.iter().map(|n| id(*n)).collect();
+            let mode = QuorumMode::Static;
+            let after = QuorumRecord { mode, seen, ..QuorumRecord::default() }.after(Some(&view));
+            let seen: Vec<_> = after.seen.iter().map(|node| node.get()).collect();
+            assert_eq!(seen, expected, "{name}");
+        }
+        // Adopted: whether it is static is found out in the same pass.
+        let adopted = QuorumRecord { rebuilt: true, ..QuorumRecord::default() };
+        assert_eq!(adopted.seen(id(3)), None);
+        let after = adopted.after(Some(&static_view(&[(1, true), (2, true), (3, false)])));
+        assert_eq!([1, 2, 3].map(|n| after.seen(id(n))), [Some(true); 3]);
     }
 
     #[test]

@@ -66,6 +66,8 @@ impl Life {
                 unschedulable: false,
                 revision: revision(*roles),
                 restart: false,
+                disk_replaced: false,
+                exit_code: None,
             };
             (pod(*node), view)
         });

@@ -42,6 +42,7 @@ pub(crate) struct Plan {
     voters: Vec<(i32, &'static str)>,
     quorum: i32,
     seen: Option<bool>,
+    replaced: bool,
     cluster: &'static str,
     metadata_version: Option<&'static str>,
     properties: Vec<(&'static str, &'static str)>,
@@ -61,6 +62,7 @@ impl Plan {
             voters: Vec::new(),
             quorum: 1,
             seen: Some(false),
+            replaced: false,
             cluster: CLUSTER,
             metadata_version: None,
             properties: Vec::new(),
@@ -89,6 +91,12 @@ impl Plan {
 
     pub(crate) fn seen(mut self, seen: Option<bool>) -> Self {
         self.seen = seen;
+        self
+    }
+
+    /// The empty disk of a controller of a static quorum may vote.
+    pub(crate) fn replaced(mut self) -> Self {
+        self.replaced = true;
         self
     }
 
@@ -227,6 +235,9 @@ impl Ground {
         }
         if let Some(seen) = plan.seen {
             write("controller.seen", &seen.to_string());
+        }
+        if plan.replaced {
+            write("controller.replaced", "true");
         }
         match plan.mode {
             Mode::Static => write("quorum.mode", "static"),

@@ -263,9 +263,15 @@ fn files(
     .into();
     if quorum.mode == QuorumMode::Dynamic {
         files.insert("initial.controllers", quorum.initial.to_string());
-        if let Some(seen) = quorum.seen(node.id) {
-            files.insert("controller.seen", seen.to_string());
-        }
+    }
+    // A broker has no vote to lose.
+    let concerns = quorum.mode == QuorumMode::Dynamic
+        || quorum.mode == QuorumMode::Static && node.roles.is_controller();
+    if let Some(seen) = input.record.controller_seen(node.id).filter(|_| concerns) {
+        files.insert("controller.seen", seen.to_string());
+    }
+    if quorum.replaced == Some(node.id) {
+        files.insert("controller.replaced", true.to_string());
     }
     if let Some(metrics) = metrics {
         files.insert("metrics-config.json", metrics.to_owned());

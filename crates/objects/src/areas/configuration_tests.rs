@@ -204,7 +204,12 @@ fn a_node_reads_these_files() {
     assert!(!files(&rebuilt).contains("controller.seen"));
     let mut fixed = scene();
     fixed.record.quorum.mode = QuorumMode::Static;
-    assert_eq!(files(&fixed), names(&[&always[..], &dynamic[2..]].concat()));
+    assert_eq!(files(&fixed), names(&[&always[..], &dynamic[1..]].concat()));
+    // Whoever replaced a disk is told so; nothing is said of one that an earlier operator may have seen.
+    fixed.record.quorum.replaced = Some(id(2));
+    assert!(files(&fixed).contains("controller.replaced"));
+    fixed.record.was_ready = true;
+    assert!(!files(&fixed).contains("controller.seen"));
 }
 
 #[test]

@@ -4,23 +4,25 @@
 //! 2. After an answer that says that the quorum is static, nothing changes until Kafka has said again what it is.
 //! 3. Where no node is ready, Kafka is not asked, and the agents of the controllers tell whether the quorum is lost.
 //! 4. No voter is removed while a running node knows none of the controllers that stay ([`bootstrap`]).
+//! 5. Whose empty disk may be formatted in a static quorum is decided anew in every pass ([`replace`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use model::{DirectoryId, NodeId};
 
 use crate::cluster::act::{Act, Rule, What};
-use crate::cluster::draft::{Draft, Flow};
+use crate::cluster::draft::{Draft, Flow, LOOK_AGAIN_MS};
 use crate::cluster::journal::{Entered, Permit};
 use crate::cluster::properties::{CONTROLLER_PORT, CONTROLLER_TITLE};
 use crate::cluster::record::Record;
-use crate::cluster::snapshot::{Needs, NodeView, Snapshot};
+use crate::cluster::snapshot::{Needs, NodeView, PodView, Snapshot};
 use crate::conditions::{Note, Reason};
 use crate::node::Roles;
-use crate::quorum::QuorumView;
+use crate::quorum::format::{QuorumMode, WAIT_EXIT_CODE};
 use crate::quorum::answer::{Then, then};
 use crate::quorum::bootstrap::{self, Strangers};
 use crate::quorum::plan::{self, Controller, Decision, Listener, Removal, Step};
+use crate::quorum::{QuorumView, replace};
 use crate::scaling::leaving::Leaving;
 
 /// The facts that the area requires.
@@ -55,6 +57,7 @@ pub fn needs(snapshot: &Snapshot, draft: &Draft) -> Needs {
 
 /// Decides the next change of voters.
 pub fn decide(snapshot: &Snapshot, draft: &mut Draft) -> Flow {
+    replace_disks(snapshot, draft);
     if !is_reachable(snapshot) {
         return unreachable(snapshot, draft);
     }
@@ -90,6 +93,27 @@ pub fn decide(snapshot: &Snapshot, draft: &mut Draft) -> Flow {
             Flow::Go
         }
         Step::QuorumLost(_) => Flow::Hold(note),
+    }
+}
+
+/// Decides whose empty disk may be formatted in a static quorum. The configuration of the node follows in the next pass.
+fn replace_disks(snapshot: &Snapshot, draft: &mut Draft) {
+    let which = |is: fn(&PodView) -> bool| -> BTreeSet<NodeId> {
+        let pods = snapshot.controllers().filter_map(|(id, node)| Some((id, snapshot.pod(node)?)));
+        pods.filter(|(_, pod)| !pod.deleting && is(pod)).map(|(id, _)| id).collect()
+    };
+    let facts = replace::Facts {
+        mode: draft.record.quorum.mode,
+        waiting: which(|pod| pod.exit_code == Some(i32::from(WAIT_EXIT_CODE))),
+        marked: which(|pod| pod.disk_replaced),
+        quorum: snapshot.kafka.quorum.known(),
+    };
+    let replace::Decision { format, warnings } = replace::decide(&facts);
+    draft.warnings.extend(warnings.iter().map(replace::Warning::note));
+    draft.record.quorum.replaced = format;
+    if !facts.marked.is_empty() && facts.mode == QuorumMode::Static {
+        // That another controller has caught up is no event of Kubernetes.
+        draft.look_again(LOOK_AGAIN_MS);
     }
 }
 
@@ -417,6 +441,42 @@ mod tests {
             let (_, _, draft) = brief(decide, &snapshot, &record);
             let told = draft.warnings.iter().any(|note| note.reason == Reason::ControllerNotAdded);
             assert_eq!(told, attempt >= 5, "{attempt}");
+        }
+    }
+
+    /// A static quorum of which controller 2 waits with an empty disk.
+    fn lost() -> (Snapshot, Record) {
+        let (mut snapshot, mut record) = settled();
+        record.quorum.mode = QuorumMode::Static;
+        let view = view(&mut snapshot);
+        view.voters.iter_mut().for_each(|voter| voter.directory = None);
+        view.voters[2].last_caught_up_ms = Some(NOW - 60_000);
+        let pod = snapshot.pods.get_mut("c-controller-2").unwrap();
+        (pod.ready, pod.exit_code) = (false, Some(75));
+        (snapshot, record)
+    }
+
+    #[test]
+    #[rustfmt::skip]
+    fn an_empty_disk_of_a_static_quorum_is_formatted_on_a_users_word() {
+        fn mark(s: &mut Snapshot) { s.pods.get_mut("c-controller-2").unwrap().disk_replaced = true; }
+        // What differs, the controller that may be formatted, whether people are told.
+        let rows: [(&str, Change, Option<i32>, bool); 7] = [
+            ("nobody has said anything",     |_, _| {}, None, true),
+            ("a user says that it is lost",  |s, _| mark(s), Some(2), false),
+            ("another one lags",             |s, _| { mark(s); view(s).voters[1].last_caught_up_ms = None; }, None, true),
+            ("there is no leader",           |s, r| { mark(s); r.quorum.replaced = Some(id(2)); s.kafka.quorum = Fact::Unknown(Why::NoAnswer); }, None, true),
+            ("no node can be asked",         |s, r| { mark(s); r.quorum.replaced = Some(id(2)); s.kafka.quorum = Fact::default(); }, None, true),
+            ("it has caught up",             |s, r| { mark(s); r.quorum.replaced = Some(id(2)); view(s).voters[2].last_caught_up_ms = Some(NOW); s.pods.get_mut("c-controller-2").unwrap().exit_code = None; }, None, false),
+            ("the quorum is dynamic",        |s, r| { mark(s); r.quorum.mode = QuorumMode::Dynamic; }, None, false),
+        ];
+        for (name, change, formatted, told) in rows {
+            let (mut snapshot, mut record) = lost();
+            change(&mut snapshot, &mut record);
+            let (_, _, draft) = brief(decide, &snapshot, &record);
+            assert_eq!(draft.record.quorum.replaced, formatted.map(id), "{name}");
+            let warned = draft.warnings.iter().any(|n| n.reason == Reason::ControllerDiskLost);
+            assert_eq!(warned, told, "{name}");
         }
     }
 

@@ -106,6 +106,8 @@ pub(super) fn add_node(snapshot: &mut Snapshot, record: &mut Record, node: i32, 
         unschedulable: false,
         revision: revision(),
         restart: false,
+        disk_replaced: false,
+        exit_code: None,
     };
     snapshot.pods.insert(pod, pod_view);
     snapshot.nodes.insert(id(node), view);

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use api::names::{BROKER_LABEL, CONTROLLER_LABEL, POOL_LABEL, node_of_pod};
+use control::annotations::Annotation;
 use control::cluster::fact::{Fact, Why};
 use control::cluster::snapshot::{NodeView, PodView, Revision};
 use control::node::Roles;
@@ -20,6 +21,9 @@ use crate::cluster::pass::Work;
 use crate::pki::names;
 use crate::time::now_ms;
 use crate::words::chain;
+
+/// The container of Kafka in every pod.
+const KAFKA_CONTAINER: &str = "kafka";
 
 /// All pods, by name.
 pub(super) fn views(work: &Work) -> BTreeMap<String, PodView> {
@@ -43,6 +47,8 @@ fn view(name: &str, pod: &Pod) -> PodView {
         unschedulable: is_unschedulable(pod),
         revision: revision(annotation),
         restart: is_annotated(pod, RESTART),
+        disk_replaced: is_annotated(pod, Annotation::DiskReplaced.name()),
+        exit_code: exit_code(pod),
     }
 }
 
@@ -63,6 +69,19 @@ fn waiting(pod: &Pod) -> Option<String> {
     let inits = status.init_container_statuses.iter().flatten();
     let mut all = inits.chain(status.container_statuses.iter().flatten());
     all.find_map(|container| container.state.as_ref()?.waiting.as_ref()?.reason.clone())
+}
+
+/// The exit code with which the container of Kafka ended last, unless it runs.
+fn exit_code(pod: &Pod) -> Option<i32> {
+    let containers = pod.status.as_ref()?.container_statuses.as_ref()?;
+    let kafka = containers.iter().find(|container| container.name == KAFKA_CONTAINER)?;
+    let state = kafka.state.as_ref();
+    if state.is_some_and(|state| state.running.is_some()) {
+        return None;
+    }
+    let ended = state.and_then(|state| state.terminated.as_ref());
+    let ended = ended.or_else(|| kafka.last_state.as_ref()?.terminated.as_ref());
+    ended.map(|ended| ended.exit_code)
 }
 
 fn is_unschedulable(pod: &Pod) -> bool {
