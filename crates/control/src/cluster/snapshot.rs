@@ -3,6 +3,8 @@
 //! 1. Every fact is read once in a pass. Expensive ones are read only if an area [`Needs`] them.
 //! 2. Kubernetes objects are reduced to what decisions use. Nothing in a snapshot is secret.
 //! 3. A part of a view is no view: a fact that could be read only in part is unknown.
+//! 4. A broker tells what it knows, and one that is cut off from the controllers does not know that it is: what it says of
+//!    partitions counts only if the active controller sees it keep up ([`Snapshot::partitions`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -417,6 +419,9 @@ pub struct Partitions {
     pub facts: Vec<PartitionFacts>,
     /// Each partition with its preferred leader and its leader.
     pub leaders: Vec<(TopicPartition, Option<NodeId>, Option<NodeId>)>,
+    /// The broker that said so.
+    #[serde(default)]
+    pub broker: Option<NodeId>,
 }
 
 impl Partitions {
@@ -487,6 +492,22 @@ impl Needs {
 }
 
 impl Snapshot {
+    /// The brokers that may be asked for partitions: those that the active controller sees keep up.
+    pub fn witnesses(&self) -> impl Iterator<Item = NodeId> {
+        let quorum = self.kafka.quorum.known();
+        let knows = move |id: NodeId| quorum.is_some_and(|view| view.knows_metadata(id));
+        let brokers = self.nodes.iter().filter(move |(_, node)| self.may_run_as_broker(node));
+        brokers.map(|(id, _)| *id).filter(move |id| knows(*id))
+    }
+
+    /// All partitions, if a broker that keeps up with the controllers has told them. What another one says is not known.
+    #[must_use]
+    pub fn partitions(&self) -> Option<&Partitions> {
+        let said = self.kafka.partitions.known()?;
+        let broker = said.broker?;
+        self.witnesses().any(|witness| witness == broker).then_some(said)
+    }
+
     /// The pod of a node.
     #[must_use]
     pub fn pod(&self, node: &NodeView) -> Option<&PodView> {

@@ -14,4 +14,4 @@ mod view;
 
 pub use initial::{InitialController, InitialControllers, InvalidInitialControllers};
 pub use record::QuorumRecord;
-pub use view::{Mark, QuorumView, Replica, majority};
+pub use view::{METADATA_LAG_MS_MAX, Mark, QuorumView, Replica, majority};

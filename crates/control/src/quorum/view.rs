@@ -13,6 +13,13 @@ use std::collections::BTreeSet;
 use model::{DirectoryId, NodeId};
 use serde::{Deserialize, Serialize};
 
+/// How long ago a node may have had all metadata for its word on partitions to count.
+///
+/// A broker that keeps up fetches at least every 500 ms, as the active controller writes a record that often; six such
+/// rounds allow for a pause of its JVM. One that is cut off is fenced only after its session, 9 s by default, and has
+/// long missed what became of the partitions by then.
+pub const METADATA_LAG_MS_MAX: u64 = 3_000;
+
 /// The quorum, as its leader sees it. All times are by the leader's clock.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -94,6 +101,20 @@ impl QuorumView {
             return false;
         };
         leader_at.saturating_sub(at) < self.fetch_timeout_ms
+    }
+
+    /// Whether a node, as a voter or as an observer, has had all metadata until a moment ago
+    /// ([`METADATA_LAG_MS_MAX`]).
+    #[must_use]
+    pub fn knows_metadata(&self, id: NodeId) -> bool {
+        if id == self.leader {
+            return true;
+        }
+        let leader_at = self.leader_replica().and_then(|leader| leader.last_caught_up_ms);
+        let Some(leader_at) = leader_at else { return false };
+        let lag = |replica: &Replica| Some(leader_at.saturating_sub(replica.last_caught_up_ms?));
+        let mut replicas = self.voters.iter().chain(&self.observers).filter(|r| r.id == id);
+        replicas.any(|replica| lag(replica).is_some_and(|lag_ms| lag_ms < METADATA_LAG_MS_MAX))
     }
 
     /// Whether the leader has heard of this replica at all. One that was only ever listed has not
@@ -202,6 +223,31 @@ mod tests {
         let view = view(1, &[(1, None), (2, Some(1)), (3, None)], &[]);
         let shown: Vec<bool> = view.voters.iter().map(|v| view.has_shown_itself(v)).collect();
         assert_eq!(shown, [true, true, false]);
+    }
+
+    #[test]
+    #[rustfmt::skip]
+    fn a_node_that_fetched_a_moment_ago_knows_the_metadata() {
+        let rows = [
+            ("the leader",                 1, true),
+            ("a voter that keeps up",      2, true),
+            ("a voter that is behind",     3, false),
+            ("a broker that keeps up",     7, true),
+            ("a broker that is cut off",   8, false),
+            ("one that has not fetched",   9, false),
+            ("one that nobody knows",      5, false),
+            ("a replaced disk",            4, true),
+        ];
+        let voters = [(1, Some(10_000)), (2, Some(9_500)), (3, Some(5_000)), (4, Some(1_000))];
+        let observers = [(7, Some(7_001)), (8, Some(7_000)), (9, None), (4, Some(9_900))];
+        let view = view(1, &voters, &observers);
+        for (name, node, expected) in rows {
+            assert_eq!(view.knows_metadata(NodeId::new(node).unwrap()), expected, "{name}");
+        }
+        // A leader that does not tell its own time is no clock.
+        let mut mute = view.clone();
+        mute.voters[0].last_caught_up_ms = None;
+        assert!(!mute.knows_metadata(NodeId::new(7).unwrap()));
     }
 
     #[test]

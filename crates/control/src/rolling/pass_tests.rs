@@ -171,7 +171,7 @@ fn what_is_not_known_restarts_nobody() {
         facts.nodes.truncate(3);
         facts.partitions = None;
     });
-    assert_eq!(hold(&decision, 0), "no broker tells which replicas are in sync");
+    assert_eq!(hold(&decision, 0), "no broker that keeps up with the controllers tells which replicas are in sync");
 }
 
 #[test]

@@ -209,7 +209,9 @@ impl fmt::Display for Hold {
             Self::ActiveControllerLast { others } => {
                 write!(f, "it is the active controller and comes after {}", list(others))
             }
-            Self::PartitionsUnknown => f.write_str("no broker tells which replicas are in sync"),
+            Self::PartitionsUnknown => f.write_str(
+                "no broker that keeps up with the controllers tells which replicas are in sync",
+            ),
             Self::MinIsr { partition, count } => min_isr(f, partition, *count),
             Self::Others { nodes } if nodes.len() == 1 => {
                 write!(f, "waits while {} restarts", list(nodes))

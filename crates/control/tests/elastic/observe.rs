@@ -185,7 +185,9 @@ impl Life {
     }
 
     fn partitions(&self) -> Partitions {
-        let mut all = Partitions::default();
+        let mut pods = self.world.pods.iter();
+        let broker = pods.find(|(_, roles)| roles.is_broker()).map(|(node, _)| *node);
+        let mut all = Partitions { broker, ..Partitions::default() };
         for (node, count) in &self.world.partitions {
             for partition in 0..*count {
                 let topic = TopicName::new(format!("t{node}")).unwrap();

@@ -43,6 +43,8 @@ pub use topics::{
     ListTopicsError, NewTopic, Partition, Topic, TopicListing, TopicPage, TopicPages,
 };
 
+use model::NodeId;
+
 use crate::net::{Bootstrap, Client, ClientOptions};
 
 /// An admin client of one cluster. Clones share their connections.
@@ -74,6 +76,13 @@ impl Admin {
     #[must_use]
     pub fn with_call_timeout(&self, timeout: Duration) -> Self {
         Self { client: self.client.clone().with_call_timeout(timeout) }
+    }
+
+    /// The same client, which asks this node and no other for what every node can tell. A broker tells what it knows,
+    /// and one that is cut off from the controllers does not know that it is.
+    #[must_use]
+    pub fn at(&self, node: NodeId) -> Self {
+        Self { client: self.client.clone().with_only(node) }
     }
 }
 

@@ -131,6 +131,8 @@ pub(crate) enum Effect {
 pub(crate) struct Client {
     shared: Arc<Shared>,
     call_timeout: Duration,
+    /// The node that "any node" means, if it is to be one.
+    only: Option<NodeId>,
 }
 
 #[derive(Debug)]
@@ -157,11 +159,17 @@ impl Client {
     pub(crate) fn new(bootstrap: Bootstrap, options: ClientOptions) -> Self {
         let call_timeout = options.call_timeout;
         let state = Mutex::new(State::default());
-        Self { shared: Arc::new(Shared { bootstrap, options, state }), call_timeout }
+        Self { shared: Arc::new(Shared { bootstrap, options, state }), call_timeout, only: None }
     }
 
     pub(crate) fn with_call_timeout(mut self, call_timeout: Duration) -> Self {
         self.call_timeout = call_timeout;
+        self
+    }
+
+    /// The same client, for which "any node" means this one.
+    pub(crate) fn with_only(mut self, node: NodeId) -> Self {
+        self.only = Some(node);
         self
     }
 
@@ -197,6 +205,10 @@ impl Client {
         code: impl Fn(&R::Answer) -> Code,
     ) -> Result<R::Answer, CallError> {
         let deadline = Instant::now() + self.call_timeout;
+        let route = match (route, self.only) {
+            (Route::Any, Some(node)) => Route::Node(node),
+            (route, _) => route,
+        };
         let mut pause = Pause::new(self.candidates().len());
         loop {
             let outcome = self.attempt(route, effect, request, deadline).await;

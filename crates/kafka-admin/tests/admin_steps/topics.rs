@@ -36,6 +36,18 @@ pub(crate) async fn life_of_a_topic(cluster: &Cluster) -> anyhow::Result<()> {
         so(names.contains(&("plain", 3)) && names.contains(&("assigned", 2)), format!("{names:?}"))
     })
     .await?;
+    eventually("every broker tells what it knows itself", async || {
+        for broker in nodes(&[100, 101, 102]) {
+            let page = admin.at(broker).describe_topics(&[topic("assigned")]).await?;
+            if page.topics.is_empty() {
+                return so(false, format!("broker {broker}"));
+            }
+        }
+        so(true, String::new())
+    })
+    .await?;
+    let nobody = admin.at(crate::common::node(7)).describe_topics(&[]).await;
+    ensure!(nobody.is_err(), "another one answered");
     let page = admin.describe_topics(&[topic("assigned"), topic("missing")]).await?;
     assert_eq!(page.refused[0].0, topic("missing"));
     assert_eq!(page.refused[0].1.code, Code::UNKNOWN_TOPIC_OR_PARTITION);

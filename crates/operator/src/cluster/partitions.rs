@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use control::cluster::fact::{Fact, Why};
 use control::cluster::snapshot::Partitions;
 use control::rolling::availability::PartitionFacts;
-use model::{TopicName, TopicPartition};
+use model::{NodeId, TopicName, TopicPartition};
 
 use super::pass::Work;
 use crate::metrics::KafkaEffect;
@@ -14,27 +14,36 @@ use crate::words::chain;
 
 const MIN_ISR: &str = "min.insync.replicas";
 
-/// All partitions, read when they are first asked for. If any part could not be read they are unknown.
-pub(crate) async fn fact(work: &Work) -> &Fact<Partitions> {
-    work.known.partitions.get_or_init(|| describe(work)).await
+/// How many brokers are asked until one answers. Each may take its whole time-out, and the pass is short.
+const ASKED_MAX: usize = 2;
+
+/// All partitions, read when they are first asked for, from one of these brokers. If any part could not be read they are
+/// unknown.
+pub(crate) async fn fact<'a>(work: &'a Work, witnesses: &[NodeId]) -> &'a Fact<Partitions> {
+    work.known.partitions.get_or_init(|| describe(work, witnesses)).await
 }
 
-async fn describe(work: &Work) -> Fact<Partitions> {
-    let at_ms = now_ms();
+async fn describe(work: &Work, witnesses: &[NodeId]) -> Fact<Partitions> {
     let admin = work.known.kafka.access.as_ref().and_then(|access| access.brokers.as_ref());
-    let Some(admin) = admin else { return Fact::Unknown(Why::NobodyToAsk) };
-    match ask(work, admin).await {
-        Some(partitions) => Fact::read(partitions, at_ms),
-        None => Fact::Unknown(Why::NoAnswer),
+    let (Some(admin), false) = (admin, witnesses.is_empty()) else {
+        return Fact::Unknown(Why::NobodyToAsk);
+    };
+    for broker in witnesses.iter().take(ASKED_MAX) {
+        let at_ms = now_ms();
+        if let Some(partitions) = ask(work, &admin.at(*broker), *broker).await {
+            return Fact::read(partitions, at_ms);
+        }
     }
+    Fact::Unknown(Why::NoAnswer)
 }
 
-async fn ask(work: &Work, admin: &kafka_admin::Admin) -> Option<Partitions> {
+/// What one broker knows of all partitions.
+async fn ask(work: &Work, admin: &kafka_admin::Admin, broker: NodeId) -> Option<Partitions> {
     work.ctx.writer.metrics().kafka_call("describe topics", KafkaEffect::Read);
     let page = match admin.describe_topics(&[]).await {
         Ok(page) => page,
         Err(error) => {
-            tracing::info!("the partitions are not known: {}", chain(&error));
+            tracing::info!("broker {broker} does not tell the partitions: {}", chain(&error));
             return None;
         }
     };
@@ -71,5 +80,5 @@ async fn ask(work: &Work, admin: &kafka_admin::Admin) -> Option<Partitions> {
             });
         }
     }
-    Some(Partitions { facts, leaders })
+    Some(Partitions { facts, leaders, broker: Some(broker) })
 }

@@ -118,7 +118,7 @@ fn facts(snapshot: &Snapshot, view: &RebalanceView) -> Facts {
     // Which brokers hold replicas matters only if one is to leave.
     let holding = match leaving.is_empty() {
         true => Some(Brokers::new()),
-        false => snapshot.kafka.partitions.known().map(|all| all.assigned().into_keys().collect()),
+        false => snapshot.partitions().map(|all| all.assigned().into_keys().collect()),
     };
     let running = snapshot.kafka.brokers.known().map(|all| {
         let running = all.iter().filter(|(_, broker)| !broker.fenced);
@@ -187,7 +187,7 @@ mod tests {
             removing: vec![],
             min_isr: Some(1),
         };
-        let partitions = Partitions { facts: vec![held], leaders: vec![] };
+        let partitions = Partitions { facts: vec![held], leaders: vec![], broker: Some(id(3)) };
         snapshot.kafka.partitions = Fact::read(partitions, NOW);
     }
 

@@ -10,7 +10,7 @@ use crate::cluster::act::{Rule, What};
 use crate::cluster::draft::{Draft, Flow, LOOK_AGAIN_MS};
 use crate::cluster::journal::{Entered, Permit};
 use crate::cluster::record::Record;
-use crate::cluster::snapshot::{Needs, PodView, Snapshot};
+use crate::cluster::snapshot::{Needs, Partitions, PodView, Snapshot};
 use crate::conditions::{Note, Reason};
 use crate::node::Roles;
 use crate::registration::metadata_version::{self, Decision};
@@ -101,7 +101,7 @@ fn stale_facts(snapshot: &Snapshot, record: &Record) -> unregister::Facts {
             .chain(voters.map(|voter| voter.id))
             .collect(),
         running: Some(pods().filter(is_broker).filter_map(|pod| pod.node).collect()),
-        assigned: snapshot.kafka.partitions.known().map(|partitions| partitions.assigned()),
+        assigned: snapshot.partitions().map(Partitions::assigned),
         skip_check: snapshot.desired.skip_partition_check,
         suspects: record.stale_registrations.clone(),
         controllers: snapshot.kafka.controllers.known().cloned(),

@@ -5,7 +5,8 @@
 //!    asked themselves, so that a healthy cluster is asked nothing.
 //! 2. The settings of a node are compared only until they were seen to be the desired ones.
 //! 3. A node that is not ready is asked what it does instead, on a port that does not depend on Kafka.
-//! 4. Partitions are read only if a broker is to be restarted or was restarted.
+//! 4. Partitions are read only if a broker is to be restarted or was restarted, and count only if the broker that tells
+//!    them keeps up with the controllers ([`Snapshot::partitions`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -164,7 +165,7 @@ fn is_well(snapshot: &Snapshot, (id, node): (NodeId, &NodeView)) -> Option<bool>
 }
 
 fn facts(snapshot: &Snapshot, draft: &Draft) -> Facts {
-    let partitions = snapshot.kafka.partitions.known();
+    let partitions = snapshot.partitions();
     let trailing = partitions.map(trailing);
     let nodes = running(snapshot).map(|(id, node)| {
         let leads = trailing.as_ref().map(|trailing| !trailing.contains(&id));
@@ -349,7 +350,7 @@ fn act(snapshot: &Snapshot, draft: &mut Draft, action: &Action) {
             draft.act(What::AlterCluster { changes: changes.clone() }, Rule::SettingsDiffer);
         }
         Action::ElectPreferred { brokers } => {
-            let Some(partitions) = snapshot.kafka.partitions.known() else { return };
+            let Some(partitions) = snapshot.partitions() else { return };
             let partitions = led_by_others(partitions, brokers);
             if !partitions.is_empty() {
                 draft.act(What::ElectPreferred { partitions }, Rule::RestartedLeadAgain);

@@ -31,7 +31,7 @@ fn partitions(isr: &[i32]) -> Fact<Partitions> {
         min_isr: Some(2),
     };
     let leaders = vec![(partition, Some(id(3)), Some(id(4)))];
-    Fact::read(Partitions { facts: vec![facts], leaders }, NOW)
+    Fact::read(Partitions { facts: vec![facts], leaders, broker: Some(id(5)) }, NOW)
 }
 
 /// A settled cluster whose quorum is settled and whose partitions are in sync.
@@ -75,7 +75,21 @@ fn every_difference_restarts_a_node_for_its_reason() {
 #[test]
 #[rustfmt::skip]
 fn nothing_is_restarted_on_facts_that_are_unknown_or_forbid_it() {
-    let rows: [(&str, Edit, &str); 7] = [
+    fn observer(snapshot: &mut Snapshot, node: i32) -> &mut crate::quorum::Replica {
+        let Fact::Read { value, .. } = &mut snapshot.kafka.quorum else { panic!("not described") };
+        value.observers.iter_mut().find(|one| one.id == id(node)).unwrap()
+    }
+    fn said_by(snapshot: &mut Snapshot, node: Option<i32>) {
+        let Fact::Read { value, .. } = &mut snapshot.kafka.partitions else { panic!("not read") };
+        value.broker = node.map(id);
+    }
+    let rows: [(&str, Edit, &str); 13] = [
+        ("the broker that answers is cut off", |s, _| observer(s, 5).last_caught_up_ms = Some(NOW - 3_000), "wait Rolling"),
+        ("the leader has not heard of it",  |s, _| observer(s, 5).last_caught_up_ms = None, "wait Rolling"),
+        ("it is no node of the cluster",    |s, _| said_by(s, Some(9)), "wait Rolling"),
+        ("a controller answers",            |s, _| said_by(s, Some(0)), "wait Rolling"),
+        ("nobody knows who answers",        |s, _| said_by(s, None), "wait Rolling"),
+        ("the quorum is not described",     |s, _| s.kafka.quorum = Fact::Unknown(Why::NoAnswer), "wait Rolling"),
         ("it would leave one replica in sync", |s, _| s.kafka.partitions = partitions(&[3, 4]), "wait Rolling"),
         ("the partitions are unknown",      |s, _| s.kafka.partitions = Fact::Unknown(Why::NoAnswer), "wait Rolling"),
         ("another broker is not ready",     |s, _| pod(s, 4).ready = false, "wait Rolling"),

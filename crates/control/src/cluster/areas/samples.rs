@@ -139,7 +139,8 @@ pub(super) fn asked(
 
 /// No partition is anywhere.
 pub(in crate::cluster) fn empty(snapshot: &mut Snapshot) {
-    snapshot.kafka.partitions = Fact::read(Partitions::default(), NOW);
+    let partitions = Partitions { broker: Some(id(3)), ..Partitions::default() };
+    snapshot.kafka.partitions = Fact::read(partitions, NOW);
 }
 
 /// A broker takes new replicas, or does not.

@@ -13,7 +13,7 @@ use crate::cluster::act::{Rule, What};
 use crate::cluster::draft::{Draft, Flow, LOOK_AGAIN_MS, Outputs};
 use crate::cluster::journal::{Entered, Permit};
 use crate::cluster::record::Record;
-use crate::cluster::snapshot::{Needs, NodeView, Snapshot};
+use crate::cluster::snapshot::{Needs, NodeView, Partitions, Snapshot};
 use crate::conditions::{Note, Reason};
 use crate::node::Roles;
 use crate::quorum::format::QuorumMode;
@@ -156,7 +156,7 @@ fn facts(
     leaving: &BTreeMap<NodeId, Leaving>,
     controllers: &controllers::Decision,
 ) -> BTreeMap<NodeId, guard::Facts> {
-    let assigned = snapshot.kafka.partitions.known().map(|partitions| partitions.assigned());
+    let assigned = snapshot.partitions().map(Partitions::assigned);
     let of = |id: NodeId| {
         let node = snapshot.nodes.get(&id);
         let closed = snapshot.kafka.cordons.get(&id).and_then(|closed| closed.known().copied());

@@ -84,7 +84,7 @@ impl View {
         if let Some(snapshot) = &observed.snapshot {
             view.quorum = snapshot.kafka.quorum.known().cloned();
             view.metadata_level = snapshot.kafka.metadata_level();
-            let partitions = snapshot.kafka.partitions.known();
+            let partitions = snapshot.partitions();
             view.partitions = partitions.map(|partitions| partitions.facts.clone());
         }
         if !observed.secrets_readable {

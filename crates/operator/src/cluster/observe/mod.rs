@@ -127,7 +127,8 @@ pub(crate) async fn read(work: &Work, snapshot: &mut Snapshot, needs: &Needs) ->
         of_each(snapshot, &needs.settings, |id, node| settings::of(work, id, node)).await;
     snapshot.kafka.settings.extend(settings);
     if needs.partitions {
-        snapshot.kafka.partitions = partitions::fact(work).await.clone();
+        let witnesses: Vec<_> = snapshot.witnesses().collect();
+        snapshot.kafka.partitions = partitions::fact(work, &witnesses).await.clone();
     }
     if needs.controllers {
         snapshot.kafka.controllers = controllers(work).await;
