@@ -6,6 +6,7 @@ mod up;
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt as _;
 
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -21,8 +22,11 @@ struct Kubernetes {
 
 impl Kubernetes {
     fn start() -> Self {
-        let world = World::with_operator();
-        let up = world.gregor(&["up", "--detach"]).ok();
+        Self::start_in(World::with_operator(), &[])
+    }
+
+    fn start_in(world: World, words: &[&str]) -> Self {
+        let up = world.gregor(&[&["up", "--detach"], words].concat()).ok();
         let kubernetes = Self { world, up };
         kubernetes.kubectl(&[
             "-n",
@@ -62,6 +66,12 @@ impl Kubernetes {
     fn operators(&self) -> Vec<Value> {
         let pods = self.get(&["pods", "-n", "gregor", "-l", OPERATOR]);
         pods["items"].as_array().unwrap().clone()
+    }
+
+    /// How many operators are ready.
+    fn ready(&self) -> usize {
+        let is_ready = |pod: &Value| pod["status"]["containerStatuses"][0]["ready"] == true;
+        self.operators().iter().filter(|pod| is_ready(pod)).count()
     }
 
     fn leader(&self) -> String {
@@ -244,10 +254,7 @@ fn ask(kubernetes: &Kubernetes, path: &str) -> String {
 fn another_operator_takes_over() {
     let kubernetes = Kubernetes::start();
     kubernetes.kubectl(&["scale", "-n", "gregor", "deployment/gregor-operator", "--replicas=2"]);
-    let ready = || {
-        let is_ready = |pod: &Value| pod["status"]["containerStatuses"][0]["ready"] == true;
-        kubernetes.operators().iter().filter(|pod| is_ready(pod)).count()
-    };
+    let ready = || kubernetes.ready();
     eventually("one leads and one waits", || ready() == 2);
     kubernetes.apply(&set("a", &[("a-0", "1")]));
     eventually("a pod is ready", || counts(&kubernetes, "a") == "1 1 1");
@@ -278,6 +285,105 @@ fn another_operator_takes_over() {
     eventually("the former leader has ended", || !is_alive(process));
     works(&kubernetes);
     assert_eq!(kubernetes.leader(), third);
+    kubernetes.world.gregor(&["down", "--purge"]).ok();
+}
+
+/// One controller and one broker that keep nothing.
+fn small_cluster() -> Value {
+    let labels = json!({ "strimzi.io/cluster": "my-cluster" });
+    let pool = |role: &str| {
+        let volume = json!({ "id": 0, "type": "ephemeral", "kraftMetadata": "shared" });
+        json!({
+            "apiVersion": "kafka.strimzi.io/v1",
+            "kind": "KafkaNodePool",
+            "metadata": { "name": role, "labels": labels },
+            "spec": {
+                "replicas": 1,
+                "roles": [role],
+                "storage": { "type": "jbod", "volumes": [volume] },
+            },
+        })
+    };
+    let listener = json!({ "name": "plain", "port": 9092, "type": "internal", "tls": false });
+    let kafka = json!({
+        "apiVersion": "kafka.strimzi.io/v1",
+        "kind": "Kafka",
+        "metadata": { "name": "my-cluster" },
+        "spec": { "kafka": { "version": "4.3.1", "listeners": [listener], "config": {
+            "default.replication.factor": 1,
+            "offsets.topic.replication.factor": 1,
+        } } },
+    });
+    let items = [pool("controller"), pool("broker"), kafka];
+    json!({ "apiVersion": "v1", "kind": "List", "items": items })
+}
+
+/// An operator that pauses before a write that a file of its own names. It carries the name of the state directory, by
+/// which its process is found.
+const PAUSING: &str = "#!/bin/sh
+export GREGOR_TEST_WORLD=STATE
+export GREGOR_PAUSE_BEFORE=TEMP/pause-$POD_NAME
+exec GREGOR operator \"$@\"
+";
+
+/// A former leader wakes up in the moment before a write, after everything was checked.
+#[test]
+fn a_leader_that_was_paused_in_a_pass_undoes_nothing() {
+    const SET: &str = "my-cluster-broker";
+    let world = World::with_operator();
+    let temp = world.temp().to_owned();
+    let script = PAUSING
+        .replace("STATE", world.state().to_str().unwrap())
+        .replace("TEMP", temp.to_str().unwrap())
+        .replace("GREGOR operator", &format!("{} operator", env!("CARGO_BIN_EXE_gregor")));
+    let script = world.file("operator", &script);
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let image = format!("gregor-operator:{}={script}", env!("CARGO_PKG_VERSION"));
+    let kubernetes = Kubernetes::start_in(world, &["--image", &image]);
+    kubernetes.kubectl(&["scale", "-n", "gregor", "deployment/gregor-operator", "--replicas=2"]);
+    eventually("one leads and one waits", || kubernetes.ready() == 2);
+    kubernetes.apply(&small_cluster());
+    let listed = || -> Vec<String> {
+        let names = kubernetes.field("sps", SET, ".spec.pods[*].metadata.name");
+        names.split_whitespace().map(str::to_owned).collect()
+    };
+    eventually("there is a broker", || listed().iter().any(|pod| !kubernetes.uid(pod).is_empty()));
+    let before = listed();
+
+    // The leader is about to apply a set with one broker.
+    let first = kubernetes.leader();
+    let process = kubernetes.process(&first).unwrap();
+    let pause = temp.join(format!("pause-{first}"));
+    std::fs::write(&pause, format!("apply StrimziPodSet default/{SET}")).unwrap();
+    let pool = |spec: Value| {
+        let patch = json!({ "spec": spec }).to_string();
+        kubernetes.kubectl(&["patch", "kafkanodepool", "broker", "--type=merge", "-p", &patch]);
+    };
+    pool(json!({ "template": { "pod": { "metadata": { "labels": { "team": "a" } } } } }));
+    let is_stopped = || {
+        let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+        stat.contains(") T ")
+    };
+    eventually("it is paused", is_stopped);
+    // Its next life does not.
+    std::fs::remove_file(&pause).unwrap();
+
+    // Another one leads, and adds a broker.
+    eventually("another leads", || !["", &first].contains(&kubernetes.leader().as_str()));
+    pool(json!({ "replicas": 2 }));
+    eventually("there is another broker", || {
+        let now = listed();
+        now.len() == 2 && now.iter().all(|pod| !kubernetes.uid(pod).is_empty())
+    });
+    let added = listed().into_iter().find(|pod| !before.contains(pod)).unwrap();
+    let uid = kubernetes.uid(&added);
+
+    signal(process, Signal::CONT);
+    eventually("the former leader has ended", || !is_alive(process));
+    // Whatever it has sent has arrived, and the new leader has acted on it.
+    std::thread::sleep(std::time::Duration::from_secs(5));
+    assert!(listed().contains(&added), "{:?}", listed());
+    assert_eq!(kubernetes.uid(&added), uid);
     kubernetes.world.gregor(&["down", "--purge"]).ok();
 }
 

@@ -110,6 +110,8 @@ async fn a_write_that_changes_nothing_is_not_sent_and_one_that_does_is() {
     a_status_is_written_whole(&writer).await;
     what_the_server_drops_is_not_sent_again(&writer).await;
     only_the_one_that_is_meant_is_replaced_or_deleted(&writer).await;
+    the_server_holds_an_apply_to_its_version(&writer).await;
+    what_others_wrote_is_read_again(&writer).await;
 }
 
 async fn kinds_of_a_cluster(writer: &Writer) {
@@ -250,6 +252,57 @@ async fn only_the_one_that_is_meant_is_replaced_or_deleted(writer: &Writer) {
     wrong.metadata.name = Some("Not A Name".into());
     let invalid = writer.create(&services, &wrong).await.unwrap_err();
     assert!(matches!(invalid, WriteError::Invalid { .. }), "{invalid}");
+}
+
+/// What the fence of applied objects rests on.
+async fn the_server_holds_an_apply_to_its_version(writer: &Writer) {
+    let api = Api::<ConfigMap>::namespaced(writer.client().clone(), "default");
+    let apply = async |version: &str, uid: Option<&str>, value: &str| {
+        let mut object = json!({
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": { "name": "tied", "resourceVersion": version },
+            "data": { "x": value },
+        });
+        if let Some(uid) = uid {
+            object["metadata"]["uid"] = uid.into();
+        }
+        let params = PatchParams::apply("test").force();
+        match api.patch("tied", &params, &Patch::Apply(&object)).await {
+            Ok(map) => Ok(map),
+            Err(kube::Error::Api(status)) => Err(status.code),
+            Err(error) => panic!("{error}"),
+        }
+    };
+    let none = Some("00000000-0000-4000-8000-000000000000");
+    assert_eq!(apply("7", none, "0").await.unwrap_err(), 409, "what is gone is not made again");
+    let first = apply("1", None, "1").await.unwrap();
+    assert_eq!(apply("1", None, "2").await.unwrap_err(), 409, "there is one by now");
+    let (version, uid) = (first.resource_version().unwrap(), first.uid().unwrap());
+    let second = apply(&version, Some(&uid), "2").await.unwrap();
+    assert_eq!(apply(&version, Some(&uid), "3").await.unwrap_err(), 409, "it has changed");
+    assert_eq!(second.data.unwrap()["x"], "2");
+    let owned = serde_json::to_string(&second.metadata.managed_fields).unwrap();
+    assert!(!owned.contains("resourceVersion") && !owned.contains("f:uid"), "{owned}");
+    api.delete("tied", &Default::default()).await.unwrap();
+}
+
+/// One that leads need not mind that somebody else has written, made or deleted the object since.
+async fn what_others_wrote_is_read_again(writer: &Writer) {
+    let api = Api::<ConfigMap>::namespaced(writer.client().clone(), "default");
+    let map = |value: &str| -> ConfigMap {
+        let metadata = json!({ "name": "shared" });
+        let data = json!({ "x": value });
+        typed(json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data }))
+    };
+    let first = writer.apply(&api, "shared", &map("1"), None).await.unwrap();
+    let again = writer.apply(&api, "shared", &map("2"), None).await.unwrap();
+    assert_eq!(again.data.unwrap()["x"], "2");
+    let third = writer.apply(&api, "shared", &map("3"), Some(&first)).await.unwrap();
+    assert_eq!(third.data.clone().unwrap()["x"], "3");
+    api.delete("shared", &Default::default()).await.unwrap();
+    let made = writer.apply(&api, "shared", &map("4"), Some(&third)).await.unwrap();
+    assert_ne!(made.uid(), third.uid());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,12 +3,15 @@
 //! What holds for all that goes through it:
 //!
 //! 1. Nothing is sent that would change nothing, as far as the object that is at hand can tell.
-//! 2. A deletion, and any change in Kafka, begins only if this process leads for longer than the call can
-//!    take ([`Fence`]): a former leader that was paused does no harm when it wakes up.
-//! 3. Every call ends by its deadline. One that ran out may have been carried out.
-//! 4. After each write that changed something the [`CrashSwitch`] is asked, so that tests can cross every
+//! 2. Nothing is sent by a process that does not lead ([`Fence`]). A deletion, any change in Kafka, and a write that
+//!    is not tied to a version begin only if this process leads for longer than the call can take.
+//! 3. An object is applied or replaced only as the version that was read, or created only where none was found.
+//!    That it still leads is asked after the read, so nobody else has led before it: a former leader that was
+//!    paused in between, however long, undoes nothing of its successor when it wakes up.
+//! 4. Every call ends by its deadline. One that ran out may have been carried out.
+//! 5. After each write that changed something the [`CrashSwitch`] is asked, so that tests can cross every
 //!    boundary at which a crash could hurt.
-//! 5. What the operator is not allowed is logged as an error with verb and kind: it is a fault of the
+//! 6. What the operator is not allowed is logged as an error with verb and kind: it is a fault of the
 //!    installation and does not pass by itself.
 //!
 //! Leases and Events do not go through it: they are no acts.
@@ -23,7 +26,7 @@ use kafka_admin::Outcome;
 use kube::api::{
     DeleteParams, ListParams, ObjectList, Patch, PatchParams, PostParams, Preconditions,
 };
-use kube::core::PartialObjectMeta;
+use kube::core::{ObjectMeta, PartialObjectMeta};
 use kube::{Api, Client, Resource, ResourceExt as _};
 use objects::{Compared, State, same};
 use serde::Serialize;
@@ -175,6 +178,13 @@ struct Vain {
     patch: String,
 }
 
+/// A version that no object has: the first write to etcd makes revision 2. An apply that names it is refused where there
+/// is an object, and creates one where there is none.
+const NO_VERSION: &str = "1";
+
+/// How often an apply is sent. Others write too: every change of a status makes a version.
+const APPLY_ATTEMPTS_MAX: usize = 3;
+
 /// As many are remembered; beyond that all are forgotten, and sent once more.
 const VAIN_MAX: usize = 10_000;
 
@@ -211,7 +221,8 @@ impl Writer {
     /// Brings the fields of an object to what is desired, and takes away those that an earlier call has
     /// set and this one does not. Other people's fields stay. Creates the object if there is none.
     ///
-    /// `before` is the object as it was last seen; if nothing would change it is returned as it is.
+    /// `before` is the object as it was last seen; if nothing would change it is returned as it is. One that has
+    /// changed since is read again, and applied if this process leads still: it was not another operator.
     pub async fn apply<K: Object>(
         &self,
         api: &Api<K>,
@@ -239,11 +250,21 @@ impl Writer {
             self.count(&act, WriteOutcome::Skipped);
             return Ok(before.clone());
         }
-        let desired = &compared.sent;
         let old = self.version_before(api, name, before).await;
         let params = PatchParams::apply(FIELD_MANAGER).force();
-        let patch = Patch::Apply(desired);
-        let result = self.send(&act, api.patch(name, &params, &patch)).await;
+        let mut seen: Option<ObjectMeta> = before.map(|before| before.meta().clone());
+        let mut attempts = 1;
+        let result = loop {
+            let patch = Patch::Apply(tied(&compared.sent, seen.as_ref()));
+            let sent = self.send(&act, Duration::ZERO, api.patch(name, &params, &patch)).await;
+            match sent {
+                Err(WriteError::Conflict { .. }) if attempts < APPLY_ATTEMPTS_MAX => {
+                    attempts += 1;
+                    seen = self.look(&act, api, name).await?;
+                }
+                sent => break sent,
+            }
+        };
         self.finish(&act, result, old.as_deref())
     }
 
@@ -251,7 +272,7 @@ impl Writer {
     pub async fn create<K: Object>(&self, api: &Api<K>, object: &K) -> Result<K, WriteError> {
         let act = Act::new::<K>("create", &object.name_any(), api.namespace());
         let params = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), dry_run: false };
-        let result = self.send(&act, api.create(&params, object)).await;
+        let result = self.send(&act, KUBERNETES_DEADLINE, api.create(&params, object)).await;
         self.finish(&act, result, None)
     }
 
@@ -260,7 +281,7 @@ impl Writer {
         let name = object.name_any();
         let act = Act::new::<K>("replace", &name, api.namespace());
         let params = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), dry_run: false };
-        let result = self.send(&act, api.replace(&name, &params, object)).await;
+        let result = self.send(&act, Duration::ZERO, api.replace(&name, &params, object)).await;
         self.finish(&act, result, object.meta().resource_version.as_deref())
     }
 
@@ -292,7 +313,8 @@ impl Writer {
         let params =
             PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..Default::default() };
         let patch = Patch::Merge(json!({ "status": patch }));
-        let result = self.send(&act, api.patch_status(name, &params, &patch)).await;
+        let call = api.patch_status(name, &params, &patch);
+        let result = self.send(&act, KUBERNETES_DEADLINE, call).await;
         let written = self.finish(&act, result, old.as_deref())?;
         let now = written.meta().resource_version.as_deref();
         self.remember_vain(&act, vain.filter(|vain| Some(vain.version.as_str()) == now));
@@ -320,7 +342,10 @@ impl Writer {
         let old = self.version_before(api, name, before).await;
         let params =
             PatchParams { field_manager: Some(FIELD_MANAGER.into()), ..Default::default() };
-        let result = self.send(&act, api.patch(name, &params, &Patch::Merge(patch))).await;
+        let is_tied = patch.pointer("/metadata/resourceVersion").is_some_and(Value::is_string);
+        let lasting = if is_tied { Duration::ZERO } else { KUBERNETES_DEADLINE };
+        let patch = Patch::Merge(patch);
+        let result = self.send(&act, lasting, api.patch(name, &params, &patch)).await;
         self.finish(&act, result, old.as_deref()).map(Some)
     }
 
@@ -334,15 +359,12 @@ impl Writer {
         grace: Option<u32>,
     ) -> Result<Deleted, WriteError> {
         let act = Act::new::<K>("delete", name, api.namespace());
-        self.lead(KUBERNETES_DEADLINE)
-            .then_some(())
-            .ok_or_else(|| WriteError::NotLeader { what: act.what.clone() })?;
         let params = DeleteParams {
             grace_period_seconds: grace,
             ..DeleteParams::background()
                 .preconditions(Preconditions { uid: Some(uid.to_owned()), resource_version: None })
         };
-        let outcome = match self.send(&act, api.delete(name, &params)).await {
+        let outcome = match self.send(&act, KUBERNETES_DEADLINE, api.delete(name, &params)).await {
             Ok(_) => Deleted::Asked,
             Err(WriteError::Missing { .. }) => Deleted::Absent,
             Err(WriteError::Conflict { .. }) => Deleted::Another,
@@ -424,12 +446,18 @@ impl Writer {
         };
     }
 
+    /// Makes a call, if this process leads for longer than that.
     async fn send<T>(
         &self,
         act: &Act,
+        lasting: Duration,
         call: impl Future<Output = Result<T, kube::Error>>,
     ) -> Result<T, WriteError> {
+        if !self.lead(lasting) {
+            return Err(WriteError::NotLeader { what: act.what.clone() });
+        }
         liveness::progress();
+        self.crash.sending(&act.what);
         match tokio::time::timeout(KUBERNETES_DEADLINE, call).await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(error)) => Err(act.refused(error)),
@@ -464,6 +492,20 @@ impl Writer {
         result
     }
 
+    /// What an object is now; `None` if there is none. By a list: there are kinds that the operator need not get one by
+    /// one.
+    async fn look<K: Object>(
+        &self,
+        act: &Act,
+        api: &Api<K>,
+        name: &str,
+    ) -> Result<Option<ObjectMeta>, WriteError> {
+        let params = ListParams::default().fields(&format!("metadata.name={name}"));
+        let found: ObjectList<PartialObjectMeta<K>> =
+            self.send(act, Duration::ZERO, api.list_metadata(&params)).await?;
+        Ok(found.items.into_iter().next().map(|object| object.metadata))
+    }
+
     /// The version that a write starts from. With the crash switch on it is asked for, as one that was
     /// seen a while ago would make a write that changes nothing look like an act, again in every life.
     async fn version_before<K: Object>(
@@ -485,6 +527,20 @@ impl Writer {
     fn count(&self, act: &Act, outcome: WriteOutcome) {
         self.metrics.write(&act.kind, act.verb, outcome);
     }
+}
+
+/// An object that is applied, tied to the version of it that was read, or to there being none.
+fn tied(sent: &Value, seen: Option<&ObjectMeta>) -> Value {
+    let mut tied = sent.clone();
+    if let Some(metadata) = tied.get_mut("metadata").and_then(Value::as_object_mut) {
+        let version = seen.and_then(|seen| seen.resource_version.as_deref());
+        metadata.insert("resourceVersion".to_owned(), version.unwrap_or(NO_VERSION).into());
+        // Without it, an object that was deleted in between would be created again.
+        if let Some(uid) = seen.and_then(|seen| seen.uid.as_deref()) {
+            metadata.insert("uid".to_owned(), uid.into());
+        }
+    }
+    tied
 }
 
 /// One write, for people and for counting.
@@ -533,6 +589,8 @@ impl Act {
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+
     use super::*;
 
     #[tokio::test]
@@ -554,6 +612,47 @@ mod tests {
         let text = writer.metrics().encode();
         let line = r#"gregor_kafka_calls_total{call="unregister broker",effect="Change"} 1"#;
         assert!(text.contains(line), "{text}");
+    }
+
+    #[tokio::test]
+    async fn kubernetes_is_not_touched_by_one_that_does_not_lead() {
+        let fence = Fence::closed();
+        let writer = Writer::new(tower_stub(), fence, CrashSwitch::Off, Metrics::new());
+        let map = |version: Option<&str>| -> ConfigMap {
+            let metadata = json!({ "name": "a", "namespace": "n", "resourceVersion": version });
+            serde_json::from_value(json!({ "metadata": metadata })).unwrap()
+        };
+        let api = Api::<ConfigMap>::namespaced(writer.client().clone(), "n");
+        let (new, old) = (map(None), map(Some("7")));
+        let patch = json!({ "metadata": { "resourceVersion": "7", "annotations": { "a": "1" } } });
+        let status = json!({ "a": 1 });
+        let refused = [
+            writer.apply(&api, "a", &new, None).await.unwrap_err(),
+            writer.apply(&api, "a", &new, Some(&old)).await.unwrap_err(),
+            writer.create(&api, &new).await.unwrap_err(),
+            writer.replace(&api, &old).await.unwrap_err(),
+            writer.patch(&api, "a", &patch, Some(&old)).await.unwrap_err(),
+            writer.patch_status(&api, "a", &status, Some(&old)).await.unwrap_err(),
+            writer.delete(&api, "a", "uid", None).await.unwrap_err(),
+        ];
+        for error in refused {
+            assert!(matches!(error, WriteError::NotLeader { .. }), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_apply_is_tied_to_the_version_that_was_read_or_to_there_being_none() {
+        let sent = json!({ "metadata": { "name": "a" }, "data": {} });
+        let metadata = |seen: Option<&ObjectMeta>| tied(&sent, seen)["metadata"].clone();
+        assert_eq!(metadata(None), json!({ "name": "a", "resourceVersion": "1" }));
+        let seen = ObjectMeta {
+            resource_version: Some("7".to_owned()),
+            uid: Some("u".to_owned()),
+            ..ObjectMeta::default()
+        };
+        let expected = json!({ "name": "a", "resourceVersion": "7", "uid": "u" });
+        assert_eq!(metadata(Some(&seen)), expected);
+        assert_eq!(tied(&sent, None)["data"], json!({}));
     }
 
     /// A client that no test here sends anything through.

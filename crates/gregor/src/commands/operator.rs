@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::process;
 use std::str::FromStr;
 use std::time::Duration;
@@ -100,6 +101,9 @@ pub(crate) struct Operator {
     /// End after every single act, for tests
     #[arg(long, env = "GREGOR_ONE_ACT_PER_LIFE", hide = true)]
     one_act_per_life: bool,
+    /// Pause before the write that this file names, for tests
+    #[arg(long, value_name = "FILE", env = "GREGOR_PAUSE_BEFORE", hide = true)]
+    pause_before: Option<PathBuf>,
 }
 
 impl Operator {
@@ -139,9 +143,13 @@ impl Operator {
             identity,
             election: (!self.no_election).then_some(election),
             http: (self.http_port > 0).then_some(SocketAddr::new(self.http_host, self.http_port)),
-            crash: match self.one_act_per_life {
-                false => CrashSwitch::Off,
-                true => CrashSwitch::OneActPerLife,
+            crash: match (self.one_act_per_life, self.pause_before) {
+                (true, _) => CrashSwitch::OneActPerLife,
+                // For as long as the process lives.
+                (false, Some(file)) => {
+                    CrashSwitch::PauseBefore(Box::leak(file.into_boxed_path()))
+                }
+                (false, None) => CrashSwitch::Off,
             },
         })
     }
