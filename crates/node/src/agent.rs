@@ -2,34 +2,34 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use control::node::readiness::{BrokerState, ControllerFacts, RaftState};
+use control::node::readiness::{ANSWER_TIMEOUT, BrokerState, ControllerFacts, RaftState};
 use model::NodeId;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout_at};
 
 /// What the agent is to show.
 pub(crate) const CONFIG: &str = include_str!("agent.yaml");
 
-/// The agent answers in milliseconds; a JVM that collects garbage for longer is not ready.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
 /// A broker with ten thousand topics shows a few megabytes. It is held in memory beside the JVM, in the same container.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
 /// HTTP/1.0, so that the answer ends with the connection and comes in one piece.
 const REQUEST: &[u8] = b"GET /metrics HTTP/1.0\r\nAccept: text/plain\r\n\r\n";
-/// A question that the agent answers without reading anything of Kafka's, however many topics there are.
-const SIGN_REQUEST: &[u8] = b"GET /-/healthy HTTP/1.0\r\n\r\n";
-/// Below the interval of these questions.
-const SIGN_TIMEOUT: Duration = Duration::from_secs(4);
+/// After this time a page is taken for one that never ends, and another is asked for.
+const PAGE_OVERDUE: Duration = Duration::from_secs(60);
+/// So many pages are asked for at the same time. The agent has ten threads; the others are for signs of life.
+const PAGES_MAX: usize = 3;
 
 /// Why there is no answer.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 pub(crate) enum AskError {
     /// It does not listen, or the connection broke.
     #[error("the agent in Kafka's JVM does not answer")]
-    Io(#[from] io::Error),
+    Io(#[source] Arc<io::Error>),
     /// It takes too long.
     #[error("the agent in Kafka's JVM does not answer in time")]
     Timeout,
@@ -41,43 +41,122 @@ pub(crate) enum AskError {
     NotMetrics,
 }
 
-/// The agent's place.
+impl From<io::Error> for AskError {
+    fn from(error: io::Error) -> Self {
+        Self::Io(Arc::new(error))
+    }
+}
+
+/// The page of metrics, or why there is none.
+type Answer = Result<Arc<str>, AskError>;
+
+/// The agent in Kafka's JVM.
+///
+/// It has a few threads, and one that makes a page goes on with it when its client has gone. So one page is asked for at a
+/// time, and its connection stays open until the agent is done. Only if a page is overdue another is asked for, until
+/// there are [`PAGES_MAX`]: however slow pages are, they leave threads for the questions that tell whether the JVM lives.
+#[derive(Debug)]
+pub(crate) struct Agent {
+    address: SocketAddr,
+    /// The pages that the agent makes now, the oldest first, and the last that it made.
+    scrapes: Mutex<Vec<Scrape>>,
+    last: Arc<Mutex<Option<Heard>>>,
+}
+
+/// What the last page said that came, in time or not.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Agent(pub(crate) SocketAddr);
+pub(crate) struct Heard {
+    /// When it came.
+    pub(crate) at: Instant,
+    pub(crate) said: Said,
+}
+
+/// A page that was asked for.
+#[derive(Debug, Clone)]
+struct Scrape {
+    begun: Instant,
+    /// `None` until the agent is done.
+    answer: watch::Receiver<Option<Answer>>,
+}
+
+impl Scrape {
+    fn begin(address: SocketAddr, last: Arc<Mutex<Option<Heard>>>) -> Self {
+        let (done, answer) = watch::channel(None);
+        tokio::spawn(async move {
+            let answer = get(address).await;
+            if let Ok(page) = &answer {
+                *lock(&last) = Some(Heard { at: Instant::now(), said: Said::read(page) });
+            }
+            done.send(Some(answer))
+        });
+        Self { begun: Instant::now(), answer }
+    }
+
+    /// A task that ended without an answer is not under way either.
+    fn is_under_way(&self) -> bool {
+        self.answer.has_changed().is_ok() && self.answer.borrow().is_none()
+    }
+}
 
 impl Agent {
-    /// Gets the page of metrics.
-    pub(crate) async fn ask(&self) -> Result<String, AskError> {
-        timeout(ANSWER_TIMEOUT, self.get()).await.map_err(|_| AskError::Timeout)?
+    /// The agent that listens here.
+    pub(crate) fn new(address: SocketAddr) -> Self {
+        Self { address, scrapes: Mutex::default(), last: Arc::default() }
     }
 
-    /// Whether the JVM gives a sign of life: the beginning of any answer. The kernel accepts connections for one that
-    /// hangs too.
-    pub(crate) async fn gives_sign(&self) -> bool {
-        let sign = async {
-            let mut stream = TcpStream::connect(self.0).await?;
-            stream.write_all(SIGN_REQUEST).await?;
-            stream.read_u8().await
-        };
-        matches!(timeout(SIGN_TIMEOUT, sign).await, Ok(Ok(_)))
+    /// Where it listens.
+    pub(crate) const fn address(&self) -> SocketAddr {
+        self.address
     }
 
-    async fn get(&self) -> Result<String, AskError> {
-        let mut stream = TcpStream::connect(self.0).await?;
-        stream.write_all(REQUEST).await?;
-        let mut answer = Vec::new();
-        stream.take(ANSWER_BYTES_MAX as u64 + 1).read_to_end(&mut answer).await?;
-        if answer.len() > ANSWER_BYTES_MAX {
-            return Err(AskError::TooLarge);
-        }
-        let answer = String::from_utf8(answer).map_err(|_| AskError::NotMetrics)?;
-        let (head, body) = answer.split_once("\r\n\r\n").ok_or(AskError::NotMetrics)?;
-        let status = head.split_whitespace().nth(1);
-        if !head.starts_with("HTTP/1.") || status != Some("200") {
-            return Err(AskError::NotMetrics);
-        }
-        Ok(body.to_owned())
+    /// Gets the page of metrics, which is at most [`ANSWER_TIMEOUT`] old.
+    pub(crate) async fn ask(&self) -> Answer {
+        let Scrape { begun, mut answer } = self.scrape();
+        let done = timeout_at(begun + ANSWER_TIMEOUT, answer.wait_for(Option::is_some)).await;
+        let done = done.map_err(|_| AskError::Timeout)?;
+        done.ok().and_then(|answer| answer.clone()).unwrap_or(Err(AskError::Timeout))
     }
+
+    /// What the last page said that came, in time or not.
+    pub(crate) fn last(&self) -> Option<Heard> {
+        *lock(&self.last)
+    }
+
+    /// The page that the agent makes now; if it makes none, or one that is overdue, a new one.
+    fn scrape(&self) -> Scrape {
+        let mut scrapes = lock(&self.scrapes);
+        scrapes.retain(Scrape::is_under_way);
+        let is_full = scrapes.len() >= PAGES_MAX;
+        let last = scrapes.last().filter(|last| is_full || last.begun.elapsed() < PAGE_OVERDUE);
+        if let Some(last) = last {
+            return last.clone();
+        }
+        let scrape = Scrape::begin(self.address, Arc::clone(&self.last));
+        scrapes.push(scrape.clone());
+        scrape
+    }
+}
+
+/// What is locked here is replaced as a whole, so that a panic elsewhere does not leave it half written.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+async fn get(address: SocketAddr) -> Answer {
+    let mut stream = TcpStream::connect(address).await?;
+    stream.write_all(REQUEST).await?;
+    let mut answer = Vec::new();
+    stream.take(ANSWER_BYTES_MAX as u64 + 1).read_to_end(&mut answer).await?;
+    if answer.len() > ANSWER_BYTES_MAX {
+        return Err(AskError::TooLarge);
+    }
+    let answer = String::from_utf8(answer).map_err(|_| AskError::NotMetrics)?;
+    let (head, body) = answer.split_once("\r\n\r\n").ok_or(AskError::NotMetrics)?;
+    let status = head.split_whitespace().nth(1);
+    if !head.starts_with("HTTP/1.") || status != Some("200") {
+        return Err(AskError::NotMetrics);
+    }
+    Ok(body.into())
 }
 
 /// What a node says about itself.
@@ -135,6 +214,7 @@ impl Said {
 #[cfg(test)]
 mod tests {
     use tokio::net::TcpListener;
+    use tokio::time::timeout;
 
     use super::*;
 
@@ -169,10 +249,15 @@ mod tests {
         assert_eq!(Said::read(""), Said::default());
     }
 
-    /// What is got from a server that answers with these bytes.
-    async fn ask(answer: &'static [u8]) -> Result<String, AskError> {
+    async fn listen() -> (TcpListener, Agent) {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let agent = Agent(listener.local_addr().unwrap());
+        let agent = Agent::new(listener.local_addr().unwrap());
+        (listener, agent)
+    }
+
+    /// What is got from a server that answers with these bytes.
+    async fn ask(answer: &'static [u8]) -> Answer {
+        let (listener, agent) = listen().await;
         let serve = async {
             let (mut stream, _) = listener.accept().await.unwrap();
             let mut request = [0; REQUEST.len()];
@@ -182,58 +267,106 @@ mod tests {
         tokio::join!(agent.ask(), serve).0
     }
 
-    /// Whether a server that answers with these bytes, and then waits, gives a sign of life.
-    async fn signs(answer: &'static [u8]) -> bool {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let agent = Agent(listener.local_addr().unwrap());
-        let server = tokio::spawn(async move {
-            let (mut stream, _) = listener.accept().await.unwrap();
-            let mut request = [0; SIGN_REQUEST.len()];
-            stream.read_exact(&mut request).await.unwrap();
-            stream.write_all(answer).await.unwrap();
-            std::future::pending::<()>().await;
-        });
-        let gives_sign = agent.gives_sign().await;
-        server.abort();
-        gives_sign
+    /// Accepts a connection and reads what it asks for.
+    async fn accept(listener: &TcpListener, request: &[u8]) -> TcpStream {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut read = vec![0; request.len()];
+        stream.read_exact(&mut read).await.unwrap();
+        assert_eq!(read, request);
+        stream
+    }
+
+    /// Whether nothing more is asked.
+    async fn is_left_alone(listener: &TcpListener) -> bool {
+        timeout(Duration::from_millis(50), listener.accept()).await.is_err()
+    }
+
+    /// As of a broker with so many topics, or with a lock that is held for so long, that a page takes minutes.
+    #[tokio::test]
+    async fn a_slow_page_is_asked_for_once_however_many_want_it() {
+        let (listener, agent) = listen().await;
+        let all = async { tokio::join!(agent.ask(), agent.ask(), agent.ask()) };
+        let (asked, mut stream) = tokio::join!(all, accept(&listener, REQUEST));
+        assert!(matches!(
+            asked,
+            (Err(AskError::Timeout), Err(AskError::Timeout), Err(AskError::Timeout))
+        ));
+        for _ in 0..10 {
+            assert!(matches!(agent.ask().await, Err(AskError::Timeout)));
+        }
+        assert!(is_left_alone(&listener).await);
+        // It is no answer when it comes: it says what was the case long ago. But it was said.
+        stream.write_all(b"HTTP/1.1 200 OK\r\n\r\nkafka_broker_state 2.0\n").await.unwrap();
+        drop(stream);
+        while lock(&agent.scrapes).iter().any(Scrape::is_under_way) {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(agent.last().unwrap().said.broker, Some(BrokerState::Recovery));
+        let serve = async {
+            let mut stream = accept(&listener, REQUEST).await;
+            stream.write_all(b"HTTP/1.1 200 OK\r\n\r\nnew 1\n").await.unwrap();
+        };
+        assert_eq!(&*tokio::join!(agent.ask(), serve).0.unwrap(), "new 1\n");
+    }
+
+    /// Makes all pages that are under way older, as if that time had passed.
+    fn age(agent: &Agent) {
+        lock(&agent.scrapes).iter_mut().for_each(|scrape| scrape.begun -= PAGE_OVERDUE);
     }
 
     #[tokio::test]
-    async fn any_answer_is_a_sign_of_life_and_an_open_connection_is_none() {
-        assert!(signs(b"HTTP/1.1 200 OK\r\n").await);
-        assert!(signs(b"HTTP/1.1 404 Not Found\r\n\r\n").await);
-        // As of a JVM that is stopped.
-        assert!(!signs(b"").await);
-        // As of one that has not begun to listen.
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let agent = Agent(listener.local_addr().unwrap());
-        drop(listener);
-        assert!(!agent.gives_sign().await);
+    async fn a_page_that_never_ends_is_not_the_last_but_leaves_threads_to_the_agent() {
+        let (listener, agent) = listen().await;
+        let mut streams = Vec::new();
+        for _ in 0..PAGES_MAX {
+            let _ = agent.scrape();
+            streams.push(accept(&listener, REQUEST).await);
+            age(&agent);
+        }
+        for _ in 0..3 {
+            assert!(matches!(agent.ask().await, Err(AskError::Timeout)));
+            age(&agent);
+        }
+        assert!(is_left_alone(&listener).await);
+        // A thread is free again.
+        drop(streams.pop());
+        while lock(&agent.scrapes).iter().all(Scrape::is_under_way) {
+            tokio::task::yield_now().await;
+        }
+        let serve = async {
+            let mut stream = accept(&listener, REQUEST).await;
+            stream.write_all(b"HTTP/1.1 200 OK\r\n\r\nnew 1\n").await.unwrap();
+        };
+        assert_eq!(&*tokio::join!(agent.ask(), serve).0.unwrap(), "new 1\n");
     }
 
     #[tokio::test]
     async fn only_a_whole_answer_is_one() {
-        assert_eq!(ask(b"HTTP/1.1 200 OK\r\nA: b\r\n\r\nx 1\n").await.unwrap(), "x 1\n");
+        assert_eq!(&*ask(b"HTTP/1.1 200 OK\r\nA: b\r\n\r\nx 1\n").await.unwrap(), "x 1\n");
         assert!(matches!(ask(b"HTTP/1.1 500 No\r\n\r\n").await, Err(AskError::NotMetrics)));
         assert!(matches!(ask(b"SSH-2.0\r\n").await, Err(AskError::NotMetrics)));
         assert!(matches!(ask(b"\xff\xff").await, Err(AskError::NotMetrics)));
     }
 
-    /// Asks a server that goes on writing these bytes, with a pause between them. Returns what it could write.
-    async fn ask_endless(bytes: &[u8], pause: Duration) -> (Result<String, AskError>, usize) {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let agent = Agent(listener.local_addr().unwrap());
+    /// Asks a server that goes on writing these bytes, with a pause between them. Returns the bytes that it could write until
+    /// there was an answer.
+    async fn ask_endless(bytes: &[u8], pause: Duration) -> (Answer, usize) {
+        let (listener, agent) = listen().await;
+        let mut written = 0;
         let serve = async {
             let (mut stream, _) = listener.accept().await.unwrap();
             stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
-            let mut written = 0;
             while stream.write_all(bytes).await.is_ok() {
                 written += bytes.len();
                 tokio::time::sleep(pause).await;
             }
-            written
+            std::future::pending::<()>().await;
         };
-        tokio::join!(agent.ask(), serve)
+        let answer = tokio::select! {
+            answer = agent.ask() => answer,
+            () = serve => unreachable!("it serves without end"),
+        };
+        (answer, written)
     }
 
     #[tokio::test]

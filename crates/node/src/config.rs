@@ -43,8 +43,8 @@ pub struct Config {
     pub initial: InitialControllers,
     /// Whether this node has been seen with its directory id of `initial`, or in a static quorum at all.
     pub seen: Option<bool>,
-    /// Whether an empty metadata disk of this controller of a static quorum may be formatted.
-    pub replaced: bool,
+    /// The uid of the pod in which an empty metadata disk of this controller of a static quorum may be formatted.
+    pub replaced: Option<String>,
     /// The logging of Kafka.
     pub log4j_file: Option<PathBuf>,
     /// Options of the JVM.
@@ -157,7 +157,7 @@ impl Config {
             mode: dir.quorum_mode()?,
             initial: dir.initial_controllers()?,
             seen: dir.word("controller.seen")?,
-            replaced: dir.word("controller.replaced")? == Some(true),
+            replaced: dir.optional("controller.replaced")?,
             log4j_file: Some(dir.0.join("log4j2.properties")).filter(|file| file.exists()),
             jvm_options: dir.jvm_options()?,
             metrics_file: dir.optional(METRICS)?.map(|_| dir.0.join(METRICS)),
@@ -332,7 +332,7 @@ mod tests {
         assert_eq!(config.other_dirs, [Path::new("/b")]);
         assert_eq!(config.cluster.as_str(), "ours");
         assert_eq!(config.metadata_version, "4.3-IV0");
-        assert_eq!((config.mode, config.seen, config.replaced), (QuorumMode::Unknown, None, false));
+        assert_eq!((config.mode, config.seen, config.replaced), (QuorumMode::Unknown, None, None));
         assert_eq!(config.beat_ms, Some(500));
         assert!(config.initial.is_empty() && config.jvm_options.is_empty());
         assert_eq!((config.log4j_file, config.metrics_file), (None, None));
@@ -347,7 +347,7 @@ mod tests {
             ("quorum.mode", "dynamic\n"),
             ("initial.controllers", list),
             ("controller.seen", "false"),
-            ("controller.replaced", "true"),
+            ("controller.replaced", "uid-1\n"),
             ("log4j2.properties", ""),
             ("metrics-config.json", "{}"),
             ("jvm.options", "# heap\n-Xmx1g\n\n -Da=b c \n"),
@@ -356,7 +356,7 @@ mod tests {
         assert_eq!(config.metadata_dir, Path::new("/b"));
         assert_eq!(config.other_dirs, [Path::new("/a")]);
         assert_eq!((config.mode, config.seen), (QuorumMode::Dynamic, Some(false)));
-        assert!(config.replaced);
+        assert_eq!(config.replaced.as_deref(), Some("uid-1"));
         assert_eq!(config.initial.to_string(), list);
         assert_eq!(config.beat_ms, None);
         assert_eq!(config.log4j_file, Some(dir.path().join("log4j2.properties")));

@@ -19,8 +19,8 @@ const METADATA_LOG: &str = "__cluster_metadata-0";
 /// The beginning of that list's name: a snapshot of nothing but what comes before the log.
 const VOTERS: &str = "00000000000000000000-0000000000";
 
-/// The facts about a node that decide how its disks are formatted.
-pub(crate) fn observe(config: &Config) -> Facts {
+/// The facts about a node, in this pod, that decide how its disks are formatted.
+pub(crate) fn observe(config: &Config, pod_uid: Option<&str>) -> Facts {
     let log_dir = |path: &Path| LogDir { path: path.display().to_string(), disk: look(path) };
     Facts {
         mode: config.mode,
@@ -29,7 +29,8 @@ pub(crate) fn observe(config: &Config) -> Facts {
         node: config.node,
         initial: config.initial.clone(),
         seen: config.seen,
-        replaced: config.replaced,
+        // For one pod: another may have another disk, and facts that have changed since.
+        replaced: config.replaced.is_some() && config.replaced.as_deref() == pod_uid,
         metadata: log_dir(&config.metadata_dir),
         others: config.other_dirs.iter().map(|path| log_dir(path)).collect(),
     }
@@ -168,6 +169,30 @@ mod tests {
             directory: Some("9f7Q2Kx1TbeyGn1oVb3o5A".parse().unwrap()),
         };
         Disk::Formatted { stamp, used }
+    }
+
+    #[test]
+    fn a_disk_may_be_replaced_in_the_pod_that_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let server = "node.id=3\nprocess.roles=controller\nlog.dirs=/nonexistent/data\n";
+        for (name, text) in
+            [("server.config", server), ("cluster.id", "ours"), ("metadata.version", "4.3-IV0")]
+        {
+            fs::write(dir.path().join(name), text).unwrap();
+        }
+        let rows = [
+            ("", None, false),
+            ("", Some("uid-1"), false),
+            ("uid-1", None, false),
+            ("uid-1", Some("uid-2"), false),
+            ("true", Some("uid-1"), false),
+            ("uid-1", Some("uid-1"), true),
+        ];
+        for (named, own, replaced) in rows {
+            fs::write(dir.path().join("controller.replaced"), named).unwrap();
+            let config = Config::read(dir.path()).unwrap();
+            assert_eq!(observe(&config, own).replaced, replaced, "{named} {own:?}");
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | `/live` | 200 while the node starts or Kafka runs; 503 if its JVM makes no progress |
 //! | `/ready` | 200 or 503, and why, in JSON |
-//! | `/broker-state` | the state of the broker and what is left to recover, in JSON; 404 without a broker |
+//! | `/broker-state` | the state of the broker and what is left to recover, in JSON; 404 without a broker. While Kafka does not answer in time: that it recovers its logs, if it said so last |
 //! | `/directory-id` | the id of the metadata log directory, as text; 404 before it is formatted |
 //! | `/metrics` | what the agent in Kafka's JVM shows |
 //! | `/v1/broker-state`, `/v1/ready` | the same as Strimzi's agent says it |
@@ -15,7 +15,8 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::State;
@@ -23,16 +24,23 @@ use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use control::node::Roles;
-use control::node::liveness::{self, Liveness};
+use control::node::liveness::{self, Interval, Liveness};
 use control::node::readiness::{self, BrokerState, RaftState, Readiness};
+use model::DirectoryId;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
-use tokio::sync::Notify;
+use tokio::sync::Semaphore;
 use tokio::time::MissedTickBehavior;
 
 use crate::agent::{Agent, Said};
 use crate::disks;
+use crate::process::Process;
+use crate::pulse::Pulse;
+use crate::signs::Signs;
 use crate::tls::{TlsFiles, TlsListener};
+
+/// How long a sign of life is awaited in each interval: below the interval.
+const SIGN_WAIT: Duration = Duration::from_secs(4);
 
 /// Where a node listens.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,33 +64,19 @@ pub(crate) struct Health {
     pub(crate) agent: Agent,
     pub(crate) pulse: Pulse,
     pub(crate) stopping: AtomicBool,
-}
-
-/// The signs of life of Kafka's JVM.
-#[derive(Debug, Default)]
-pub(crate) struct Pulse {
-    has_answered: AtomicBool,
-    unanswered: AtomicU32,
-    /// Told once whenever it begins to hang.
-    pub(crate) stops: Notify,
-}
-
-impl Pulse {
-    /// Enters whether a question was answered.
-    fn enter(&self, is_answered: bool) {
-        if is_answered {
-            self.has_answered.store(true, Ordering::Relaxed);
-            self.unanswered.store(0, Ordering::Relaxed);
-        } else {
-            // There is one writer, and 600 years until it overflows.
-            self.unanswered.fetch_add(1, Ordering::Relaxed);
-        }
-    }
+    /// One permit: a disk that hangs may keep one thread waiting, and not one for every question.
+    pub(crate) disk: Arc<Semaphore>,
 }
 
 impl Health {
     async fn ask(&self) -> Option<Said> {
-        match self.agent.ask().await {
+        let asked = self.agent.ask().await;
+        // Also from a page that came too late: what has served once has.
+        let last = self.agent.last().and_then(|heard| heard.said.broker);
+        if last.is_some_and(BrokerState::has_served) {
+            self.pulse.serves();
+        }
+        match asked {
             Ok(page) => Some(Said::read(&page)),
             Err(error) => {
                 tracing::debug!("{error}");
@@ -91,41 +85,43 @@ impl Health {
         }
     }
 
+    /// What the broker said last, if it is to be taken for what it would say now.
+    fn recovers(&self) -> Option<Said> {
+        let last = self.agent.last()?;
+        let Said { logs_to_recover, segments_to_recover, .. } = last.said;
+        let age = last.at.elapsed();
+        readiness::still_recovers(logs_to_recover, segments_to_recover, age).then_some(last.said)
+    }
+
     /// Whether Kafka's JVM makes progress.
     pub(crate) fn liveness(&self) -> Liveness {
-        liveness::decide(&liveness::Facts {
-            has_answered: self.pulse.has_answered.load(Ordering::Relaxed),
-            unanswered: self.pulse.unanswered.load(Ordering::Relaxed),
-            stopping: self.stopping.load(Ordering::Relaxed),
-        })
+        self.pulse.liveness(self.stopping.load(Ordering::Relaxed))
     }
 
     /// Asks a JVM that was started for signs of life, for as long as the program runs.
-    pub(crate) async fn follow_pulse(self: Arc<Self>) {
+    pub(crate) async fn follow_pulse(self: Arc<Self>, jvm: Process) {
         let mut ticks = tokio::time::interval(liveness::ASK_INTERVAL);
-        // After a pause there is one question, and not all that were missed.
+        // After a pause there is one interval, and not all that were missed.
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut signs = Signs::new(self.agent.address());
         loop {
             ticks.tick().await;
-            let is_answered = self.agent.gives_sign().await;
-            self.hear(is_answered);
+            let interval = interval(signs.hear(SIGN_WAIT).await, &jvm).await;
+            self.pulse.enter(interval, self.stopping.load(Ordering::Relaxed)).await;
         }
     }
 
-    /// Enters whether a question was answered, and tells if that changes anything.
-    fn hear(&self, is_answered: bool) {
-        let before = self.liveness();
-        self.pulse.enter(is_answered);
-        match (before, self.liveness()) {
-            (Liveness::Live, Liveness::Hung { unanswered }) => {
-                tracing::error!(unanswered, "Kafka's JVM makes no progress");
-                self.pulse.stops.notify_one();
-            }
-            (Liveness::Hung { .. }, Liveness::Live) => {
-                tracing::info!("Kafka's JVM makes progress again");
-            }
-            (Liveness::Live, Liveness::Live) | (Liveness::Hung { .. }, Liveness::Hung { .. }) => {}
-        }
+    /// The id of the metadata log directory. The disk is read on a thread of its own: one that hangs must not keep the
+    /// probes waiting. How long to wait is left to the client.
+    async fn directory_id(&self) -> io::Result<Option<DirectoryId>> {
+        let permit = Arc::clone(&self.disk).acquire_owned().await.map_err(io::Error::other)?;
+        let dir = self.metadata_dir.clone();
+        let read = tokio::task::spawn_blocking(move || {
+            let id = disks::directory_id(&dir);
+            drop(permit);
+            id
+        });
+        read.await.map_err(io::Error::other)?
     }
 
     fn readiness(&self, said: Said) -> Readiness {
@@ -136,6 +132,26 @@ impl Health {
             controller: said.controller,
             beat_ms: self.beat_ms,
         })
+    }
+}
+
+/// What was heard in an interval. A JVM whose process cannot be read may be blocked.
+async fn interval(is_answered: bool, jvm: &Process) -> Interval {
+    if is_answered {
+        return Interval::Answered;
+    }
+    match jvm.is_blocked().await {
+        Ok(false) => Interval::Silent,
+        Ok(true) => {
+            tracing::warn!(
+                "Kafka's JVM does not answer: it waits for storage or is out of file descriptors"
+            );
+            Interval::Blocked
+        }
+        Err(error) => {
+            tracing::warn!("Kafka's JVM does not answer, and its process cannot be read: {error}");
+            Interval::Blocked
+        }
     }
 }
 
@@ -179,7 +195,8 @@ async fn live(State(health): State<Arc<Health>>) -> Response {
     match health.liveness() {
         Liveness::Live => "live\n".into_response(),
         Liveness::Hung { unanswered } => {
-            let why = format!("Kafka's JVM makes no progress: {unanswered} questions unanswered\n");
+            let silent = liveness::ASK_INTERVAL * unanswered;
+            let why = format!("Kafka's JVM has given no sign of life for {} s\n", silent.as_secs());
             (StatusCode::SERVICE_UNAVAILABLE, why).into_response()
         }
     }
@@ -224,7 +241,7 @@ async fn broker_state(State(health): State<Arc<Health>>) -> Response {
     if !health.roles.is_broker() {
         return (StatusCode::NOT_FOUND, "this node is no broker\n").into_response();
     }
-    let said = health.ask().await.unwrap_or_default();
+    let said = health.ask().await.or_else(|| health.recovers()).unwrap_or_default();
     let Some(state) = said.broker else { return no_answer() };
     let body = json!({
         "state": state.name(),
@@ -236,7 +253,7 @@ async fn broker_state(State(health): State<Arc<Health>>) -> Response {
 }
 
 async fn directory_id(State(health): State<Arc<Health>>) -> Response {
-    match disks::directory_id(&health.metadata_dir) {
+    match health.directory_id().await {
         Ok(Some(id)) => format!("{id}\n").into_response(),
         Ok(None) => (StatusCode::NOT_FOUND, "the disk is not formatted yet\n").into_response(),
         Err(error) => {
@@ -250,7 +267,7 @@ async fn metrics(State(health): State<Arc<Health>>) -> Response {
     match health.agent.ask().await {
         Ok(page) => {
             let format = "text/plain; version=0.0.4; charset=utf-8";
-            ([(header::CONTENT_TYPE, format)], page).into_response()
+            ([(header::CONTENT_TYPE, format)], page.to_string()).into_response()
         }
         Err(error) => {
             tracing::debug!("{error}");

@@ -11,6 +11,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use tokio::task::JoinSet;
 use tokio_rustls::TlsConnector;
 
 use super::*;
@@ -26,7 +27,7 @@ async fn agent(page: &'static str) -> Agent {
             let _ = stream.write_all(format!("HTTP/1.1 200 OK\r\n\r\n{page}").as_bytes()).await;
         }
     });
-    Agent(address)
+    Agent::new(address)
 }
 
 async fn health(roles: Roles, page: &'static str, dir: &Path) -> Arc<Health> {
@@ -35,8 +36,9 @@ async fn health(roles: Roles, page: &'static str, dir: &Path) -> Arc<Health> {
         beat_ms: Some(500),
         metadata_dir: dir.to_owned(),
         agent: agent(page).await,
-        pulse: Pulse::default(),
+        pulse: Pulse::new(roles, dir.join("hangs")),
         stopping: AtomicBool::new(false),
+        disk: Arc::new(Semaphore::new(1)),
     })
 }
 
@@ -87,6 +89,70 @@ async fn a_broker_that_recovers_says_what_is_left() {
     assert_eq!(get(address, "/metrics").await.1, page.trim_end());
 }
 
+/// An agent that shows these pages one after the other, all of them too late.
+async fn late_agent(pages: &'static [&'static str]) -> Agent {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        for page in pages {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut request = [0; 1024];
+            let _ = stream.read(&mut request).await;
+            tokio::time::sleep(readiness::ANSWER_TIMEOUT + Duration::from_millis(200)).await;
+            let _ = stream.write_all(format!("HTTP/1.1 200 OK\r\n\r\n{page}").as_bytes()).await;
+        }
+        std::future::pending::<()>().await;
+    });
+    Agent::new(address)
+}
+
+/// As on a machine that is busy with the recovery.
+#[tokio::test]
+async fn log_recovery_is_told_from_a_late_page_and_nothing_else_is() {
+    const PAGES: [&str; 3] = [
+        "kafka_broker_state 1.0\nkafka_log_remaining_logs_to_recover{dir=\"/a\"} 7.0\n",
+        "kafka_broker_state 1.0\n",
+        "kafka_broker_state 3.0\n",
+    ];
+    let temp = tempfile::tempdir().unwrap();
+    let mut health = health(Roles::Broker, "", temp.path()).await;
+    Arc::get_mut(&mut health).unwrap().agent = late_agent(&PAGES).await;
+    let address = plain(&health, true).await;
+    // What is told while a page is made, which then comes.
+    let told = async || {
+        let before = health.agent.last().map(|heard| heard.at);
+        let (status, _) = get(address, "/broker-state").await;
+        while health.agent.last().map(|heard| heard.at) == before {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        status
+    };
+    assert_eq!(told().await, 503);
+    // It recovers its logs, as it said last.
+    assert_eq!(told().await, 200);
+    // It said last that it starts with nothing left to recover, and may serve by now.
+    assert_eq!(told().await, 503);
+    assert_eq!(get(address, "/broker-state").await.0, 503);
+    // It has served, which is known from a late page too.
+    is_silent(&health, liveness::UNANSWERED_MAX).await;
+    assert_eq!(get(address, "/live").await.0, 503);
+}
+
+#[tokio::test]
+async fn silence_counts_unless_the_jvm_is_or_may_be_blocked() {
+    let mut child = std::process::Command::new("cat");
+    let mut child = child.stdin(std::process::Stdio::piped()).spawn().unwrap();
+    let process = Process::of(rustix::process::Pid::from_child(&child));
+    assert_eq!(interval(true, &process).await, Interval::Answered);
+    // Once it is started it waits for its input, which is no storage.
+    while interval(false, &process).await != Interval::Silent {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert_eq!(interval(false, &process).await, Interval::Blocked);
+}
+
 #[tokio::test]
 async fn a_node_that_stops_is_not_ready_but_live() {
     let temp = tempfile::tempdir().unwrap();
@@ -98,36 +164,75 @@ async fn a_node_that_stops_is_not_ready_but_live() {
     assert_eq!(get(address, "/live").await.0, 200);
 }
 
+/// Enters a sign of life, and then so many intervals without one.
+async fn is_silent(health: &Health, intervals: u32) {
+    let stopping = health.stopping.load(Ordering::Relaxed);
+    health.pulse.enter(Interval::Answered, stopping).await;
+    for _ in 0..intervals {
+        health.pulse.enter(Interval::Silent, stopping).await;
+    }
+}
+
 #[tokio::test]
 async fn a_jvm_that_hangs_is_not_live_until_it_answers_again() {
     let temp = tempfile::tempdir().unwrap();
     let health = health(Roles::Broker, "kafka_broker_state 3.0\n", temp.path()).await;
     let address = plain(&health, true).await;
-    health.hear(true);
-    for _ in 1..liveness::UNANSWERED_MAX {
-        health.hear(false);
-    }
+    assert_eq!(get(address, "/ready").await.0, 200);
+    is_silent(&health, liveness::UNANSWERED_MAX - 1).await;
     assert_eq!(get(address, "/live").await.0, 200);
-    health.hear(false);
+    is_silent(&health, liveness::UNANSWERED_MAX).await;
     let (status, body) = get(address, "/live").await;
     assert_eq!(status, 503);
-    assert_eq!(body, "Kafka's JVM makes no progress: 12 questions unanswered");
-    // Whoever stops the JVM is told.
-    health.pulse.stops.notified().await;
-    health.hear(true);
+    assert_eq!(body, "Kafka's JVM has given no sign of life for 60 s");
+    // The JVM is asked for its threads.
+    health.pulse.hangs.notified().await;
+    is_silent(&health, 0).await;
+    assert_eq!(get(address, "/live").await.0, 200);
+}
+
+#[tokio::test]
+async fn a_broker_that_recovers_its_logs_is_live_however_silent_it_is() {
+    let page = "kafka_broker_state 2.0\nkafka_log_remaining_logs_to_recover{dir=\"/a\"} 7.0\n";
+    let temp = tempfile::tempdir().unwrap();
+    let health = health(Roles::Combined, page, temp.path()).await;
+    let address = plain(&health, true).await;
+    assert_eq!(get(address, "/ready").await.0, 503);
+    is_silent(&health, 1_000).await;
     assert_eq!(get(address, "/live").await.0, 200);
 }
 
 #[tokio::test]
 async fn a_node_that_stops_is_left_to_its_grace_period() {
     let temp = tempfile::tempdir().unwrap();
-    let health = health(Roles::Broker, "kafka_broker_state 3.0\n", temp.path()).await;
-    health.hear(true);
+    let health = health(Roles::Controller, "", temp.path()).await;
     health.stopping.store(true, Ordering::Relaxed);
-    for _ in 0..100 {
-        health.hear(false);
-    }
+    is_silent(&health, 100).await;
     assert_eq!(health.liveness(), Liveness::Live);
+    health.stopping.store(false, Ordering::Relaxed);
+    is_silent(&health, 100).await;
+    assert_eq!(health.liveness(), Liveness::Hung { unanswered: 100 });
+}
+
+/// The file is a pipe, which answers when something is written to it.
+#[tokio::test]
+async fn a_disk_that_does_not_answer_keeps_one_question_waiting_and_no_probe() {
+    let temp = tempfile::tempdir().unwrap();
+    let pipe = temp.path().join("meta.properties");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let health = health(Roles::Broker, "kafka_broker_state 3.0\n", temp.path()).await;
+    let address = plain(&health, true).await;
+    let mut asked: JoinSet<_> = [1, 2].into_iter().map(|_| get(address, "/directory-id")).collect();
+    assert_eq!(get(address, "/live").await.0, 200);
+    assert_eq!(get(address, "/ready").await.0, 200);
+    // Opening it waits for a reader. Of two that read at the same time, one would find nothing.
+    let meta = "version=1\ncluster.id=c\nnode.id=0\ndirectory.id=9f7Q2Kx1TbeyGn1oVb3o5A\n";
+    while !asked.is_empty() {
+        let pipe = pipe.clone();
+        std::thread::spawn(move || fs::write(pipe, meta).unwrap());
+        let told = asked.join_next().await.unwrap().unwrap();
+        assert_eq!(told, (200, "9f7Q2Kx1TbeyGn1oVb3o5A".to_owned()));
+    }
 }
 
 #[tokio::test]

@@ -18,6 +18,7 @@ use tokio::sync::oneshot;
 
 use crate::config::Config;
 use crate::home::KafkaHome;
+use crate::process::Process;
 
 /// The class that is a server.
 pub(crate) const SERVER: &str = "kafka.Kafka";
@@ -69,6 +70,7 @@ pub(crate) fn command(
 /// A running JVM.
 #[derive(Debug)]
 pub(crate) struct Jvm {
+    pid: Pid,
     handle: OwnedFd,
     end: oneshot::Receiver<WaitStatus>,
 }
@@ -95,13 +97,18 @@ impl Jvm {
             Ok(handle)
         };
         match watch() {
-            Ok(handle) => Ok(Self { handle, end }),
+            Ok(handle) => Ok(Self { pid, handle, end }),
             Err(error) => {
                 let _ = child.kill();
                 let _ = child.wait();
                 Err(JvmError::Watch(error))
             }
         }
+    }
+
+    /// What the kernel shows of it. The node program ends with the JVM, before another process has its number.
+    pub(crate) fn process(&self) -> Process {
+        Process::of(self.pid)
     }
 
     /// Sends it a signal; one that has ended gets none.

@@ -16,7 +16,7 @@
 //! | `quorum.mode` | `static`, `dynamic` or `unknown` | `unknown`: formatted disks start, empty ones wait |
 //! | `initial.controllers` | `ID@HOST:PORT:DIRECTORY-ID,…` | none |
 //! | `controller.seen` | `true` or `false`: whether this node has been seen with its directory id of that list, or as a voter of a static quorum | not known: an empty disk of a listed controller, or of one of a static quorum, waits |
-//! | `controller.replaced` | `true` or `false`: whether the empty metadata disk of this controller of a static quorum may be formatted though it has been seen | `false`: it waits |
+//! | `controller.replaced` | the uid of the pod in which the empty metadata disk of this controller of a static quorum may be formatted though it has been seen | none: it waits |
 //! | `log4j2.properties` | the logging of Kafka | everything from INFO on to standard output |
 //! | `jvm.options` | options of the JVM, one in a line, `#` begins a comment | none |
 //! | `metrics-config.json` | the rules of the Prometheus exporter that is there for the user, in YAML or JSON | no such exporter |
@@ -44,8 +44,11 @@ mod jvm;
 mod life;
 mod machine;
 mod metrics;
+mod process;
 mod properties;
+mod pulse;
 mod relocate;
+mod signs;
 mod storage;
 mod tls;
 

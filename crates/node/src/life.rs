@@ -9,17 +9,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use control::node::liveness::Liveness;
 use control::quorum::format::{self, Act, Reason, Voters};
+use model::NodeId;
 use rustix::process::Signal;
 use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{self, SignalKind};
+use tokio::sync::Semaphore;
 
 use crate::agent::{self, Agent};
 use crate::config::{Config, ConfigError};
-use crate::health::{self, Addresses, Health, Pulse};
+use crate::health::{self, Addresses, Health};
 use crate::home::{HomeError, KafkaHome};
 use crate::jvm::{self, Jvm, JvmError};
 use crate::metrics::{Exporter, FOLLOW_INTERVAL};
+use crate::pulse::Pulse;
 use crate::storage::{self, StorageError};
 use crate::tls::{TlsError, TlsListener};
 use crate::{archive, disks, exit};
@@ -43,6 +46,8 @@ pub struct Options {
     pub java_home: Option<PathBuf>,
     /// How much memory the node may use, if that is known.
     pub memory_bytes: Option<u64>,
+    /// The uid of the node's pod, if it has one and knows it.
+    pub pod_uid: Option<String>,
     /// Where class archives are, if they are to be used.
     pub class_archive: Option<PathBuf>,
     /// Where to listen.
@@ -132,15 +137,16 @@ pub async fn run(options: Options) -> Result<u8, NodeError> {
         roles: config.roles,
         beat_ms: config.beat_ms,
         metadata_dir: config.metadata_dir.clone(),
-        agent: Agent(options.addresses.agent),
-        pulse: Pulse::default(),
+        agent: Agent::new(options.addresses.agent),
+        pulse: Pulse::new(config.roles, hangs_file(config.node)),
         stopping: AtomicBool::new(false),
+        disk: Arc::new(Semaphore::new(1)),
     });
     serve(&options.addresses, &health).await?;
     let files = Files::write().map_err(NodeError::Temporary)?;
     let preparing = async {
         tokio::join!(
-            format_disks(&home, &config, &files),
+            format_disks(&home, &config, &files, options.pod_uid.as_deref()),
             prepare_metrics(&home, &config, &options.addresses, files.dir.path()),
         )
     };
@@ -162,13 +168,19 @@ pub async fn run(options: Options) -> Result<u8, NodeError> {
     let command = jvm::command(&home, &config, options.memory_bytes, log4j_file, &agents);
     let jvm = Jvm::start(&command)?;
     exporter.map(|exporter| tokio::spawn(exporter.follow(FOLLOW_INTERVAL)));
-    tokio::spawn(Arc::clone(&health).follow_pulse());
+    tokio::spawn(Arc::clone(&health).follow_pulse(jvm.process()));
     tracing::info!("started Kafka as node {}, {}", config.node, config.roles);
     let code = watch(jvm, &mut stop, &health).await;
     if let Some(place) = archive {
         place.judge(code);
     }
     Ok(code)
+}
+
+/// The record of hangs. Among the temporary files, which are on a volume that stays when the container is restarted, and
+/// goes with the pod.
+fn hangs_file(node: NodeId) -> PathBuf {
+    std::env::temp_dir().join(format!("gregor-node-{node}.hangs"))
 }
 
 /// The home with its class archive, if there is one that is to be used.
@@ -207,7 +219,7 @@ async fn watch(mut jvm: Jvm, stop: &mut Stop, health: &Health) -> u8 {
                     }
                 }
             }
-            () = health.pulse.stops.notified() => jvm.signal(Signal::QUIT),
+            () = health.pulse.hangs.notified() => jvm.signal(Signal::QUIT),
         }
     };
     if asked && STOPPED_CODES.contains(&code) {
@@ -223,8 +235,9 @@ async fn format_disks(
     home: &KafkaHome,
     config: &Config,
     files: &Files,
+    pod_uid: Option<&str>,
 ) -> Result<String, NodeError> {
-    let decision = format::decide(&disks::observe(config));
+    let decision = format::decide(&disks::observe(config, pod_uid));
     for note in &decision.notes {
         tracing::warn!("{note}");
     }

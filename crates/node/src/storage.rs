@@ -112,7 +112,7 @@ mod tests {
             mode: QuorumMode::Dynamic,
             initial: list.parse().unwrap(),
             seen: None,
-            replaced: false,
+            replaced: None,
             log4j_file: None,
             jvm_options: Vec::new(),
             metrics_file: None,

@@ -14,11 +14,18 @@
 //! the last record that was applied is the measure, by the clocks of this node and of the leader.
 
 use std::fmt;
+use std::time::Duration;
 
 use model::NodeId;
 
 use super::Roles;
 
+/// The time in which Kafka's JVM has to say how it is. The agent in it answers in milliseconds; a JVM that collects
+/// garbage for longer is not ready. A client of the node program has to wait for longer than this.
+pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(3);
+/// How long a broker that said that it recovers its logs is taken for one that still does. A machine that recovers logs
+/// can be so busy that the agent takes longer than [`ANSWER_TIMEOUT`] every time. A restart would begin the recovery anew.
+const RECOVERY_HELD: Duration = Duration::from_secs(60);
 /// An applied record may be this old. The beat is half a second by default, an election takes a second or
 /// two and must not be noticed, and clocks of one cluster agree to within some seconds.
 const APPLIED_LAG_MS_MAX: u64 = 10_000;
@@ -73,6 +80,15 @@ impl BrokerState {
         }
     }
 
+    /// Whether a broker in this state serves, or has served since it was started.
+    #[must_use]
+    pub const fn has_served(self) -> bool {
+        match self {
+            Self::Running | Self::PendingControlledShutdown | Self::ShuttingDown => true,
+            Self::NotRunning | Self::Starting | Self::Recovery | Self::Unknown(_) => false,
+        }
+    }
+
     /// Its name in one word.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -86,6 +102,13 @@ impl BrokerState {
             Self::Unknown(_) => "unknown",
         }
     }
+}
+
+/// Whether a broker still recovers its logs, from what it said this long ago and not since. It is the only old answer that
+/// is believed, because it makes others wait. A broker that had nothing left to recover may serve by now.
+#[must_use]
+pub fn still_recovers(logs_left: u64, segments_left: u64, age: Duration) -> bool {
+    (logs_left > 0 || segments_left > 0) && age < RECOVERY_HELD
 }
 
 /// What a member of the quorum is: the attribute `current-state` of Kafka's `raft-metrics`.
@@ -328,6 +351,26 @@ mod tests {
     fn a_combined_node_is_no_less_ready_for_a_lost_quorum() {
         let lost = controller("candidate", -1, -1, 60_000).controller;
         check(&Facts { controller: lost, ..broker(Roles::Combined, Some(3)) }, None);
+    }
+
+    /// One that starts may be recovering its logs, and so may one in a state that we do not know.
+    #[test]
+    fn a_broker_has_served_once_it_runs() {
+        let has_served = |number| BrokerState::from_number(number).has_served();
+        assert_eq!(
+            [0, 1, 2, 3, 6, 7, 127].map(has_served),
+            [false, false, false, true, true, true, false]
+        );
+    }
+
+    #[test]
+    fn only_log_recovery_is_believed_for_a_while() {
+        for (logs, segments, seconds, expected) in
+            [(7, 0, 0, true), (0, 3, 59, true), (7, 3, 60, false), (0, 0, 0, false)]
+        {
+            let age = Duration::from_secs(seconds);
+            assert_eq!(still_recovers(logs, segments, age), expected, "{logs} {segments} {age:?}");
+        }
     }
 
     #[test]
