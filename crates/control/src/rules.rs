@@ -18,6 +18,7 @@ pub const fn of_restart(hold: &why::Hold) -> &'static str {
         Hold::LogRecovery { .. } | Hold::StateUnknown => {
             "a node that recovers its logs, or may, is waited for and never killed"
         }
+        Hold::Terminating => "a pod is deleted once, and the others do not wait for it for ever",
         Hold::Stuck { .. } | Hold::NoPod | Hold::DidNotHelp | Hold::StoppedBy { .. } => {
             "a node that cannot start stops everything else: the others might go the same way"
         }
@@ -34,6 +35,9 @@ pub const fn of_restart(hold: &why::Hold) -> &'static str {
         Hold::PartitionsUnknown | Hold::MinIsr { .. } => {
             "a broker is restarted only if every partition that is available keeps \
              min.insync.replicas in sync without it"
+        }
+        Hold::LastCopy { .. } | Hold::CopiesUnknown => {
+            "a node keeps its pod while data that is deleted with the pod may be the only copy"
         }
         Hold::ControllersFirst { .. } => {
             "controllers come first: brokers need them to become ready"

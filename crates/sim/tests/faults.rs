@@ -1,14 +1,15 @@
 //! Rolls of random clusters under faults. A failure prints the cluster and the faults that led to it.
 //!
-//! Always: no restart takes the min-ISR from a partition that has it, or the majority from the quorum; a
-//! pod is deleted once. In the end: every pod that should be restarted has been.
+//! Always: no restart takes the min-ISR from a partition that has it, or the majority from the quorum; none deletes what
+//! no other node has, or interrupts the recovery of logs; a pod is deleted once. In the end: every pod that should be
+//! restarted has been.
 
 #![allow(clippy::unwrap_used, reason = "a test fails where it cannot go on")]
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use control::node::Roles;
-use control::rolling::facts::Settings;
+use control::rolling::facts::{Recovery, Settings};
 use control::rolling::memory::Memory;
 use control::rolling::pass::Standing;
 use control::rolling::reasons::Reason;
@@ -136,6 +137,97 @@ proptest! {
         prop_assert_eq!(once.len(), cluster.restarts.len(), "{:?}", cluster.restarts);
         prop_assert!(cluster.nodes.values().all(|node| node.reasons.is_empty()));
         prop_assert_eq!(operator.memory, Memory::default());
+    }
+}
+
+/// What is the matter with a node until it has been restarted.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Trouble {
+    None,
+    /// Kafka does not run, and the node says this of itself.
+    Down(Recovery),
+    /// Kafka runs, the pod is not ready, and the node says this of itself.
+    Unready(Recovery),
+    /// Its container crash-loops, and its pod is out of date.
+    CrashLoop,
+    /// Its machine is gone.
+    Dead,
+}
+
+fn any_trouble() -> impl Strategy<Value = Trouble> {
+    let left = Recovery::Yes { logs: 1, segments: 1 };
+    let down = vec![Recovery::Starting, Recovery::Hung, Recovery::Unknown, left];
+    let unready = vec![Recovery::No, Recovery::Hung, Recovery::Unknown];
+    prop_oneof![
+        6 => Just(Trouble::None),
+        3 => prop::sample::select(down).prop_map(Trouble::Down),
+        3 => prop::sample::select(unready).prop_map(Trouble::Unready),
+        2 => Just(Trouble::CrashLoop),
+        1 => Just(Trouble::Dead),
+    ]
+}
+
+impl Trouble {
+    fn begins(self, node: &mut Node) {
+        node.reasons.clear();
+        match self {
+            Self::None => {}
+            Self::Down(said) => node.recovery = said,
+            Self::Unready(said) => (node.recovery, node.probes_fail) = (said, true),
+            Self::CrashLoop => {
+                node.reasons.insert(Reason::PodHasOldRevision);
+                node.waiting = Some("CrashLoopBackOff".to_owned());
+            }
+            Self::Dead => node.dead = true,
+        }
+    }
+}
+
+/// A quorum has a leader while a majority of its voters runs, and only brokers that know of one are believed.
+fn lead(cluster: &mut Cluster) {
+    let voters = || cluster.nodes.iter().filter(|(_, node)| node.roles.is_controller());
+    let up: Vec<NodeId> = voters().filter(|(_, node)| node.runs()).map(|(id, _)| *id).collect();
+    let leads = up.len() > voters().count() / 2;
+    cluster.leader = cluster.leader.filter(|leader| up.contains(leader)).or(up.first().copied());
+    cluster.leader = cluster.leader.filter(|_| leads);
+    let is_witness = |node: &Node| node.roles.is_broker() && node.runs();
+    cluster.quorum_readable = leads;
+    cluster.partitions_readable = leads && cluster.nodes.values().any(is_witness);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn restarts_of_nodes_in_trouble_take_nothing_from_others(
+        partitions in prop::collection::vec(any_partition(), 0..30),
+        troubles in prop::collection::vec((any_trouble(), any::<bool>()), 14),
+        asked in prop::collection::vec(any::<bool>(), 14),
+        controllers in prop::sample::select(vec![1, 3, 5]),
+        parallel_max in 1_usize..10,
+    ) {
+        let mut cluster = cluster(controllers, partitions);
+        // A move does not end while a broker that it adds is down: whole rolls have moves.
+        for partition in &mut cluster.partitions {
+            (partition.adding, partition.removing) = (vec![], vec![]);
+        }
+        let nodes = cluster.nodes.values_mut().zip(troubles.iter().zip(asked));
+        for (node, ((trouble, ephemeral), asked)) in nodes {
+            trouble.begins(node);
+            node.ephemeral = *ephemeral;
+            node.reasons.extend(asked.then_some(Reason::ManualRollingUpdate));
+        }
+        let settings = Settings { parallel_max, ..Settings::default() };
+        let mut operator = Operator { settings, ..Operator::default() };
+        operator.run_with(&mut cluster, 1_500_000, |cluster| {
+            for node in cluster.nodes.values_mut().filter(|node| node.pods > 0) {
+                (node.recovery, node.probes_fail) = (Recovery::No, false);
+            }
+            lead(cluster);
+        });
+        prop_assert_eq!(&cluster.broken, &Vec::<String>::new(), "{:?}", troubles);
+        let once: BTreeSet<NodeId> = cluster.restarts.iter().copied().collect();
+        prop_assert_eq!(once.len(), cluster.restarts.len(), "{:?}", cluster.restarts);
     }
 }
 

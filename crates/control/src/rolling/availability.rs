@@ -12,6 +12,9 @@
 //!    be safe, so it blocks.
 //! 6. A broker that is not ready is held back only by partitions that Kafka counts it in sync for. Outside of I it
 //!    cannot lower I, also where I is below M.
+//! 7. A broker whose data is deleted with its pod is also held back by partitions, R ≤ M or not, of which no other broker
+//!    that is ready is in sync: it may have the last copy. R = 1 holds it back only if it is not ready, or if no user
+//!    has asked for its restart.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -194,6 +197,11 @@ impl<'a> ByBroker<'a> {
         let counts_it =
             |partition: usize| told.get(partition).is_none_or(|facts| facts.isr.contains(&broker));
         self.holds_among(broker, counts_it)
+    }
+
+    /// The partitions of a broker that no other broker has in sync.
+    pub fn only_on(&self, broker: NodeId) -> impl Iterator<Item = &'a PartitionFacts> {
+        self.of(broker).filter(move |facts| facts.isr.iter().all(|one| *one == broker))
     }
 
     fn holds_among(&self, broker: NodeId, is_asked: impl Fn(usize) -> bool) -> Vec<Hold> {

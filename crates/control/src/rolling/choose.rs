@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use model::NodeId;
 
-use super::availability::ByBroker;
+use super::availability::{ByBroker, PartitionFacts};
 use super::batch::{self, Candidate, Certificate, Limits};
 use super::facts::{Contact, NodeFacts, Pod, Recovery};
 use super::memory::Ailment;
@@ -49,7 +49,7 @@ enum Go {
 
 impl Pass<'_> {
     /// The restarts that are recorded but whose pods are untouched: they are repeated if they are safe
-    /// now, and else taken back. If that cannot be told nothing is done.
+    /// now, and else canceled. If that is unknown nothing is done, and it is canceled after a while.
     pub(super) fn recheck(&mut self, index: Option<&ByBroker<'_>>) -> Vec<Action> {
         let facts = self.facts;
         let untouched = |node: &&NodeFacts| {
@@ -65,17 +65,23 @@ impl Pass<'_> {
             .map(|node| node.node)
             .collect();
         let bear = index.map(|index| index.holds(&brokers).is_empty());
+        let timeout_ms = self.settings.operation_timeout_ms;
         let mut actions = Vec::new();
         for node in nodes {
             let memory = self.of(node.node);
             let broker = match brokers.contains(&node.node) {
-                true => bear,
+                true => both(bear, self.is_borne(&self.copies_bear(node, index))),
                 false => self.is_borne(&self.partitions_bear(node, index)),
             };
-            let safe = match self.loses_metadata(node) {
+            // It has begun to recover its logs since.
+            let recovers = matches!(node.recovery, Recovery::Yes { .. });
+            let safe = match recovers || self.loses_metadata(node) {
                 true => Some(false),
                 false => both(broker, self.is_borne(&self.quorum_bears(node))),
             };
+            // Nothing that is known permits it, and the others wait for it.
+            let age_ms = self.now_ms.saturating_sub(memory.since_ms);
+            let safe = safe.or((!memory.forced && age_ms >= timeout_ms).then_some(false));
             match (safe, memory.uid) {
                 (Some(true), Some(uid)) => {
                     actions.push(Action::Restart { node: node.node, uid, reasons: memory.reasons });
@@ -94,37 +100,11 @@ impl Pass<'_> {
         actions
     }
 
-    /// Whether a node casts no vote, by what its pod and it itself say: its pod cannot start, or its JVM hangs.
-    fn casts_no_vote(&self, node: &NodeFacts) -> bool {
-        node.pod.is_down() && (self.stuck(node).is_some() || node.recovery == Recovery::Hung)
-    }
-
-    /// Whether the metadata of the cluster is lost with the pod of a node, and nobody has accepted that. It holds also for
-    /// a pod that cannot run: its volumes are there as long as it is.
-    fn loses_metadata(&self, node: &NodeFacts) -> bool {
-        let voters = &self.facts.voters;
-        let is_lost = voters.contains(&node.node) && quorum::needs_every_voter(voters.len());
-        node.ephemeral && is_lost && !self.settings.accept_metadata_loss
-    }
-
-    /// Whether a node serves no partition, by what its pod and it itself say. A broker that starts is fenced.
-    fn serves_no_partition(&self, node: &NodeFacts) -> bool {
-        let starts = node.pod.is_down() && node.recovery == Recovery::Starting;
-        starts || self.casts_no_vote(node)
-    }
-
-    /// Whether a node serves nobody, so that deleting its pod takes nothing along.
-    fn serves_nobody(&self, node: &NodeFacts) -> bool {
-        let as_broker = !node.roles.is_broker() || self.serves_no_partition(node);
-        let as_controller = !node.roles.is_controller() || self.casts_no_vote(node);
-        as_broker && as_controller
-    }
-
     /// What a verdict is worth for a restart that is recorded; none if nobody knows.
     fn is_borne(&self, verdict: &Result<(), Hold>) -> Option<bool> {
         match verdict {
             Ok(()) => Some(true),
-            Err(Hold::QuorumUnknown | Hold::PartitionsUnknown) => None,
+            Err(Hold::QuorumUnknown | Hold::PartitionsUnknown | Hold::CopiesUnknown) => None,
             Err(Hold::QuorumUnsettled) => self.facts.quorum_settled.map(|_| false),
             Err(_) => Some(false),
         }
@@ -135,23 +115,17 @@ impl Pass<'_> {
         let facts = self.facts;
         let leader = facts.quorum.as_ref().and_then(|quorum| quorum.leader);
         let ordered = order(&facts.nodes, leader);
-        // Pods that cannot start wait for nobody: in a cluster that was misconfigured as a whole, none
-        // of them becomes ready before the others.
-        let cannot_start = ordered.iter().filter(|(_, node)| {
-            let old = self.work.get(&node.node).is_some_and(stuck::is_worth_restart);
-            self.phase(node.node) == Phase::Stuck && old && !self.loses_metadata(node)
-        });
-        let nodes: Vec<NodeId> = cannot_start.map(|(_, node)| node.node).collect();
+        let nodes = self.choose_stuck(&ordered, index);
         if !nodes.is_empty() {
             self.hold_rest(&nodes, &Hold::Others { nodes: nodes.clone() });
             return Chosen { nodes, ..Chosen::default() };
         }
         let is_alone = self.on_the_way().is_empty();
         let ordered = match self.everything_waits() {
-            // A node that serves nobody has nothing to lose, and the one that does not come up may need it.
+            // A node that serves nothing has nothing to lose, and the one that does not come up may need it.
             Some(hold @ Hold::StoppedBy { .. }) if is_alone => {
                 let idle: Vec<(Class, &NodeFacts)> =
-                    ordered.into_iter().filter(|(_, node)| self.serves_nobody(node)).collect();
+                    ordered.into_iter().filter(|(_, node)| self.serves_nothing(node)).collect();
                 let nodes: Vec<NodeId> = idle.iter().map(|(_, node)| node.node).collect();
                 self.hold_rest(&nodes, &hold);
                 idle
@@ -182,6 +156,36 @@ impl Pass<'_> {
         chosen
     }
 
+    /// The pods that cannot start and are out of date. They do not wait for others: in a cluster that was misconfigured as a
+    /// whole, none of them becomes ready before the others. Those with which something is lost go one by one, and only
+    /// if it is known that others have it.
+    fn choose_stuck(
+        &mut self,
+        ordered: &[(Class, &NodeFacts)],
+        index: Option<&ByBroker<'_>>,
+    ) -> Vec<NodeId> {
+        let is_stuck = |node: &&NodeFacts| {
+            let old = self.work.get(&node.node).is_some_and(stuck::is_worth_restart);
+            self.phase(node.node) == Phase::Stuck && old
+        };
+        let stuck = ordered.iter().map(|(_, node)| *node).filter(is_stuck);
+        let (lossy, others): (Vec<_>, Vec<_>) = stuck.partition(|node| self.loses_something(node));
+        let is_awaited = |node: &NodeId| self.phase(*node) != Phase::Stuck;
+        let is_known = self.facts.nodes.iter().all(|node| node.pod != Pod::Unknown);
+        let is_free = is_known && !self.on_the_way().iter().any(is_awaited);
+        let mut first = None;
+        for node in lossy {
+            match self.cluster_bears(node, index) {
+                Err(hold) => self.hold(node.node, hold),
+                Ok(()) => first = first.or(Some(node.node).filter(|_| is_free)),
+            }
+        }
+        match others.is_empty() {
+            true => first.into_iter().collect(),
+            false => others.into_iter().map(|node| node.node).collect(),
+        }
+    }
+
     /// What all nodes wait for, whatever their kind.
     fn everything_waits(&self) -> Option<Hold> {
         let unknown = |node: &&NodeFacts| node.pod == Pod::Unknown;
@@ -205,7 +209,7 @@ impl Pass<'_> {
             // It may take hours, but it is one of as many as may be down at once. One that recovers its
             // logs by itself is not among these, and the others go on as far as it lets them.
             Phase::Recovering => true,
-            Phase::Stuck => !stopping.contains(node),
+            Phase::Stuck => !stopping.contains(node) && !self.of(*node).given_up,
             Phase::Serving | Phase::Late => false,
         };
         self.under_way().into_iter().filter(on_the_way).collect()
@@ -214,8 +218,10 @@ impl Pass<'_> {
     /// The nodes that stop everything: stuck without an old revision, or restarted and not come up.
     pub(super) fn stopping(&self) -> BTreeSet<NodeId> {
         let stops = |node: &&NodeFacts| match self.phase(node.node) {
+            // Of the pod that comes after it nothing is known yet.
+            _ if node.pod.is_deleting() => false,
             Phase::Stuck => !self.work.get(&node.node).is_some_and(stuck::is_worth_restart),
-            Phase::Late => !self.work.contains_key(&node.node),
+            Phase::Late => !self.work.contains_key(&node.node) && !self.is_incurable(node.node),
             Phase::Serving
             | Phase::Restarting
             | Phase::Awaited
@@ -224,6 +230,14 @@ impl Pass<'_> {
             | Phase::Electing => false,
         };
         self.facts.nodes.iter().filter(stops).map(|node| node.node).collect()
+    }
+
+    /// Whether a node was restarted because it was not ready, and still is not. It was ill before, so what it was
+    /// restarted with says nothing of the others: it is given up, and they go on.
+    pub(super) fn is_incurable(&self, node: NodeId) -> bool {
+        let memory = self.of(node);
+        let is_late = memory.phase == Phase::Late && !self.work.contains_key(&node);
+        is_late && memory.tried == Some(Ailment::Unready) && memory.deleting_ms.is_none()
     }
 
     /// The nodes of a kind that are not ready yet, and may be soon.
@@ -351,7 +365,10 @@ impl Pass<'_> {
         let candidate =
             |node: &&NodeFacts| Candidate { broker: node.node, rack: node.rack.clone() };
         let candidates: Vec<Candidate> = nodes.iter().map(candidate).collect();
-        let limits = Limits { parallel_max, join_offline: self.settings.join_offline };
+        // Together they would delete what each may delete alone, while the other has it.
+        let is_lossy = nodes.iter().any(|node| node.ephemeral_data);
+        let join_offline = self.settings.join_offline && !is_lossy;
+        let limits = Limits { parallel_max, join_offline };
         let brokers = batch::choose_brokers(&candidates, index, limits);
         let certificate = index.certify_tightest(&brokers, TIGHTEST_SHOWN);
         Chosen { nodes: brokers.into_iter().collect(), forced: false, certificate }
@@ -363,9 +380,9 @@ impl Pass<'_> {
             Phase::Serving | Phase::Late => None,
             Phase::Recovering => Hold::recovery(node.recovery).or(Some(Hold::StateUnknown)),
             Phase::Awaited => Some(Hold::NotReady),
-            Phase::Stuck if self.loses_metadata(node) => Some(Hold::MetadataLoss),
             phase @ (Phase::Restarting | Phase::Stuck | Phase::Healing | Phase::Electing) => {
-                Some(Hold::UnderWay { phase })
+                // Why a pod that cannot start is not deleted is known by now.
+                self.holds.get(&node.node).cloned().or(Some(Hold::UnderWay { phase }))
             }
         }
     }
@@ -373,6 +390,10 @@ impl Pass<'_> {
     /// Whether a node may be restarted as far as it alone is concerned.
     fn may_restart(&self, node: &NodeFacts, index: Option<&ByBroker<'_>>) -> Result<Go, Hold> {
         let memory = self.of(node.node);
+        // It cannot become ready before there is a leader, and a restart would not change that.
+        if memory.phase == Phase::Late && !memory.ours && self.is_leaderless(node) {
+            return Err(Hold::NotReady);
+        }
         let due = memory.backoff_until_ms.is_none_or(|until_ms| self.now_ms >= until_ms);
         let last = due && memory.attempts + 1 >= self.settings.attempts_max;
         // It may be recovering its logs, and would begin anew: once, as it is restarted once because it is unready.
@@ -387,6 +408,7 @@ impl Pass<'_> {
             return Err(Hold::Unreachable);
         }
         let refuses = node.contact == Contact::RefusesCertificate && !node.reasons.is_empty();
+        let refuses = refuses && !self.loses_something(node);
         match self.cluster_bears(node, index) {
             Err(Hold::QuorumUnknown | Hold::PartitionsUnknown) if refuses && last => Ok(Go::Forced),
             Err(hold) => Err(hold),
@@ -399,8 +421,16 @@ impl Pass<'_> {
         if self.loses_metadata(node) {
             return Err(Hold::MetadataLoss);
         }
-        self.quorum_bears(node)?;
-        self.partitions_bear(node, index)
+        match self.quorum_bears(node) {
+            // Without the annotation it would wait for ever: it may be one of those that the quorum lacks.
+            Err(Hold::QuorumUnknown | Hold::Quorum(quorum::Hold::NoLeader))
+                if self.loses_vote(node) && self.stuck(node).is_some() =>
+            {
+                Err(Hold::MetadataLoss)
+            }
+            Err(hold) => Err(hold),
+            Ok(()) => self.partitions_bear(node, index),
+        }
     }
 
     /// Whether the quorum bears that a node is restarted.
@@ -409,11 +439,17 @@ impl Pass<'_> {
             return Ok(());
         }
         let quorum = self.facts.quorum.as_ref().ok_or(Hold::QuorumUnknown)?;
-        if !(node.pod.is_down() && quorum::is_behind(quorum, node.node)) {
+        // A vote that is lost is missed later, however far behind the voter is now.
+        let is_missed = !node.pod.is_down() || self.loses_vote(node);
+        if is_missed || !quorum::is_behind(quorum, node.node) {
             quorum::may_restart(quorum, node.node).map_err(Hold::Quorum)?;
         }
         match self.facts.quorum_settled {
             Some(true) => Ok(()),
+            // A pod that cannot start may be what the change of the voters waits for.
+            _ if self.stuck(node).is_some() => Ok(()),
+            // So may one that is not ready and does not vote: it is what is to join.
+            Some(false) if node.pod.is_down() && !is_voter(quorum, node.node) => Ok(()),
             Some(false) | None => Err(Hold::QuorumUnsettled),
         }
     }
@@ -424,14 +460,40 @@ impl Pass<'_> {
             return Ok(());
         }
         let told = self.facts.partitions.as_deref();
-        let (index, told) = index.zip(told).ok_or(Hold::PartitionsUnknown)?;
+        let (index, told) = index.zip(told).ok_or_else(|| self.unknown_partitions(node))?;
         let holds = match node.pod.is_down() {
             true => index.holds_unready(node.node, told),
             false => index.holds_alone(node.node),
         };
         let count = holds.len();
-        let first = holds.into_iter().next();
-        first.map_or(Ok(()), |partition| Err(Hold::MinIsr { partition, count }))
+        if let Some(partition) = holds.into_iter().next() {
+            return Err(Hold::MinIsr { partition, count });
+        }
+        self.copies_bear(node, Some(index))
+    }
+
+    /// Whether others have what is deleted with the pod of a node. A single replica is lost with any restart, so it
+    /// holds back only those that no user has asked for, and those of a node that is down.
+    fn copies_bear(&self, node: &NodeFacts, index: Option<&ByBroker<'_>>) -> Result<(), Hold> {
+        if !self.loses_data(node) {
+            return Ok(());
+        }
+        let index = index.ok_or_else(|| self.unknown_partitions(node))?;
+        let reasons = self.work.get(&node.node);
+        let is_asked = reasons.is_some_and(|reasons| reasons.iter().any(|one| !one.is_ailment()));
+        let is_accepted = is_asked && !node.pod.is_down();
+        let is_lost = |facts: &&PartitionFacts| facts.replicas.len() > 1 || !is_accepted;
+        let lost: Vec<_> = index.only_on(node.node).filter(is_lost).collect();
+        let partition = lost.first().map(|facts| facts.partition.clone());
+        let hold = |partition| Err(Hold::LastCopy { partition, count: lost.len() });
+        partition.map_or(Ok(()), hold)
+    }
+
+    fn unknown_partitions(&self, node: &NodeFacts) -> Hold {
+        match self.loses_data(node) {
+            true => Hold::CopiesUnknown,
+            false => Hold::PartitionsUnknown,
+        }
     }
 
     fn hold(&mut self, node: NodeId, hold: Hold) {
@@ -479,6 +541,10 @@ impl Pass<'_> {
         }
         actions
     }
+}
+
+fn is_voter(quorum: &quorum::Facts, node: NodeId) -> bool {
+    quorum.voters.iter().any(|(voter, _)| *voter == node)
 }
 
 /// Both, as far as is known: a single "no" is enough to know.

@@ -43,6 +43,8 @@ pub struct NodeFacts {
     pub rack: Option<String>,
     /// Whether its metadata log is on a volume that is deleted with its pod.
     pub ephemeral: bool,
+    /// Whether its pod has data of partitions, or may have, on a volume that is deleted with it.
+    pub ephemeral_data: bool,
     /// Its pod.
     pub pod: Pod,
     /// Why its pod should be restarted, as far as the pod itself tells.
@@ -51,6 +53,8 @@ pub struct NodeFacts {
     pub set_annotated: bool,
     /// What it says of itself if it is not ready.
     pub recovery: Recovery,
+    /// Whether its broker is fenced, or not registered, as Kafka says; none if that is unknown.
+    pub fenced: Option<bool>,
     /// Whether Kafka answers on it.
     pub contact: Contact,
     /// How the settings that it runs with differ from those that it should have.
@@ -79,6 +83,8 @@ pub struct PodFacts {
     pub ready: bool,
     /// Whether it is being deleted.
     pub deleting: bool,
+    /// When its grace period ends, if it is being deleted.
+    pub deletion_ms: Option<u64>,
     /// When it was made.
     pub created_ms: u64,
     /// What the container of Kafka waits for, in the word of Kubernetes; none if it does not wait.
@@ -95,6 +101,7 @@ impl PodFacts {
             uid: uid.to_owned(),
             ready: true,
             deleting: false,
+            deletion_ms: None,
             created_ms,
             waiting: None,
             unschedulable: false,
@@ -116,6 +123,12 @@ impl Pod {
     #[must_use]
     pub fn uid(&self) -> Option<&str> {
         self.there().map(|pod| pod.uid.as_str())
+    }
+
+    /// Whether it is being deleted.
+    #[must_use]
+    pub fn is_deleting(&self) -> bool {
+        self.there().is_some_and(|pod| pod.deleting)
     }
 
     /// Whether it is ready and stays: one that is being deleted is on its way out.
@@ -142,9 +155,10 @@ pub enum Recovery {
     No,
     /// It does not: its broker has not begun to serve, and is fenced until it has.
     Starting,
-    /// It does not: its JVM makes no progress. It serves nobody, fetches nothing and casts no vote.
+    /// It does not: its JVM makes no progress, as its node program says. Whether it serves is certain only
+    /// if Kafka has lost sight of it too.
     Hung,
-    /// It does, and this is left.
+    /// It does, or it loads them, and this is left.
     Yes {
         /// Logs.
         logs: u64,

@@ -40,6 +40,12 @@ pub struct NodeMemory {
     /// Since when that pod has been waited for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub awaited_ms: Option<u64>,
+    /// Since when that pod is seen to be deleted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deleting_ms: Option<u64>,
+    /// Since when it cannot be asked whether it still recovers its logs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub silent_ms: Option<u64>,
     /// Whether we restarted it, and have not seen it well since.
     #[serde(skip_serializing_if = "is_false")]
     pub ours: bool,

@@ -18,6 +18,7 @@ pub mod config;
 mod conflicts;
 pub mod estimate;
 pub mod facts;
+mod loss;
 pub mod memory;
 pub mod node;
 pub mod order;

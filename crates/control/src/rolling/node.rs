@@ -4,8 +4,15 @@
 //!    only while that very pod is there, and only if it is safe then: `Unsafe` takes the record back.
 //! 2. A node is left alone until its pod is ready, its replicas are in sync and it leads what it should;
 //!    each of these waits has an end.
-//! 3. A node that recovers its logs is waited for without an end, and never restarted. One whose JVM hangs recovers nothing.
+//! 3. A node that recovers its logs is waited for without an end, and never restarted. One whose JVM hangs recovers
+//!    nothing, and so does one whose pod is being deleted. One that cannot be asked for as long as a pod may take to
+//!    become ready counts as one of which nothing is known.
 //! 4. Unknown is not absent: a pod that could not be read raises no event.
+//! 5. A pod that is being deleted and does not go, as on a machine that is gone, is not waited for without an end
+//!    either: the node is late, and the others go on as far as they can without it. The time begins when the grace
+//!    period of the pod is over: until then it shuts down.
+//! 6. A broker cannot become ready while the quorum has no leader. The time for which it is waited for begins when
+//!    there is one.
 //!
 //! Which nodes are chosen, and what is unsafe, is for [`super::pass`] to say: it depends on the others.
 
@@ -54,14 +61,16 @@ pub enum Event {
     Replaced,
     /// It has begun to recover its logs.
     Recovers,
-    /// It has ended to.
+    /// It has ended to, or cannot be asked any more.
     Recovered,
     /// The pod cannot start.
     GotStuck,
     /// Or perhaps it can.
     GotLoose,
-    /// The pod was not ready in time.
+    /// The pod was not ready in time, or not gone.
     TookTooLong,
+    /// The quorum has no leader, which the broker has to find before it can become ready.
+    NoLeader,
     /// The pod is ready.
     BecameReady,
     /// All its replicas are in sync.
@@ -83,10 +92,12 @@ pub const TRANSITIONS: &[(Phase, Event, Phase)] = &[
     (Serving,    Unready,             Awaited),
     (Restarting, Gone,                Awaited),
     (Restarting, Unsafe,              Serving),    // the operator was away between record and act
+    (Restarting, TookTooLong,         Late),       // its machine is gone, and the pod stays
     (Awaited,    BecameReady,         Healing),
     (Awaited,    Replaced,            Awaited),    // the new pod has the whole time
     (Awaited,    GotStuck,            Stuck),
     (Awaited,    Recovers,            Recovering),
+    (Awaited,    NoLeader,            Awaited),    // the time begins anew
     (Awaited,    TookTooLong,         Late),
     (Recovering, BecameReady,         Healing),
     (Recovering, Replaced,            Awaited),
@@ -146,6 +157,8 @@ pub struct Facts<'a> {
     pub stuck: Option<Stuck>,
     /// What it says of itself if it is not ready.
     pub recovery: Recovery,
+    /// Whether its broker has not begun to serve, and cannot, since no leader of the quorum is known.
+    pub leaderless: bool,
     /// Whether all its replicas are in sync, and its controller has caught up.
     pub healed: Option<bool>,
     /// Whether it has leaderships to be given back.
@@ -158,6 +171,10 @@ pub struct Facts<'a> {
     pub since_ms: u64,
     /// Since when its pod is waited for.
     pub awaited_ms: u64,
+    /// Since when its pod should be gone, if it is being deleted: its grace period is over, or will be.
+    pub deleting_ms: Option<u64>,
+    /// Since when it cannot be asked whether it still recovers its logs.
+    pub silent_ms: Option<u64>,
     /// Now.
     pub now_ms: u64,
 }
@@ -172,18 +189,29 @@ pub fn read(phase: Phase, facts: &Facts<'_>, settings: &Settings) -> Option<Even
     let ready = facts.pod.is_ready();
     let replaced = facts.pod.uid() != facts.uid;
     let stuck = facts.stuck.is_some();
-    let recovers = matches!(facts.recovery, Recovery::Yes { .. });
-    let recovered = !recovers && facts.recovery != Recovery::Unknown;
-    let late = since(facts.awaited_ms) >= settings.operation_timeout_ms;
+    let deleting = facts.pod.is_deleting();
+    let recovers = matches!(facts.recovery, Recovery::Yes { .. }) && !deleting;
+    let timeout_ms = settings.operation_timeout_ms;
+    let is_silent = facts.silent_ms.is_some_and(|ms| since(ms) >= timeout_ms);
+    let is_known = facts.recovery != Recovery::Unknown;
+    let recovered = deleting || is_silent || (!recovers && is_known);
+    // A pod that shuts down has its grace period, however long it is waited for.
+    let late = since(facts.deleting_ms.unwrap_or(facts.awaited_ms)) >= timeout_ms;
+    // Renewed before it is over: when there is a leader again, at least half of the time is left.
+    let leaderless = facts.leaderless && since(facts.awaited_ms) >= timeout_ms / 2;
     let first = |rules: &[(bool, Event)]| rules.iter().find(|(holds, _)| *holds).map(|(_, e)| *e);
     match phase {
         Serving => first(&[(!ready, Unready)]),
-        Restarting => first(&[(replaced, Gone)]),
+        Restarting => {
+            let lingers = facts.deleting_ms.is_some_and(|ms| since(ms) >= timeout_ms);
+            first(&[(replaced, Gone), (lingers, TookTooLong)])
+        }
         Awaited => first(&[
             (ready, BecameReady),
             (replaced, Replaced),
             (stuck, GotStuck),
             (recovers, Recovers),
+            (leaderless, NoLeader),
             (late, TookTooLong),
         ]),
         Recovering => first(&[

@@ -5,16 +5,20 @@
 //!    is remembered: a crash in between only repeats it.
 //! 2. No act, first or repeated, without the checks having held on the facts of this very pass.
 //! 3. At most one batch is under way. Controllers and combined nodes go one by one.
-//! 4. What is not known allows nothing. Two things go on without knowing: a node that serves nobody, as its pod or
-//!    it itself says (the pod cannot start, the JVM hangs, the broker has not begun to serve), takes nothing along; and
+//! 4. What is not known allows nothing. Two things go on without knowing: a node that serves nothing (its pod cannot
+//!    start, its broker has not begun to serve, or its JVM hangs and Kafka has lost sight of it) takes nothing along; and
 //!    a node that refuses our certificate, which nobody can ask anything before it has been restarted, is restarted
-//!    on the last attempt.
+//!    on the last attempt. Neither holds for a node whose volumes are deleted with its pod: it may have what no other
+//!    node has.
 //! 5. A node that cannot start, or was restarted and does not come up, stops the restarts of all nodes that serve: they
-//!    might go the same way. One that serves nobody has nothing to lose.
+//!    might go the same way. One that serves nothing has nothing to lose. A node that was restarted because it was not
+//!    ready says nothing of the others: it is given up, and they go on.
 //! 6. A node is restarted once because it is unready, once because it does not answer, and once for the
 //!    same settings. What that did not cure is left to people.
 //! 7. A controller that takes the metadata of the cluster along is restarted only if a person has accepted that, whatever
 //!    is the matter with it.
+//! 8. A pod that is being deleted is not deleted again. If it does not go, the roll counts as failed, and the other
+//!    nodes are restarted as far as they can be without it.
 //!
 //! The order, triggers and conditions are those of Strimzi's proposal 060, also where its code differs:
 //! brokers are still tried when controllers were given up, and an unready node is restarted for that.
@@ -28,7 +32,7 @@ use super::availability::{self, ByBroker, PartitionFacts};
 use super::batch::Certificate;
 use super::config::Change;
 use super::estimate::{Estimate, estimate};
-use super::facts::{Facts, NodeFacts, Settings};
+use super::facts::{Facts, NodeFacts, Pod, Recovery, Settings};
 use super::memory::{Memory, NodeMemory, RollMemory};
 use super::node::{self, Duty, Event, Phase};
 use super::reasons::Reason;
@@ -213,7 +217,8 @@ impl<'a> Pass<'a> {
 
     /// How a node is stuck.
     pub(super) fn stuck(&self, node: &NodeFacts) -> Option<stuck::Stuck> {
-        let pod = node.pod.there()?;
+        // One that is being deleted is not going to start.
+        let pod = node.pod.there().filter(|pod| !pod.deleting)?;
         stuck::state(pod, self.now_ms, self.settings.creating_ms_max)
     }
 
@@ -235,24 +240,75 @@ impl<'a> Pass<'a> {
         let partitions = self.facts.partitions.as_deref().filter(|_| any_heals);
         let index = partitions.map(ByBroker::new);
         for node in &self.facts.nodes {
+            self.time_deletion(node);
+            self.time_silence(node);
             let memory = self.of(node.node);
             let healing = memory.phase == Phase::Healing;
             let seen = node::Facts {
                 pod: &node.pod,
                 stuck: self.stuck(node),
                 recovery: node.recovery,
+                leaderless: !memory.ours && self.is_leaderless(node),
                 healed: healing.then(|| self.is_healed(node, index.as_ref())).flatten(),
                 elects: self.settings.elect_preferred && node.roles.is_broker() && memory.ours,
                 leads: node.leads_preferred,
                 uid: memory.uid.as_deref(),
                 since_ms: memory.since_ms,
                 awaited_ms: memory.awaited_ms.unwrap_or(self.now_ms),
+                deleting_ms: self.overdue_since_ms(node),
+                silent_ms: memory.silent_ms,
                 now_ms: self.now_ms,
             };
             if let Some(event) = node::read(memory.phase, &seen, self.settings) {
                 self.apply(node, event);
             }
         }
+    }
+
+    /// Remembers since when a pod is being deleted.
+    fn time_deletion(&mut self, node: &NodeFacts) {
+        let (now_ms, before) = (self.now_ms, self.of(node.node).deleting_ms);
+        let after = match &node.pod {
+            Pod::Unknown => before,
+            Pod::There(pod) if pod.deleting => before.or(Some(now_ms)),
+            Pod::There(_) | Pod::Absent => None,
+        };
+        if after != before {
+            self.of_mut(node.node).deleting_ms = after;
+        }
+    }
+
+    /// Remembers since when a node that recovered its logs cannot be asked whether it still does.
+    fn time_silence(&mut self, node: &NodeFacts) {
+        let memory = self.of(node.node);
+        let is_silent = memory.phase == Phase::Recovering && node.recovery == Recovery::Unknown;
+        let after = is_silent.then(|| memory.silent_ms.unwrap_or(self.now_ms));
+        if after != memory.silent_ms {
+            self.of_mut(node.node).silent_ms = after;
+        }
+    }
+
+    /// Since when a pod that is being deleted should be gone: its grace period is over. By whichever clock that is
+    /// later: the time of the deletion is the API server's.
+    fn overdue_since_ms(&self, node: &NodeFacts) -> Option<u64> {
+        let grace_ends_ms = node.pod.there().and_then(|pod| pod.deletion_ms);
+        let deleting_ms = self.of(node.node).deleting_ms;
+        deleting_ms.map(|ms| ms.max(grace_ends_ms.unwrap_or_default()))
+    }
+
+    /// Whether the broker of a node has not begun to serve, and cannot, since no leader of the quorum is known. One that
+    /// has other reasons to be restarted does not wait for a leader: a restart may be what it lacks. Nor does one that we
+    /// restarted, since the others would wait for it, and one of them may be what the quorum lacks.
+    pub(super) fn is_leaderless(&self, node: &NodeFacts) -> bool {
+        let leader = self.facts.quorum.as_ref().and_then(|quorum| quorum.leader);
+        let starts = node.recovery == Recovery::Starting && !node.pod.is_deleting();
+        starts && node.reasons.is_empty() && leader.is_none()
+    }
+
+    /// Whether a node's pod was deleted and is still there, for longer than it may take.
+    pub(super) fn lingers(&self, node: &NodeFacts) -> bool {
+        let since_ms = self.overdue_since_ms(node).map(|ms| self.now_ms.saturating_sub(ms));
+        since_ms.is_some_and(|ms| ms >= self.settings.operation_timeout_ms)
     }
 
     /// Whether a node is whole again: its replicas in sync, its controller level with the others.
@@ -283,7 +339,9 @@ impl<'a> Pass<'a> {
                 memory.uid = node.pod.uid().map(str::to_owned);
                 memory.awaited_ms = Some(now_ms);
             }
-            Event::Recovered => memory.awaited_ms = Some(now_ms),
+            Event::Recovered | Event::NoLeader => memory.awaited_ms = Some(now_ms),
+            // What held it back before has nothing to do with what holds it back now.
+            Event::TookTooLong => memory.forget_attempts(),
             Event::BecameReady => memory.awaited_ms = None,
             Event::Chosen => {
                 memory.uid = node.pod.uid().map(str::to_owned);
@@ -312,11 +370,7 @@ impl<'a> Pass<'a> {
                 memory.uid = None;
                 memory.reasons.clear();
             }
-            Event::Recovers
-            | Event::GotStuck
-            | Event::GotLoose
-            | Event::TookTooLong
-            | Event::Healed => {}
+            Event::Recovers | Event::GotStuck | Event::GotLoose | Event::Healed => {}
         }
     }
 
@@ -357,7 +411,10 @@ impl<'a> Pass<'a> {
         let under_way = self.under_way();
         let left: Vec<NodeId> =
             self.work.keys().filter(|node| !under_way.contains(node)).copied().collect();
-        let given_up = why.iter().filter(|why| why.given_up).map(|why| why.node).collect();
+        let is_given_up = |why: &&Why| {
+            why.given_up || why.hold == Hold::Terminating || self.is_incurable(why.node)
+        };
+        let given_up = why.iter().filter(is_given_up).map(|why| why.node).collect();
         let stopping = self.stopping().into_iter().collect();
         let roll = self.memory.roll.clone();
         self.memory.nodes.retain(|_, memory| !memory.is_blank());

@@ -8,6 +8,8 @@ use super::super::quorum::FETCH_TIMEOUT_DEFAULT_MS;
 use super::*;
 use crate::node::Roles;
 
+#[path = "ephemeral_tests.rs"]
+mod ephemeral;
 #[path = "trouble_tests.rs"]
 mod trouble;
 
@@ -24,10 +26,12 @@ fn node(number: i32, roles: Roles) -> NodeFacts {
         pool: "pool".to_owned(),
         rack: None,
         ephemeral: false,
+        ephemeral_data: false,
         pod: Pod::There(PodFacts::ready(&format!("uid-{number}"), 0)),
         reasons: [Reason::ManualRollingUpdate].into(),
         set_annotated: false,
         recovery: Recovery::No,
+        fenced: Some(false),
         contact: Contact::Answers,
         config: None,
         leads_preferred: Some(true),
@@ -44,6 +48,7 @@ fn facts() -> Facts {
             leader: Some(id(10)),
             leader_caught_up_ms: Some(NOW),
             voters: (10..13).map(|number| (id(number), Some(NOW))).collect(),
+            fetched_ms: (10..13).map(|number| (id(number), NOW)).collect(),
             fetch_timeout_ms: FETCH_TIMEOUT_DEFAULT_MS,
         }),
         quorum_settled: Some(true),
@@ -171,7 +176,10 @@ fn what_is_not_known_restarts_nobody() {
         facts.nodes.truncate(3);
         facts.partitions = None;
     });
-    assert_eq!(hold(&decision, 0), "no broker that keeps up with the controllers tells which replicas are in sync");
+    assert_eq!(
+        hold(&decision, 0),
+        "no broker that keeps up with the controllers tells which replicas are in sync"
+    );
 }
 
 #[test]
@@ -516,66 +524,6 @@ node 3 (its pod has an old revision): it was restarted for a, b and still runs w
     assert_eq!(texts.join("\n"), expected);
     let given_up = why(Hold::QuorumUnknown, true);
     assert!(given_up.ends_with("quorum is; given up after 10 attempts, tried on"), "{given_up}");
-}
-
-/// These controllers, all of which vote and are to be restarted, and no broker.
-fn ephemeral(controllers: &[i32]) -> Facts {
-    let mut facts = facts();
-    facts.nodes.retain(|node| controllers.contains(&node.node.get()));
-    facts.nodes.iter_mut().for_each(|node| node.ephemeral = true);
-    facts.voters = controllers.iter().map(|number| id(*number)).collect();
-    let quorum = facts.quorum.as_mut().unwrap();
-    quorum.voters.retain(|(voter, _)| controllers.contains(&voter.get()));
-    facts
-}
-
-#[test]
-#[rustfmt::skip]
-fn a_controller_that_takes_the_metadata_along_is_restarted_only_if_that_is_accepted() {
-    type Row = (&'static str, fn() -> Facts, bool, &'static [i32]);
-    let rows: [Row; 8] = [
-        ("the only voter",                    || ephemeral(&[10]), false, &[]),
-        ("it is accepted",                    || ephemeral(&[10]), true, &[10]),
-        ("one of two",                        || ephemeral(&[10, 11]), false, &[]),
-        ("one of two, and it is accepted",    || ephemeral(&[10, 11]), true, &[11]),
-        ("three bear the loss of one",        || ephemeral(&[10, 11, 12]), false, &[11]),
-        ("its disk outlives its pod",         || { let mut f = ephemeral(&[10]); f.nodes[0].ephemeral = false; f }, false, &[10]),
-        ("another one votes",                 || { let mut f = ephemeral(&[10]); f.voters = [id(11)].into(); f }, false, &[10]),
-        ("there never was a quorum",          || { let mut f = ephemeral(&[10]); f.voters.clear(); f }, false, &[10]),
-    ];
-    for (name, facts, accept_metadata_loss, expected) in rows {
-        let settings = Settings { accept_metadata_loss, ..Settings::default() };
-        let decision = decide(&facts(), &settings, NOW);
-        assert_eq!(restarted(&decision), expected, "{name}");
-        let is_told = decision.why.iter().any(|why| why.hold == Hold::MetadataLoss);
-        assert_eq!(is_told, expected.is_empty(), "{name}");
-    }
-}
-
-/// The volumes of a pod that cannot run are there as long as the pod is.
-#[test]
-fn a_controller_that_takes_the_metadata_along_is_not_replaced_because_it_cannot_run() {
-    let mut facts = ephemeral(&[10]);
-    facts.nodes[0].reasons = [Reason::PodHasOldRevision].into();
-    let waiting = Some("CrashLoopBackOff".to_owned());
-    let stuck = PodFacts { ready: false, waiting, ..PodFacts::ready("uid-10", 0) };
-    facts.nodes[0].pod = Pod::There(stuck);
-    facts.quorum = None;
-    let accepted = Settings { accept_metadata_loss: true, ..Settings::default() };
-    facts.memory = decide(&facts, &Settings::default(), NOW).memory;
-    let decision = decide(&facts, &Settings::default(), NOW + 1_000);
-    assert_eq!(restarted(&decision), Vec::<i32>::new());
-    assert!(hold(&decision, 10).contains("gregor.io/accept-metadata-loss"), "{:?}", decision.why);
-    let decision = decide(&facts, &accepted, NOW + 1_000);
-    assert_eq!(restarted(&decision), [10]);
-    // A restart that is recorded is taken back with the acceptance.
-    facts.memory = decision.memory;
-    assert_eq!(restarted(&decide(&facts, &accepted, NOW + 2_000)), [10]);
-    let decision = decide(&facts, &Settings::default(), NOW + 2_000);
-    assert_eq!(restarted(&decision), Vec::<i32>::new());
-    // Nobody waits for it for ever: the roll fails, and brokers go on.
-    let (chosen, _, decision) = wait_for_restart(ephemeral(&[10]), 300_000);
-    assert_eq!((chosen, decision.standing), (vec![], Standing::Failed));
 }
 
 #[test]

@@ -12,8 +12,11 @@
 //!    along for ever, so only a person may accept that ([`needs_every_voter`]).
 //! 6. The leader need not be a voter: one that is being removed leads until it is out. It then counts
 //!    only as the clock that the others are compared with.
-//! 7. A voter that follows another and is known to be behind keeps nobody's majority. If its node is not ready, it is
+//! 7. A voter that follows another, is known to be behind and has not fetched for longer than the
+//!    leader counts it ([`is_behind`]) keeps nobody's majority. If its node is not ready, it is
 //!    restarted whatever the others are.
+
+use std::collections::BTreeMap;
 
 use model::NodeId;
 use serde::{Deserialize, Serialize};
@@ -31,6 +34,8 @@ pub struct Facts {
     pub leader_caught_up_ms: Option<u64>,
     /// Each voter, and when it last had everything.
     pub voters: Vec<(NodeId, Option<u64>)>,
+    /// When each voter last fetched. One of which that is unknown is missing.
+    pub fetched_ms: BTreeMap<NodeId, u64>,
     /// `controller.quorum.fetch.timeout.ms`.
     pub fetch_timeout_ms: u64,
 }
@@ -79,14 +84,23 @@ pub const fn needs_every_voter(voters: usize) -> bool {
     matches!(voters, 1 | 2)
 }
 
-/// Whether a voter is known to keep nobody's majority: another leads, and it has not caught up. What is unknown of it
-/// does not make it so.
+/// Whether a voter is known to keep nobody's majority: another leads, and it has neither caught up
+/// nor fetched lately. What is unknown of it does not make it so.
+///
+/// A leader resigns when it has had no fetches from a majority for 1.5 times the fetch time-out.
+/// Until then a voter that is behind counts for that majority, and may be the one that it depends
+/// on.
 #[must_use]
 pub fn is_behind(facts: &Facts, node: NodeId) -> bool {
     let Some(leader) = facts.leader.filter(|leader| *leader != node) else { return false };
-    let is_known = |at_ms: Option<u64>| at_ms.is_some() && facts.leader_caught_up_ms.is_some();
+    let fetched_ms = facts.fetched_ms.get(&node);
+    let Some((now_ms, fetched_ms)) = facts.leader_caught_up_ms.zip(fetched_ms) else {
+        return false;
+    };
+    let is_silent =
+        now_ms.saturating_sub(*fetched_ms) > facts.fetch_timeout_ms.saturating_mul(3) / 2;
     let mut of_node = facts.voters.iter().filter(|(voter, _)| *voter == node);
-    of_node.any(|(voter, at)| is_known(*at) && !is_level(facts, leader, *voter, *at))
+    is_silent && of_node.any(|(voter, at)| at.is_some() && !is_level(facts, leader, *voter, *at))
 }
 
 /// Whether a voter has caught up. True for one that is no voter: nobody waits for its vote. None if
@@ -151,6 +165,7 @@ mod tests {
                 leader,
                 leader_caught_up_ms: leaders_own.and_then(|(_, ms)| known(*ms)),
                 voters: voters.iter().map(|(voter, ms)| (id(*voter), known(*ms))).collect(),
+                fetched_ms: BTreeMap::new(),
                 fetch_timeout_ms: *timeout,
             };
             assert_eq!(may_restart(&facts, id(*node)).is_ok(), *expected, "{name}");
@@ -172,7 +187,12 @@ mod tests {
             leader: NodeId::new(leader),
             leader_caught_up_ms: leader_ms,
             voters: vec![(id(1), leader_ms), (id(2), own_ms), (id(3), Some(1))],
+            fetched_ms: [(id(2), 6_999)].into(),
             fetch_timeout_ms: FETCH_TIMEOUT_DEFAULT_MS,
+        };
+        let fetched = |at_ms: Option<u64>| Facts {
+            fetched_ms: at_ms.map(|at_ms| (id(2), at_ms)).into_iter().collect(),
+            ..facts(1, Some(10_000), Some(1))
         };
         let rows = [
             ("behind", facts(1, Some(10_000), Some(8_000)), true),
@@ -181,6 +201,9 @@ mod tests {
             ("nobody leads", facts(-1, Some(10_000), Some(1)), false),
             ("its time is unknown", facts(1, Some(10_000), None), false),
             ("the leader's time is unknown", facts(1, None, Some(1)), false),
+            ("behind, and the leader still counts its fetches", fetched(Some(7_000)), false),
+            ("behind, and it fetches", fetched(Some(10_000)), false),
+            ("behind, and when it fetched is unknown", fetched(None), false),
         ];
         for (name, facts, expected) in rows {
             assert_eq!(is_behind(&facts, id(2)), expected, "{name}");
@@ -194,6 +217,7 @@ mod tests {
             leader: Some(id(9)),
             leader_caught_up_ms: Some(10_000),
             voters: vec![(id(1), Some(9_900)), (id(2), Some(9_900)), (id(3), Some(9_900))],
+            fetched_ms: BTreeMap::new(),
             fetch_timeout_ms: FETCH_TIMEOUT_DEFAULT_MS,
         };
         assert_eq!(may_restart(&facts, id(1)), Ok(()));

@@ -58,6 +58,25 @@ impl Reason {
         }
     }
 
+    /// Whether it is about how the node is, and not about anything that a user has changed or asked for.
+    #[must_use]
+    pub const fn is_ailment(&self) -> bool {
+        match self {
+            Self::PodStuck
+            | Self::PodUnresponsive
+            | Self::PodUnready
+            | Self::PodForceRestartOnError => true,
+            Self::ManualRollingUpdate
+            | Self::PodHasOldRevision
+            | Self::PodHasOldSettings
+            | Self::ConfigChangeRequiresRestart { .. }
+            | Self::CaCertHasOldGeneration
+            | Self::ClusterCaCertKeyReplaced
+            | Self::KafkaCertificatesChanged
+            | Self::FileSystemResizeNeeded => false,
+        }
+    }
+
     /// Whether the pod is out of date: a new one would be another one. Only then does it help to restart
     /// a pod that cannot start.
     #[must_use]

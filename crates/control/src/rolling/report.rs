@@ -28,11 +28,19 @@ impl Pass<'_> {
         let memory = self.of(node.node);
         let work = self.work.get(&node.node).cloned();
         let phase = memory.phase;
+        // What it waits for itself says more than that its restart has not ended.
+        let own = self.holds.get(&node.node).filter(|hold| hold.is_attempt());
+        let is_lost = stops || self.is_incurable(node.node);
         let hold = match phase {
+            _ if self.lingers(node) => Some(Hold::Terminating),
+            Phase::Late if node.pod.is_deleting() => {
+                Some(Hold::UnderWay { phase: Phase::Restarting })
+            }
             Phase::Stuck if stops => self.stuck(node).map(|state| Hold::Stuck { state }),
-            Phase::Late if stops && node.pod == Pod::Absent => Some(Hold::NoPod),
-            Phase::Late if stops => Some(Hold::DidNotHelp),
+            Phase::Late if is_lost && node.pod == Pod::Absent => Some(Hold::NoPod),
+            Phase::Late if is_lost => Some(Hold::DidNotHelp),
             Phase::Recovering => Hold::recovery(node.recovery).or(Some(Hold::StateUnknown)),
+            Phase::Stuck if own.is_some() => own.cloned(),
             phase if memory.ours => Some(Hold::UnderWay { phase }),
             Phase::Serving
             | Phase::Restarting
@@ -70,7 +78,12 @@ impl Pass<'_> {
 
     pub(super) fn standing(&self) -> Standing {
         let under_way = self.under_way();
-        let given_up = self.memory.nodes.values().any(|memory| memory.given_up);
+        let given_up = self.memory.nodes.values().any(|memory| memory.given_up)
+            || self
+                .facts
+                .nodes
+                .iter()
+                .any(|node| self.lingers(node) || self.is_incurable(node.node));
         if !self.stopping().is_empty() {
             Standing::Stopped
         } else if given_up {
@@ -98,8 +111,13 @@ impl Pass<'_> {
         let by_phase = match memory.phase {
             Phase::Restarting | Phase::Healing | Phase::Electing => Some(poll_ms),
             Phase::Awaited if memory.ours => Some(poll_ms),
-            Phase::Awaited => memory.awaited_ms.map(|ms| until(ms + operation_timeout_ms)),
+            Phase::Awaited => {
+                memory.awaited_ms.map(|ms| until(ms.saturating_add(operation_timeout_ms)))
+            }
             Phase::Recovering => Some(RECOVERY_MS),
+            Phase::Late if memory.deleting_ms.is_some() => Some(RECHECK_MS),
+            // Until there is a leader, of which Kubernetes says nothing.
+            Phase::Late if self.holds.get(&node) == Some(&Hold::NotReady) => Some(RECHECK_MS),
             // A container that is being made becomes stuck by age alone.
             Phase::Serving | Phase::Stuck | Phase::Late => None,
         };

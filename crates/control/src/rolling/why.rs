@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use model::NodeId;
+use model::{NodeId, TopicPartition};
 use serde::{Deserialize, Serialize};
 
 use super::facts::Recovery;
@@ -47,6 +47,8 @@ pub enum Hold {
         /// Segments.
         segments: u64,
     },
+    /// Its pod was deleted, and has not gone in time.
+    Terminating,
     /// Its pod cannot start, and would not after a restart either.
     Stuck {
         /// How it is stuck.
@@ -66,7 +68,7 @@ pub enum Hold {
     QuorumUnsettled,
     /// The quorum would lose its majority.
     Quorum(quorum::Hold),
-    /// The metadata of the cluster would be lost with its pod, and nobody has accepted that.
+    /// The metadata of the cluster would be lost with its pod, or may be, and no user has accepted that.
     MetadataLoss,
     /// It is the active controller, and these come first.
     ActiveControllerLast {
@@ -75,10 +77,19 @@ pub enum Hold {
     },
     /// The partitions could not be described.
     PartitionsUnknown,
+    /// The partitions could not be described, and data of some may be deleted with its pod.
+    CopiesUnknown,
     /// Partitions would have too few replicas in sync.
     MinIsr {
         /// One of them.
         partition: availability::Hold,
+        /// How many there are.
+        count: usize,
+    },
+    /// Data is deleted with its pod that no other node is known to have.
+    LastCopy {
+        /// One of the partitions.
+        partition: TopicPartition,
         /// How many there are.
         count: usize,
     },
@@ -129,9 +140,12 @@ impl Hold {
             | Self::Quorum(_)
             | Self::MetadataLoss
             | Self::PartitionsUnknown
-            | Self::MinIsr { .. } => true,
+            | Self::CopiesUnknown
+            | Self::MinIsr { .. }
+            | Self::LastCopy { .. } => true,
             Self::UnderWay { .. }
             | Self::NotReady
+            | Self::Terminating
             | Self::Stuck { .. }
             | Self::NoPod
             | Self::DidNotHelp
@@ -169,6 +183,12 @@ impl fmt::Display for Why {
     }
 }
 
+const TERMINATING: &str = "its pod was deleted and has not gone: check its machine, and delete the Node if that is gone; \
+                           the others are restarted without it";
+const COPIES_UNKNOWN: &str = "no broker that keeps up with the controllers tells which replicas are in sync, and its data \
+                              is deleted with its pod: wait for such a broker, or delete the pod to accept that its data \
+                              is lost";
+
 impl fmt::Display for Hold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -177,6 +197,7 @@ impl fmt::Display for Hold {
             Self::LogRecovery { logs, segments } => {
                 write!(f, "recovers its logs: {logs} logs and {segments} segments remain")
             }
+            Self::Terminating => f.write_str(TERMINATING),
             Self::Stuck { state } => write!(
                 f,
                 "its pod cannot start ({state}) and is not out of date, so a restart would not help: \
@@ -202,7 +223,7 @@ impl fmt::Display for Hold {
             ),
             Self::MetadataLoss => write!(
                 f,
-                "its metadata is deleted with its pod, and the voters have no majority without it: annotate the Kafka \
+                "its metadata is deleted with its pod, and the voters may have no majority without it: annotate the Kafka \
                  resource with {}: \"true\" to accept that the cluster is lost",
                 Annotation::AcceptMetadataLoss.name()
             ),
@@ -212,7 +233,9 @@ impl fmt::Display for Hold {
             Self::PartitionsUnknown => f.write_str(
                 "no broker that keeps up with the controllers tells which replicas are in sync",
             ),
+            Self::CopiesUnknown => f.write_str(COPIES_UNKNOWN),
             Self::MinIsr { partition, count } => min_isr(f, partition, *count),
+            Self::LastCopy { partition, count } => last_copy(f, partition, *count),
             Self::Others { nodes } if nodes.len() == 1 => {
                 write!(f, "waits while {} restarts", list(nodes))
             }
@@ -237,6 +260,15 @@ impl fmt::Display for Hold {
     }
 }
 
+fn last_copy(f: &mut fmt::Formatter<'_>, partition: &TopicPartition, count: usize) -> fmt::Result {
+    write!(f, "partition {partition}")?;
+    and_more(f, count)?;
+    f.write_str(
+        " is in sync on no other node that is ready, and its data is deleted with the pod: wait for another replica, or \
+         delete the pod to accept that",
+    )
+}
+
 fn min_isr(f: &mut fmt::Formatter<'_>, hold: &availability::Hold, count: usize) -> fmt::Result {
     let availability::Hold { partition, in_sync, left, min_isr } = hold;
     match min_isr {
@@ -248,6 +280,10 @@ fn min_isr(f: &mut fmt::Formatter<'_>, hold: &availability::Hold, count: usize) 
             write!(f, "nobody knows how many replicas of partition {partition} must be in sync")?
         }
     }
+    and_more(f, count)
+}
+
+fn and_more(f: &mut fmt::Formatter<'_>, count: usize) -> fmt::Result {
     match count {
         0 | 1 => Ok(()),
         count => write!(f, " (and {} more)", count - 1),

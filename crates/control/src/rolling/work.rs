@@ -88,8 +88,8 @@ impl Pass<'_> {
         if memory.phase == Phase::Restarting {
             return memory.reasons.clone();
         }
-        // Where there is no pod there is nothing to delete.
-        if node.pod == Pod::Absent {
+        // Where there is no pod, or one that is being deleted, there is nothing to delete.
+        if node.pod == Pod::Absent || node.pod.is_deleting() {
             return Vec::new();
         }
         let mut reasons = node.reasons.clone();
@@ -241,12 +241,15 @@ impl Pass<'_> {
 const fn patience_ms(hold: &Hold, settings: &super::facts::Settings) -> u64 {
     match hold {
         // Replicas and voters take their time; a fixed number of attempts would be burnt by then.
-        Hold::MinIsr { .. } | Hold::PartitionsUnknown | Hold::QuorumUnsettled => {
-            settings.heal_timeout_ms
-        }
+        Hold::MinIsr { .. }
+        | Hold::LastCopy { .. }
+        | Hold::PartitionsUnknown
+        | Hold::CopiesUnknown
+        | Hold::QuorumUnsettled => settings.heal_timeout_ms,
         Hold::LogRecovery { .. } => settings.operation_timeout_ms,
         Hold::UnderWay { .. }
         | Hold::NotReady
+        | Hold::Terminating
         | Hold::Stuck { .. }
         | Hold::NoPod
         | Hold::DidNotHelp

@@ -1,4 +1,7 @@
 //! A cluster whose pods stop, start and catch up in simulated time.
+//!
+//! What a node does and what an operator sees of it are two things: a pod that is not ready may serve, and a node may say
+//! that it hangs and be wrong. What a restart takes from others is judged by what the nodes do.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -72,8 +75,16 @@ pub struct Node {
     pub waiting: Option<String>,
     /// Whether its pods never become ready.
     pub never_ready: bool,
-    /// Whether it recovers its logs, if it is not ready.
+    /// Whether its pod is not ready although Kafka runs on it: it is in sync and votes as others do, whatever it says.
+    pub probes_fail: bool,
+    /// What it says of itself if it is not ready. Only one that says that it runs does, unless its probes fail.
     pub recovery: Recovery,
+    /// Whether its machine is gone: nothing runs there, nothing answers, and a pod that is deleted stays.
+    pub dead: bool,
+    /// Whether its disks are deleted with its pod.
+    pub ephemeral: bool,
+    /// Whether there is something on its disks that may be lost.
+    pub filled: bool,
     /// Whether Kafka answers on it.
     pub contact: Contact,
     /// Whether its pod can be read.
@@ -101,7 +112,11 @@ impl Node {
             annotated: false,
             waiting: None,
             never_ready: false,
+            probes_fail: false,
             recovery: Recovery::No,
+            dead: false,
+            ephemeral: false,
+            filled: true,
             contact: Contact::Answers,
             readable: true,
             config: None,
@@ -113,8 +128,15 @@ impl Node {
     /// Whether Kafka runs on it.
     #[must_use]
     pub fn runs(&self) -> bool {
-        let up = matches!(self.state, State::Up { .. });
-        up && self.waiting.is_none() && !self.never_ready && self.recovery == Recovery::No
+        let up = matches!(self.state, State::Up { .. }) && !self.dead;
+        let serves = self.probes_fail || self.recovery == Recovery::No;
+        up && self.waiting.is_none() && !self.never_ready && serves
+    }
+
+    /// Whether its pod is ready.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.runs() && !self.probes_fail
     }
 
     fn uid(&self, node: NodeId) -> String {
@@ -126,7 +148,7 @@ impl Node {
             return Pod::Unknown;
         }
         Pod::There(PodFacts {
-            ready: self.runs(),
+            ready: self.is_ready(),
             deleting: matches!(self.state, State::Stopping { .. }),
             waiting: self.waiting.clone(),
             ..PodFacts::ready(&self.uid(node), self.created_ms)
@@ -210,6 +232,7 @@ impl Cluster {
         for node in self.nodes.values_mut() {
             if let State::Stopping { until_ms } = node.state
                 && until_ms <= self.now_ms
+                && !node.dead
             {
                 node.pods += 1;
                 node.created_ms = until_ms;
@@ -224,6 +247,11 @@ impl Cluster {
             {
                 node.state = State::Up { since_ms: until_ms };
             }
+        }
+        let caught_up: Vec<NodeId> =
+            self.order.iter().filter(|id| self.is_caught_up(**id)).copied().collect();
+        for id in caught_up {
+            self.nodes.entry(id).and_modify(|node| node.filled = true);
         }
         self.elect_leader();
     }
@@ -267,30 +295,46 @@ impl Cluster {
         Facts {
             nodes: self.order.iter().filter_map(node).collect(),
             quorum: self.quorum_readable.then(|| self.quorum()),
-            quorum_settled: self.quorum_settled.filter(|_| self.quorum_readable),
+            quorum_settled: self.is_settled().filter(|_| self.quorum_readable),
             voters: self.quorum().voters.into_iter().map(|(id, _)| id).collect(),
             partitions: self.partitions_readable.then(|| self.partition_facts()),
             memory,
         }
     }
 
-    /// What an operator can find out about a node: only a ready one is asked whether Kafka answers, and only a broker
-    /// that is not ready whether it recovers its logs. A controller tells nobody that it does.
+    /// A controller with a new disk has to be made a voter again.
+    fn is_settled(&self) -> Option<bool> {
+        let is_new = |node: &Node| node.roles.is_controller() && !node.filled;
+        self.quorum_settled.map(|is_settled| is_settled && !self.nodes.values().any(is_new))
+    }
+
+    /// What an operator can find out about a node: only a ready one is asked whether Kafka answers, and only one that is
+    /// not ready what it does instead. A controller reports whether its JVM hangs, and nothing else.
     fn node_facts(&self, id: NodeId, node: &Node) -> NodeFacts {
-        let is_ready = node.runs();
+        let is_ready = node.is_ready();
         NodeFacts {
             node: id,
             roles: node.roles,
             pool: node.pool.clone(),
             rack: node.rack.clone(),
-            ephemeral: false,
+            ephemeral: node.ephemeral,
+            ephemeral_data: node.ephemeral,
             pod: node.pod(id),
             reasons: node.reasons.clone(),
             set_annotated: node.annotated,
-            recovery: match is_ready || !node.roles.is_broker() {
-                true => Recovery::No,
-                false => node.recovery,
+            recovery: match node.recovery {
+                _ if is_ready => Recovery::No,
+                _ if node.dead => Recovery::Unknown,
+                Recovery::Starting | Recovery::Yes { .. } if !node.roles.is_broker() => {
+                    Recovery::No
+                }
+                said @ (Recovery::Unknown
+                | Recovery::No
+                | Recovery::Starting
+                | Recovery::Hung
+                | Recovery::Yes { .. }) => said,
             },
+            fenced: self.partitions_readable.then(|| !node.runs()),
             contact: if is_ready { node.contact } else { Contact::Unknown },
             config: node.config.clone(),
             leads_preferred: Some(node.leads),
@@ -306,7 +350,10 @@ impl Cluster {
         quorum::Facts {
             leader: self.leader,
             leader_caught_up_ms: self.leader.map(|_| self.now_ms),
-            voters: voters.map(|(id, _)| (*id, at(id))).collect(),
+            voters: voters.clone().map(|(id, _)| (*id, at(id))).collect(),
+            fetched_ms: voters
+                .map(|(id, node)| (*id, if node.runs() { self.now_ms } else { 1 }))
+                .collect(),
             fetch_timeout_ms: quorum::FETCH_TIMEOUT_DEFAULT_MS,
         }
     }
@@ -366,13 +413,29 @@ impl Cluster {
         let until_ms = self.now_ms + self.times.stop_ms;
         let before = self.available();
         let quorum_before = self.has_quorum();
+        let only_here = self.only_on(id);
         let Some(node) = self.nodes.get_mut(&id) else { return };
         // The API server refuses another uid, and a pod is not deleted twice.
         if node.uid(id) != uid || matches!(node.state, State::Stopping { .. }) {
             return;
         }
+        let recovers = matches!(node.recovery, Recovery::Yes { .. }) && node.roles.is_broker();
+        // A user who has one replica, on a disk that is deleted with its pod, has chosen that restarts delete it.
+        let is_ready = node.is_ready();
+        let is_lost = |(_, replicas): &(usize, usize)| *replicas > 1 || !is_ready;
+        let only_here = only_here.into_iter().filter(|_| node.ephemeral && node.filled);
+        let lost: Vec<usize> = only_here.filter(is_lost).map(|(at, _)| at).collect();
+        node.filled &= !node.ephemeral;
         node.state = State::Stopping { until_ms };
         self.restarts.push(id);
+        if recovers {
+            self.broken.push(format!("restart of {id} interrupted the recovery of its logs"));
+        }
+        let lost = lost.into_iter();
+        self.broken.extend(lost.map(|at| format!("restart of {id} deleted partition {at}")));
+        if !self.has_metadata() {
+            self.broken.push(format!("restart of {id} deleted the metadata"));
+        }
         let after = self.available();
         for (at, (before, after)) in before.iter().zip(&after).enumerate() {
             if *before && !after {
@@ -399,6 +462,27 @@ impl Cluster {
             target.len() > partition.min_isr && isr.len().min(later) >= partition.min_isr
         };
         self.partitions.iter().map(available).collect()
+    }
+
+    /// The partitions that are in sync on no other node, and may be on this one; with the number of their replicas.
+    fn only_on(&self, id: NodeId) -> Vec<(usize, usize)> {
+        let is_only = |partition: &Partition| {
+            let may_have = partition.replicas.contains(&id)
+                && !partition.behind.contains(&id)
+                && !partition.adding.contains(&id);
+            may_have && self.isr(partition).iter().all(|broker| *broker == id)
+        };
+        let only = self.partitions.iter().enumerate().filter(|(_, partition)| is_only(partition));
+        only.map(|(at, partition)| (at, partition.replicas.len())).collect()
+    }
+
+    /// Whether a majority of the voters has its disk, whether it runs or not.
+    fn has_metadata(&self) -> bool {
+        let voters = self.nodes.values().filter(|node| node.roles.is_controller());
+        let (all, filled) = voters.fold((0_usize, 0_usize), |(all, filled), node| {
+            (all + 1, filled + usize::from(node.filled))
+        });
+        all == 0 || filled > all / 2
     }
 
     /// Whether a majority of the voters is up to date; of one and two voters nobody expects it.

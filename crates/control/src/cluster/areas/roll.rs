@@ -192,16 +192,16 @@ fn node_facts(snapshot: &Snapshot, draft: &Draft, (id, node): (NodeId, &NodeView
         // A broker that is down has not moved to another rack.
         rack: brokers.and_then(|brokers| brokers.get(&id)?.rack.clone()),
         ephemeral: snapshot.desired.ephemeral_pools.contains(&node.pool),
+        ephemeral_data: has_ephemeral_data(snapshot, node),
         pod: pod.map_or(Pod::Absent, |pod| Pod::There(pod_facts(pod))),
         reasons: reasons(snapshot, draft, (id, node)),
         set_annotated: snapshot.desired.restart_pools.contains(&node.pool),
         recovery: match known(&snapshot.kafka.recoveries, id) {
             _ if is_ready => Recovery::No,
             Some(recovery) => recovery,
-            // A controller has no logs to recover that it would lose.
-            None if !current.is_broker() => Recovery::No,
             None => Recovery::Unknown,
         },
+        fenced: brokers.map(|brokers| brokers.get(&id).is_none_or(|broker| broker.fenced)),
         contact: match is_ready {
             true if is_well(snapshot, (id, node)) == Some(true) => Contact::Answers,
             true => known(&snapshot.kafka.contacts, id).unwrap_or_default(),
@@ -210,6 +210,17 @@ fn node_facts(snapshot: &Snapshot, draft: &Draft, (id, node): (NodeId, &NodeView
         config: is_ready.then(|| difference(snapshot, draft, (id, node))).flatten(),
         leads_preferred: None,
     }
+}
+
+/// Whether the pod of a node may have data of partitions on a volume that is deleted with it. One whose Kafka never ran
+/// has none. Whether the cluster ever was ready does not matter: brokers serve also while another is still missing.
+fn has_ephemeral_data(snapshot: &Snapshot, node: &NodeView) -> bool {
+    let has_run = |pod: &PodView| {
+        let waits = pod.unschedulable || pod.waiting.is_some();
+        !waits || pod.exit_code.is_some()
+    };
+    let is_ephemeral = snapshot.desired.ephemeral_data_pools.contains(&node.pool);
+    is_ephemeral && snapshot.pod(node).is_some_and(has_run)
 }
 
 fn known<T: Copy>(
@@ -224,6 +235,7 @@ fn pod_facts(pod: &PodView) -> PodFacts {
         uid: pod.uid.clone(),
         ready: pod.ready,
         deleting: pod.deleting,
+        deletion_ms: pod.deletion_ms,
         created_ms: pod.created_ms,
         waiting: pod.waiting.clone(),
         unschedulable: pod.unschedulable,
@@ -298,15 +310,17 @@ fn confirmed(snapshot: &Snapshot, facts: &Facts) -> BTreeMap<NodeId, String> {
 fn quorum(snapshot: &Snapshot) -> Option<quorum::Facts> {
     let view = snapshot.kafka.quorum.known()?;
     let leader = view.leader_replica().and_then(|leader| leader.last_caught_up_ms);
+    let fetched = view.voters.iter().filter_map(|voter| Some((voter.id, voter.last_fetch_ms?)));
     Some(quorum::Facts {
         leader: Some(view.leader),
         leader_caught_up_ms: leader,
         voters: view.voters.iter().map(|voter| (voter.id, voter.last_caught_up_ms)).collect(),
+        fetched_ms: fetched.collect(),
         fetch_timeout_ms: view.fetch_timeout_ms,
     })
 }
 
-/// The voters when they were last known. The quorum of a cluster that was ready had voters, recorded or not.
+/// The voters when they were last known. A quorum whose controllers have been seen had voters, recorded or not.
 fn voters(snapshot: &Snapshot, record: &Record) -> BTreeSet<NodeId> {
     if let Some(view) = snapshot.kafka.quorum.known() {
         return view.voters.iter().map(|voter| voter.id).collect();
@@ -314,7 +328,9 @@ fn voters(snapshot: &Snapshot, record: &Record) -> BTreeSet<NodeId> {
     if !record.voters.is_empty() {
         return record.voters.keys().copied().collect();
     }
-    snapshot.controllers().map(|(id, _)| id).filter(|_| record.was_ready).collect()
+    let had_voters =
+        record.was_ready || record.quorum.static_seen || !record.quorum.seen.is_empty();
+    snapshot.controllers().map(|(id, _)| id).filter(|_| had_voters).collect()
 }
 
 /// The brokers that do not lead a partition of which they are the preferred leader and an in-sync replica.

@@ -31,7 +31,7 @@ fn partitions(isr: &[i32]) -> Fact<Partitions> {
         min_isr: Some(2),
     };
     let leaders = vec![(partition, Some(id(3)), Some(id(4)))];
-    Fact::read(Partitions { facts: vec![facts], leaders, broker: Some(id(5)) }, NOW)
+    Fact::read(Partitions { facts: vec![facts], leaders, brokers: [id(5)].into() }, NOW)
 }
 
 /// A settled cluster whose quorum is settled and whose partitions are in sync.
@@ -81,7 +81,7 @@ fn nothing_is_restarted_on_facts_that_are_unknown_or_forbid_it() {
     }
     fn said_by(snapshot: &mut Snapshot, node: Option<i32>) {
         let Fact::Read { value, .. } = &mut snapshot.kafka.partitions else { panic!("not read") };
-        value.broker = node.map(id);
+        value.brokers = node.map(id).into_iter().collect();
     }
     let rows: [(&str, Edit, &str); 13] = [
         ("the broker that answers is cut off", |s, _| observer(s, 5).last_caught_up_ms = Some(NOW - 3_000), "wait Rolling"),
@@ -175,7 +175,7 @@ fn the_only_controller_with_an_ephemeral_disk_is_restarted_only_if_the_user_acce
         ("another pool is ephemeral",     |s, _| { alone(s); s.desired.ephemeral_pools = ["broker".to_owned()].into(); }, true),
         ("it cannot run, and nobody tells who votes", |s, _| stuck(s), false),
         ("it is the recorded voter",      |s, r| { stuck(s); r.voters = [(id(0), directory(0))].into(); r.was_ready = false; }, false),
-        ("there are other recorded voters", |s, r| { stuck(s); r.voters = (0..3).map(|node| (id(node), directory(node))).collect(); }, true),
+        ("there are other recorded voters, and the quorum is unknown", |s, r| { stuck(s); r.voters = (0..3).map(|node| (id(node), directory(node))).collect(); }, false),
         ("the cluster never was ready",   |s, r| { stuck(s); r.was_ready = false; }, true),
     ];
     for (name, change, restarts) in rows {
@@ -404,12 +404,56 @@ fn what_a_node_says_of_itself_counts_while_it_is_not_ready() {
         (3, false, None, Recovery::Unknown),
         (3, true, Some(Recovery::Hung), Recovery::No),
         (0, false, Some(Recovery::Hung), Recovery::Hung),
-        // It has no logs to recover that it would lose.
-        (0, false, None, Recovery::No),
+        (0, false, Some(Recovery::No), Recovery::No),
+        (0, false, None, Recovery::Unknown),
     ];
     for (node, is_ready, said, expected) in rows {
         assert_eq!(facts_of(node, is_ready, said), expected, "node {node}, {said:?}");
     }
+}
+
+fn facts_of(node: i32, change: impl Fn(&mut Snapshot, &mut Record)) -> NodeFacts {
+    let (mut snapshot, mut record) = settled();
+    change(&mut snapshot, &mut record);
+    let facts = facts(&snapshot, &Draft::new(record));
+    facts.nodes.into_iter().find(|one| one.node == id(node)).unwrap()
+}
+
+#[test]
+#[rustfmt::skip]
+fn data_goes_with_a_pod_that_may_have_some_on_a_volume_of_its_own() {
+    fn ephemeral(snapshot: &mut Snapshot) {
+        snapshot.desired.ephemeral_data_pools.insert("broker".to_owned());
+    }
+    let rows: [(&str, Edit, bool); 9] = [
+        ("its volumes outlive it",             |_, _| {}, false),
+        ("another pool is ephemeral",          |s, _| { s.desired.ephemeral_data_pools.insert("controller".to_owned()); }, false),
+        ("its metadata is ephemeral",          |s, _| { s.desired.ephemeral_pools.insert("broker".to_owned()); }, false),
+        ("it runs",                            |s, _| ephemeral(s), true),
+        ("it ran, and crash-loops",            |s, _| { ephemeral(s); (pod(s, 3).waiting, pod(s, 3).exit_code) = (text("CrashLoopBackOff"), Some(1)); }, true),
+        ("it ran, and its image is gone",      |s, _| { ephemeral(s); (pod(s, 3).waiting, pod(s, 3).exit_code) = (text("ErrImagePull"), Some(0)); }, true),
+        ("its image never was there",          |s, _| { ephemeral(s); pod(s, 3).waiting = text("ErrImagePull"); }, false),
+        ("it never found a machine",           |s, _| { ephemeral(s); pod(s, 3).unschedulable = true; }, false),
+        ("the cluster never was ready",        |s, r| { ephemeral(s); r.was_ready = false; }, true),
+    ];
+    for (name, change, expected) in rows {
+        assert_eq!(facts_of(3, change).ephemeral_data, expected, "{name}");
+    }
+}
+
+#[test]
+fn a_broker_counts_as_fenced_if_kafka_says_so_or_does_not_know_it() {
+    let edit = |snapshot: &mut Snapshot, view: Option<BrokerView>| {
+        let Fact::Read { value, .. } = &mut snapshot.kafka.brokers else { panic!("not read") };
+        value.remove(&id(3));
+        value.extend(view.map(|view| (id(3), view)));
+    };
+    let view = |fenced: bool| BrokerView { fenced, rack: None };
+    assert_eq!(facts_of(3, |_, _| {}).fenced, Some(false));
+    assert_eq!(facts_of(3, |s, _| edit(s, Some(view(true)))).fenced, Some(true));
+    assert_eq!(facts_of(3, |s, _| edit(s, None)).fenced, Some(true));
+    let unknown = facts_of(3, |s, _| s.kafka.brokers = Fact::Unknown(Why::NoAnswer));
+    assert_eq!(unknown.fenced, None);
 }
 
 #[test]

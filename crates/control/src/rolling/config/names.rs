@@ -3,11 +3,16 @@
 //! Read from the definitions in Kafka 4.1.2 and 4.3.1. A name that is missing here is treated as a custom
 //! one, which costs a restart where an update would do; it breaks nothing.
 
+use std::collections::BTreeSet;
+use std::sync::LazyLock;
+
 /// Whether this Kafka shows the value of this setting.
 #[must_use]
 pub(super) fn is_shown(key: &str, version: (u32, u32)) -> bool {
-    let listed = |names: &str| names.split_whitespace().any(|name| name == key);
-    listed(SINCE_4_1) || (version >= (4, 3) && listed(SINCE_4_3))
+    // Asked for every setting of every node in every pass: too often to search the text each time.
+    static OLD: LazyLock<BTreeSet<&str>> = LazyLock::new(|| SINCE_4_1.split_whitespace().collect());
+    static NEW: LazyLock<BTreeSet<&str>> = LazyLock::new(|| SINCE_4_3.split_whitespace().collect());
+    OLD.contains(key) || (version >= (4, 3) && NEW.contains(key))
 }
 
 const SINCE_4_1: &str = "
