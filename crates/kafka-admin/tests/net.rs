@@ -392,6 +392,20 @@ async fn a_change_finds_its_node_though_another_hangs() {
     assert_eq!(good.requests(UNREGISTER_BROKER) + hanging.requests(UNREGISTER_BROKER), 0);
 }
 
+#[tokio::test]
+async fn a_node_is_found_in_the_list_of_another_node() {
+    let wanted = Server::start(|request, _| proper(request)).await;
+    let nodes = vec![broker(2, &wanted.endpoint())];
+    let good = Server::start(move |request, _| proper_with(request, nodes.clone())).await;
+    // A broker that is cut off from the controllers does not know who has joined since.
+    let cut_off = Server::start(|request, _| proper(request)).await;
+    let admin = admin([cut_off.endpoint(), good.endpoint()], options(LONG, LONG));
+    read(&admin.at(NodeId::new(2).unwrap())).await.unwrap();
+    assert_eq!(wanted.requests(DESCRIBE_CLUSTER), 1);
+    let error = read(&admin.at(NodeId::new(3).unwrap())).await.unwrap_err();
+    assert!(matches!(error, CallError::NoSuchNode { .. }), "{error:?}");
+}
+
 const LONG_REQUEST_BYTES: usize = 60_000_000;
 
 /// Far more than the buffers of two sockets hold.

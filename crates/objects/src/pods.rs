@@ -18,6 +18,7 @@ use control::cluster::validate::templates::is_own_variable;
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Map, Value, json};
 
+use crate::areas::configuration::{DYNAMIC, QUORUM};
 use crate::blueprint::with_template;
 use crate::services::port_name;
 use crate::{Blueprint, Node, hash, object, security};
@@ -431,6 +432,9 @@ fn env(
     if blueprint.spec.metrics.is_some() {
         env.push(value("GREGOR_NODE_METRICS", format!("$(POD_IP):{METRICS_PORT}")));
     }
+    if votes_by_its_id(node, parts) {
+        env.push(field("GREGOR_POD_UID", "metadata.uid"));
+    }
     if let Some(bytes) = parts.memory_bytes {
         env.push(value("GREGOR_MEMORY_BYTES", bytes.to_string()));
     }
@@ -443,6 +447,14 @@ fn env(
         }
     }
     env
+}
+
+/// Whether a node is a controller of a quorum that is not dynamic. The permission to format its lost disk names its pod;
+/// no other pod is restarted to learn its own uid.
+fn votes_by_its_id(node: &Node, parts: &PodParts) -> bool {
+    let marks = parts.marks.get(&node.id);
+    let quorum = marks.and_then(|marks| marks.get(QUORUM)).map(String::as_str);
+    node.roles.is_controller() && quorum != Some(DYNAMIC)
 }
 
 fn ports(blueprint: &Blueprint, node: &Node) -> Vec<Value> {

@@ -10,6 +10,11 @@ use super::*;
 
 /// The spec of the pod of a broker with this template, in a cluster that has to know its machines.
 fn pod_of(template: Value, resources: Value) -> Value {
+    pod_with(template, resources, (Roles::Combined, DYNAMIC))
+}
+
+/// The same, with these roles and this kind of quorum.
+fn pod_with(template: Value, resources: Value, (roles, quorum): (Roles, &str)) -> Value {
     let kafka: Kafka = serde_json::from_value(json!({
         "apiVersion": "kafka.strimzi.io/v1", "kind": "Kafka",
         "metadata": { "name": "my", "namespace": "here", "uid": "u" },
@@ -31,11 +36,8 @@ fn pod_of(template: Value, resources: Value) -> Value {
     .unwrap();
     let pools = vec![pool];
     let spec = api::read::cluster(&kafka, &pools).unwrap();
-    let node = Node {
-        id: model::NodeId::new(0).unwrap(),
-        pool: "both".to_owned(),
-        roles: Roles::Combined,
-    };
+    let id = model::NodeId::new(0).unwrap();
+    let node = Node { id, pool: "both".to_owned(), roles };
     let blueprint = Blueprint {
         names: api::names::Names::new("here", "my"),
         kafka,
@@ -53,7 +55,7 @@ fn pod_of(template: Value, resources: Value) -> Value {
     };
     let parts = PodParts {
         image: "i".to_owned(),
-        marks: Default::default(),
+        marks: [(id, [(QUORUM.to_owned(), quorum.to_owned())].into())].into(),
         settings: Default::default(),
         volumes: vec![data],
         memory_bytes: None,
@@ -120,6 +122,23 @@ fn pods_conform_to_the_restricted_profile_with_what_they_write_to() {
     assert!(env.contains(&json!({ "name": "TMPDIR", "value": TMP_DIR })));
 }
 
+/// By it the node knows whether a permission to format its lost disk is meant for it.
+#[test]
+fn a_controller_of_a_static_quorum_knows_the_uid_of_its_pod() {
+    let rows = [
+        (Roles::Controller, "static", true),
+        (Roles::Combined, "static", true),
+        (Roles::Broker, "static", false),
+        (Roles::Controller, DYNAMIC, false),
+    ];
+    for (roles, quorum, expected) in rows {
+        let spec = pod_with(json!({}), json!({}), (roles, quorum));
+        let env = spec["containers"][0]["env"].as_array().unwrap();
+        let has = env.contains(&field("GREGOR_POD_UID", "metadata.uid"));
+        assert_eq!(has, expected, "{roles} {quorum}");
+    }
+}
+
 #[test]
 fn fields_of_a_pod_that_are_not_passed_on_never_reach_it() {
     let template = json!({ "pod": {
@@ -170,7 +189,7 @@ fn a_template_that_is_accepted_is_added() {
 /// `control` decides by these names; they are written there and here.
 #[test]
 fn everything_of_the_node_is_known_to_those_who_protect_it() {
-    let spec = pod_of(json!({}), json!({}));
+    let spec = pod_with(json!({}), json!({}), (Roles::Combined, "static"));
     let names = |list: &Value| -> BTreeSet<String> {
         let all = list.as_array().unwrap().iter();
         all.map(|one| one["name"].as_str().unwrap().to_owned()).collect()

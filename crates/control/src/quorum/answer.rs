@@ -67,7 +67,7 @@ pub const fn then(answer: Answer) -> Then {
 #[must_use]
 pub const fn ends_pass(act: Entered, answer: Answer) -> bool {
     match (act, answer) {
-        (Entered::AddVoter(_) | Entered::Uncordon(_) | Entered::Unregister(_), _)
+        (Entered::AddVoter(_) | Entered::Uncordon(_), _)
         | (Entered::RemoveVoter(_), Answer::Done) => false,
         // The quorum is, or may be, another one now. Where Kafka refused, something else in this pass, such as a
         // restart, may be what it takes.

@@ -227,7 +227,7 @@ pub fn controllers(facts: &Facts) -> Option<QuorumRecord> {
     let all: Vec<InitialController> = voters.map(one).collect::<Option<_>>()?;
     let seen = all.iter().map(|one| one.node).chain(facts.record.seen.iter().copied()).collect();
     let initial = InitialControllers::new(all).ok().filter(|list| !list.is_empty())?;
-    Some(QuorumRecord { mode: QuorumMode::Dynamic, initial, seen, rebuilt: false, replaced: None })
+    Some(QuorumRecord { mode: QuorumMode::Dynamic, initial, seen, ..QuorumRecord::default() })
 }
 
 /// What a migration waits for.

@@ -10,15 +10,18 @@
 //!    observers, which is always safe. In a static quorum they wait until a user says that their disk is lost.
 //! 5. A static quorum has no list of initial controllers. Its voters are those of the description, and one
 //!    that has fetched or led there is seen.
+//! 6. Earlier operators did not record who was seen in a static quorum, so in their records that is
+//!    unknown. In the first description after that all voters count as seen, also one that is down:
+//!    its disk may have been lost since.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use model::NodeId;
 use serde::{Deserialize, Serialize};
 
 use super::InitialControllers;
 use super::format::QuorumMode;
-use super::view::QuorumView;
+use super::view::{QuorumView, Replica};
 
 /// What is recorded of the quorum.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -32,9 +35,16 @@ pub struct QuorumRecord {
     pub seen: BTreeSet<NodeId>,
     /// Whether the record was made anew after the first one was lost.
     pub rebuilt: bool,
-    /// The controller of a static quorum whose empty disk may be formatted ([`super::replace`]).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub replaced: Option<NodeId>,
+    /// Whether `seen` is kept for a static quorum. An operator that does not keep it drops this
+    /// field when it writes the record, so it has to stay inside of this struct: unknown fields of
+    /// the record itself are kept.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub static_seen: bool,
+    /// The controllers of a static quorum whose empty disks may be formatted ([`super::replace`]),
+    /// each with the uid of the pod that may do it. A pod that takes its place needs a permission
+    /// of its own.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub replaced: BTreeMap<NodeId, String>,
 }
 
 impl QuorumRecord {
@@ -45,7 +55,8 @@ impl QuorumRecord {
         if self.seen.contains(&node) {
             return Some(true);
         }
-        (!self.rebuilt).then_some(false)
+        let is_kept = self.mode != QuorumMode::Static || self.static_seen;
+        (is_kept && !self.rebuilt).then_some(false)
     }
 
     /// The record after the quorum was described. Record it before a voter is changed or a pod is
@@ -57,12 +68,13 @@ impl QuorumRecord {
         if next.rebuilt {
             next.seen.extend(next.initial.iter().map(|one| one.node));
             next.seen.extend(quorum.voters.iter().map(|voter| voter.id));
-            next.rebuilt = false;
+            (next.rebuilt, next.static_seen) = (false, true);
             return next;
         }
         if next.mode == QuorumMode::Static {
-            let shown = quorum.voters.iter().filter(|voter| quorum.has_shown_itself(voter));
-            next.seen.extend(shown.map(|voter| voter.id));
+            let is_seen = |voter: &&Replica| !self.static_seen || quorum.has_shown_itself(voter);
+            next.seen.extend(quorum.voters.iter().filter(is_seen).map(|voter| voter.id));
+            next.static_seen = true;
             return next;
         }
         let unseen = next.initial.iter().map(|one| one.node).filter(|id| !next.seen.contains(id));
@@ -93,7 +105,6 @@ impl QuorumRecord {
 
 #[cfg(test)]
 mod tests {
-    use super::super::view::Replica;
     use super::*;
     use model::DirectoryId;
 
@@ -112,8 +123,7 @@ mod tests {
             mode: QuorumMode::Dynamic,
             initial: list.join(",").parse().unwrap(),
             seen: seen.iter().map(|n| id(*n)).collect(),
-            rebuilt: false,
-            replaced: None,
+            ..QuorumRecord::default()
         }
     }
 
@@ -206,8 +216,9 @@ mod tests {
         ];
         for (name, before, view, expected) in rows {
             let seen = before.iter().map(|n| id(*n)).collect();
-            let mode = QuorumMode::Static;
-            let after = QuorumRecord { mode, seen, ..QuorumRecord::default() }.after(Some(&view));
+            let (mode, static_seen) = (QuorumMode::Static, true);
+            let record = QuorumRecord { mode, seen, static_seen, ..QuorumRecord::default() };
+            let after = record.after(Some(&view));
             let seen: Vec<_> = after.seen.iter().map(|node| node.get()).collect();
             assert_eq!(seen, expected, "{name}");
         }
@@ -216,6 +227,25 @@ mod tests {
         assert_eq!(adopted.seen(id(3)), None);
         let after = adopted.after(Some(&static_view(&[(1, true), (2, true), (3, false)])));
         assert_eq!([1, 2, 3].map(|n| after.seen(id(n))), [Some(true); 3]);
+        assert_eq!(QuorumRecord { mode: QuorumMode::Static, ..after }.seen(id(9)), Some(false));
+    }
+
+    /// The leader is elected a moment ago, and controllers 2 and 3 are down with new disks.
+    #[test]
+    fn all_voters_of_a_static_quorum_count_as_seen_after_an_operator_that_did_not_record_it() {
+        let view = static_view(&[(1, false), (2, false), (3, false)]);
+        for text in [r#"{"mode":"static"}"#, r#"{"mode":"static","seen":[1],"rebuilt":false}"#] {
+            let earlier: QuorumRecord = serde_json::from_str(text).unwrap();
+            assert_eq!([2, 3].map(|n| earlier.seen(id(n))), [None; 2], "{text}");
+            let undescribed = earlier.after(None);
+            assert_eq!([2, 3].map(|n| undescribed.seen(id(n))), [None; 2], "{text}");
+            let after = earlier.after(Some(&view));
+            assert_eq!([1, 2, 3].map(|n| after.seen(id(n))), [Some(true); 3], "{text}");
+            // It is recorded from then on.
+            let text = serde_json::to_string(&after).unwrap();
+            let again: QuorumRecord = serde_json::from_str(&text).unwrap();
+            assert_eq!((again.seen(id(9)), again.after(Some(&view))), (Some(false), after));
+        }
     }
 
     #[test]

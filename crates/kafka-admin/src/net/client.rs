@@ -346,6 +346,9 @@ impl Client {
         if let Some(endpoint) = self.state().nodes.get(&node) {
             return Ok(endpoint.clone());
         }
+        if let Some(endpoint) = self.search_other_lists(api, node, deadline).await {
+            return Ok(endpoint);
+        }
         match route {
             // A controller may lead before it has registered, and is in no list until then. Each
             // attempt asks the next candidate; one that does not lead answers that it does not.
@@ -354,6 +357,27 @@ impl Client {
                 Err(CallError::NoSuchNode { api, node, kind: self.shared.bootstrap.kind() })
             }
         }
+    }
+
+    /// The endpoint of a node that the list at hand lacks: a broker that is cut off from the controllers gives an
+    /// old one, so every other node is asked for its own.
+    async fn search_other_lists(
+        &self,
+        api: ApiId,
+        node: NodeId,
+        deadline: Instant,
+    ) -> Option<Endpoint> {
+        for _ in 1..self.candidates().len() {
+            self.look_elsewhere(Route::Any);
+            if Instant::now() >= deadline || self.refresh(api, deadline).await.is_err() {
+                return None;
+            }
+            let endpoint = self.state().nodes.get(&node).cloned();
+            if endpoint.is_some() {
+                return endpoint;
+            }
+        }
+        None
     }
 
     async fn refresh_if_old(&self, api: ApiId, deadline: Instant) -> Result<(), CallError> {

@@ -267,11 +267,11 @@ fn files(
     // A broker has no vote to lose.
     let concerns = quorum.mode == QuorumMode::Dynamic
         || quorum.mode == QuorumMode::Static && node.roles.is_controller();
-    if let Some(seen) = input.record.controller_seen(node.id).filter(|_| concerns) {
+    if let Some(seen) = quorum.seen(node.id).filter(|_| concerns) {
         files.insert("controller.seen", seen.to_string());
     }
-    if quorum.replaced == Some(node.id) {
-        files.insert("controller.replaced", true.to_string());
+    if let Some(uid) = quorum.replaced.get(&node.id) {
+        files.insert("controller.replaced", uid.clone());
     }
     if let Some(metrics) = metrics {
         files.insert("metrics-config.json", metrics.to_owned());

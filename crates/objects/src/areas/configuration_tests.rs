@@ -204,12 +204,26 @@ fn a_node_reads_these_files() {
     assert!(!files(&rebuilt).contains("controller.seen"));
     let mut fixed = scene();
     fixed.record.quorum.mode = QuorumMode::Static;
+    // An earlier operator may have seen it.
+    assert_eq!(files(&fixed), names(&[&always[..], &dynamic[2..]].concat()));
+    fixed.record.quorum.static_seen = true;
     assert_eq!(files(&fixed), names(&[&always[..], &dynamic[1..]].concat()));
-    // Whoever replaced a disk is told so; nothing is said of one that an earlier operator may have seen.
-    fixed.record.quorum.replaced = Some(id(2));
-    assert!(files(&fixed).contains("controller.replaced"));
-    fixed.record.was_ready = true;
-    assert!(!files(&fixed).contains("controller.seen"));
+}
+
+#[test]
+fn the_pod_that_may_format_an_empty_disk_is_named() {
+    let mut scene = scene();
+    scene.record.quorum.mode = QuorumMode::Static;
+    scene.record.quorum.replaced.insert(id(2), "uid-2".to_owned());
+    let permissions: Vec<_> = built(&scene)
+        .objects
+        .iter()
+        .map(|object| match object {
+            Object::ConfigMap(map) => map.data.as_ref()?.get("controller.replaced").cloned(),
+            other => panic!("{} is not a ConfigMap", other.name()),
+        })
+        .collect();
+    assert_eq!(permissions, [None, None, Some("uid-2".to_owned())]);
 }
 
 #[test]

@@ -71,13 +71,37 @@ const fn silent(snapshot: &Snapshot) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cluster::areas::samples::{NOW, brief, settled};
+    use crate::cluster::areas::samples::{NOW, brief, id, settled};
     use crate::cluster::record::Record;
     use crate::cluster::snapshot::FeaturesView;
 
     fn level(snapshot: &mut Snapshot, kraft_version: Option<i16>) {
         let features = FeaturesView { kraft_version, metadata_version: Some(30) };
         snapshot.kafka.features = Fact::read(features, NOW);
+    }
+
+    /// An operator that did not record who was seen has left a static quorum, and a controller has
+    /// lost its disk since.
+    #[test]
+    fn after_an_upgrade_all_voters_of_a_static_quorum_are_recorded_as_seen() {
+        let (mut snapshot, mut record) = settled();
+        level(&mut snapshot, Some(0));
+        let Fact::Read { value: view, .. } = &mut snapshot.kafka.quorum else { panic!("no view") };
+        view.voters.iter_mut().for_each(|voter| voter.directory = None);
+        (view.voters[2].log_end, view.voters[2].last_fetch_ms) = (None, None);
+        let earlier = r#"{"mode": "static"}"#;
+        for was_ready in [true, false] {
+            record.quorum = serde_json::from_str(earlier).unwrap();
+            record.was_ready = was_ready;
+            let (_, flow, draft) = brief(decide, &snapshot, &record);
+            assert_eq!((flow.as_str(), draft.record.quorum.seen.len()), ("go", 3));
+            // Until Kafka answers, who was seen is unknown, and nothing is formatted.
+            let mut silent = snapshot.clone();
+            silent.kafka.quorum = Fact::Unknown(Why::NoAnswer);
+            let (_, _, draft) = brief(decide, &silent, &record);
+            let seen = (0..3).map(|node| draft.record.quorum.seen(id(node)));
+            assert_eq!(seen.collect::<Vec<_>>(), [None; 3]);
+        }
     }
 
     type Change = fn(&mut Snapshot, &mut Record);

@@ -18,9 +18,9 @@ use crate::cluster::record::Record;
 use crate::cluster::snapshot::{Needs, NodeView, PodView, Snapshot};
 use crate::conditions::{Note, Reason};
 use crate::node::Roles;
-use crate::quorum::format::{QuorumMode, WAIT_EXIT_CODE};
 use crate::quorum::answer::{Then, then};
 use crate::quorum::bootstrap::{self, Strangers};
+use crate::quorum::format::{QuorumMode, WAIT_EXIT_CODE};
 use crate::quorum::plan::{self, Controller, Decision, Listener, Removal, Step};
 use crate::quorum::{QuorumView, replace};
 use crate::scaling::leaving::Leaving;
@@ -98,20 +98,30 @@ pub fn decide(snapshot: &Snapshot, draft: &mut Draft) -> Flow {
 
 /// Decides whose empty disk may be formatted in a static quorum. The configuration of the node follows in the next pass.
 fn replace_disks(snapshot: &Snapshot, draft: &mut Draft) {
-    let which = |is: fn(&PodView) -> bool| -> BTreeSet<NodeId> {
-        let pods = snapshot.controllers().filter_map(|(id, node)| Some((id, snapshot.pod(node)?)));
-        pods.filter(|(_, pod)| !pod.deleting && is(pod)).map(|(id, _)| id).collect()
+    let pods = snapshot.controllers().filter_map(|(id, node)| Some((id, snapshot.pod(node)?)));
+    let pods: BTreeMap<NodeId, &PodView> = pods.filter(|(_, pod)| !pod.deleting).collect();
+    let which = |is: &dyn Fn(NodeId, &PodView) -> bool| -> BTreeSet<NodeId> {
+        pods.iter().filter(|(id, pod)| is(**id, pod)).map(|(id, _)| *id).collect()
     };
+    let is_ephemeral = |node: &NodeView| snapshot.desired.ephemeral_pools.contains(&node.pool);
+    let ephemeral = snapshot.controllers().filter(|(_, node)| is_ephemeral(node));
+    let replaced = &draft.record.quorum.replaced;
     let facts = replace::Facts {
         mode: draft.record.quorum.mode,
-        waiting: which(|pod| pod.exit_code == Some(i32::from(WAIT_EXIT_CODE))),
-        marked: which(|pod| pod.disk_replaced),
+        controllers: snapshot.controllers().map(|(id, _)| id).collect(),
+        waiting: which(&|_, pod| pod.exit_code == Some(i32::from(WAIT_EXIT_CODE))),
+        marked: which(&|_, pod| pod.disk_replaced),
+        ephemeral: ephemeral.map(|(id, _)| id).collect(),
+        permitted: which(&|id, pod| replaced.get(&id) == Some(&pod.uid)),
+        accepts_loss: snapshot.desired.accept_metadata_loss,
         quorum: snapshot.kafka.quorum.known(),
     };
     let replace::Decision { format, warnings } = replace::decide(&facts);
     draft.warnings.extend(warnings.iter().map(replace::Warning::note));
-    draft.record.quorum.replaced = format;
-    if !facts.marked.is_empty() && facts.mode == QuorumMode::Static {
+    let uid = |id: &NodeId| Some((*id, pods.get(id)?.uid.clone()));
+    draft.record.quorum.replaced = format.iter().filter_map(uid).collect();
+    let is_lost = !format.is_empty() || !warnings.is_empty() || !facts.waiting.is_empty();
+    if is_lost && facts.mode == QuorumMode::Static {
         // That another controller has caught up is no event of Kubernetes.
         draft.look_again(LOOK_AGAIN_MS);
     }
@@ -185,7 +195,7 @@ fn remember(facts: &plan::Facts, step: &Step, record: &mut Record) {
             let is_planned = matches!(step, Step::Remove { id: planned, .. } if *planned == id);
             view.voter(id).is_none() || (facts.wished.contains_key(&id) && !is_planned)
         }
-        Entered::RaiseKraftVersion | Entered::Uncordon(_) | Entered::Unregister(_) => false,
+        Entered::RaiseKraftVersion | Entered::Uncordon(_) => false,
     };
     let over: Vec<_> =
         record.journal.iter().map(|entry| entry.act).filter(|a| is_over(*a)).collect();
@@ -460,21 +470,30 @@ mod tests {
     #[rustfmt::skip]
     fn an_empty_disk_of_a_static_quorum_is_formatted_on_a_users_word() {
         fn mark(s: &mut Snapshot) { s.pods.get_mut("c-controller-2").unwrap().disk_replaced = true; }
+        fn permit(r: &mut Record, uid: &str) { r.quorum.replaced.insert(id(2), uid.to_owned()); }
+        fn ephemeral(s: &mut Snapshot) { s.desired.ephemeral_pools.insert("controller".to_owned()); }
         // What differs, the controller that may be formatted, whether people are told.
-        let rows: [(&str, Change, Option<i32>, bool); 7] = [
+        let rows: [(&str, Change, Option<i32>, bool); 13] = [
             ("nobody has said anything",     |_, _| {}, None, true),
             ("a user says that it is lost",  |s, _| mark(s), Some(2), false),
             ("another one lags",             |s, _| { mark(s); view(s).voters[1].last_caught_up_ms = None; }, None, true),
-            ("there is no leader",           |s, r| { mark(s); r.quorum.replaced = Some(id(2)); s.kafka.quorum = Fact::Unknown(Why::NoAnswer); }, None, true),
-            ("no node can be asked",         |s, r| { mark(s); r.quorum.replaced = Some(id(2)); s.kafka.quorum = Fact::default(); }, None, true),
-            ("it has caught up",             |s, r| { mark(s); r.quorum.replaced = Some(id(2)); view(s).voters[2].last_caught_up_ms = Some(NOW); s.pods.get_mut("c-controller-2").unwrap().exit_code = None; }, None, false),
+            ("there is no leader",           |s, r| { mark(s); permit(r, "pod-2"); s.kafka.quorum = Fact::Unknown(Why::NoAnswer); }, None, true),
+            ("no node can be asked",         |s, r| { mark(s); permit(r, "pod-2"); s.kafka.quorum = Fact::default(); }, None, true),
+            ("it has caught up",             |s, r| { mark(s); permit(r, "pod-2"); view(s).voters[2].last_caught_up_ms = Some(NOW); s.pods.get_mut("c-controller-2").unwrap().exit_code = None; }, None, false),
             ("the quorum is dynamic",        |s, r| { mark(s); r.quorum.mode = QuorumMode::Dynamic; }, None, false),
+            ("its disk goes with its pod",   |s, _| ephemeral(s), Some(2), false),
+            ("and it formats its disk",      |s, r| { ephemeral(s); permit(r, "pod-2"); s.pods.get_mut("c-controller-2").unwrap().exit_code = None; }, Some(2), false),
+            ("another pod formatted its own", |s, r| { ephemeral(s); permit(r, "pod-x"); s.pods.get_mut("c-controller-2").unwrap().exit_code = None; }, None, false),
+            ("it is being deleted",          |s, r| { mark(s); permit(r, "pod-2"); s.pods.get_mut("c-controller-2").unwrap().deleting = true; }, None, false),
+            ("one of three, no leader, and the loss is accepted", |s, _| { mark(s); s.desired.accept_metadata_loss = true; s.kafka.quorum = Fact::default(); }, None, true),
+            ("the only one, and the loss is accepted", |s, _| { mark(s); s.desired.accept_metadata_loss = true; s.kafka.quorum = Fact::default(); s.nodes.retain(|node, _| *node == id(2)); }, Some(2), true),
         ];
         for (name, change, formatted, told) in rows {
             let (mut snapshot, mut record) = lost();
             change(&mut snapshot, &mut record);
             let (_, _, draft) = brief(decide, &snapshot, &record);
-            assert_eq!(draft.record.quorum.replaced, formatted.map(id), "{name}");
+            let permitted = formatted.map(|node| (id(node), format!("pod-{node}")));
+            assert_eq!(draft.record.quorum.replaced, permitted.into_iter().collect(), "{name}");
             let warned = draft.warnings.iter().any(|n| n.reason == Reason::ControllerDiskLost);
             assert_eq!(warned, told, "{name}");
         }
