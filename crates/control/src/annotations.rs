@@ -159,7 +159,8 @@ const ROWS: [Row; Annotation::ALL.len()] = {
         ("gregor.io/allow-offline-batches", "Kafka", User,
             "`true` lets brokers share a batch whose restarts take partitions offline in any case"),
         ("gregor.io/accept-metadata-loss", "Kafka", User,
-            "`true` lets the operator restart controllers whose metadata is lost with their pods"),
+            "`true` accepts that metadata is lost: controllers are restarted whose disks are deleted with their pods, and a \
+            static quorum of which a majority has lost its disks gets a leader again"),
         ("strimzi.io/skip-broker-scaledown-check", "Kafka", User,
             "`true` removes brokers although partitions are assigned to them; they are not drained"),
         ("strimzi.io/kraft-quorum-migration", "Kafka", User,

@@ -5,7 +5,8 @@
 //! 2. A cluster that has been ready stays `Ready` while it is brought to a new wish without a problem: its
 //!    clients are served. `Progressing` says what is being done, and the observed generation is the old one
 //!    until it is done.
-//! 3. A reason is a word of a closed list of its area. No decision reads a condition back.
+//! 3. A reason is a word of a closed list of its area. No decision about a cluster reads a condition back. Only a
+//!    `KafkaRebalance` waits for the `Ready` of its cluster, as one of Strimzi does.
 
 use std::fmt;
 

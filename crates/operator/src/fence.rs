@@ -3,6 +3,10 @@
 //! A process that was paused, or cut off from the API server, does not know that another one leads by now.
 //! But it knows when it last renewed its Lease, and that nobody takes a Lease over before it has run out. So
 //! an act that would harm if two did it begins only if it also ends before that time.
+//!
+//! That is as much as a process can know of itself. One that is paused after it was asked here, and before its request
+//! has left, sends it when it wakes up. Only the server can refuse such a request, and only one that is tied to a
+//! version ([`crate::write`]).
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};

@@ -3,18 +3,24 @@
 //! What holds for all that goes through it:
 //!
 //! 1. Nothing is sent that would change nothing, as far as the object that is at hand can tell.
-//! 2. Nothing is sent by a process that does not lead ([`Fence`]). A deletion, any change in Kafka, and a write that
+//! 2. Nothing is begun by a process that does not lead ([`Fence`]). A deletion, any change in Kafka, and a write that
 //!    is not tied to a version begin only if this process leads for longer than the call can take.
-//! 3. An object is applied or replaced only as the version that was read, or created only where none was found.
+//! 3. An object is applied, replaced or deleted only as the version that was read, or created only where none was found.
 //!    That it still leads is asked after the read, so nobody else has led before it: a former leader that was
-//!    paused in between, however long, undoes nothing of its successor when it wakes up.
-//! 4. Every call ends by its deadline. One that ran out may have been carried out.
-//! 5. After each write that changed something the [`CrashSwitch`] is asked, so that tests can cross every
+//!    paused in between, however long, overwrites nothing that its successor wrote.
+//! 4. Neither Kubernetes nor Kafka knows who leads. A process that is paused just after it asked whether it leads sends
+//!    the request when it wakes up, whoever leads by then. The API server refuses it if it is tied to a version that
+//!    has changed (3). The others are carried out: a creation, a deletion of an object that nobody has changed, a
+//!    patch without a version, a change in Kafka. The next pass of the successor finds and corrects what it can.
+//! 5. Every call ends by its deadline. One that ran out may have been carried out.
+//! 6. After each write that changed something the [`CrashSwitch`] is asked, so that tests can cross every
 //!    boundary at which a crash could hurt.
-//! 6. What the operator is not allowed is logged as an error with verb and kind: it is a fault of the
+//! 7. What the operator is not allowed is logged as an error with verb and kind: it is a fault of the
 //!    installation and does not pass by itself.
 //!
 //! Leases and Events do not go through it: they are no acts.
+
+mod error;
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -37,6 +43,7 @@ use crate::crash::CrashSwitch;
 use crate::fence::Fence;
 use crate::liveness;
 use crate::metrics::{KafkaEffect, Metrics, WriteOutcome};
+pub use error::{KafkaWriteError, WriteError};
 
 /// Who we are to the API server, in `managedFields`.
 pub const FIELD_MANAGER: &str = "gregor";
@@ -48,93 +55,6 @@ pub const KUBERNETES_DEADLINE: Duration = Duration::from_secs(5);
 /// How long a change in Kafka may take. Longer, and the fence would refuse it after two renewals that
 /// failed, which a busy API server is enough for.
 pub const KAFKA_DEADLINE: Duration = Duration::from_secs(8);
-
-/// Why something was not written, or may not have been.
-#[derive(Debug, thiserror::Error)]
-pub enum WriteError {
-    /// This process does not lead, or not for long enough. Nothing was sent.
-    #[error("{what}: this process does not lead for long enough to do it")]
-    NotLeader {
-        /// What was to be done.
-        what: String,
-    },
-    /// The object that was to be created is there already.
-    #[error("{what}: it exists already")]
-    Exists {
-        /// What was to be done.
-        what: String,
-    },
-    /// The object is not there.
-    #[error("{what}: it does not exist")]
-    Missing {
-        /// What was to be done.
-        what: String,
-    },
-    /// The object was changed by somebody else in between.
-    #[error("{what}: it was changed in between")]
-    Conflict {
-        /// What was to be done.
-        what: String,
-    },
-    /// The API server found the object wrong. It will do so again.
-    #[error("{what}: the API server refuses it: {reason}")]
-    Invalid {
-        /// What was to be done.
-        what: String,
-        /// What it said.
-        reason: String,
-    },
-    /// No answer in time: it may have been carried out.
-    #[error("{what}: no answer in time")]
-    Expired {
-        /// What was to be done.
-        what: String,
-    },
-    /// The object cannot be written as JSON.
-    #[error("{what}: the object cannot be written as JSON")]
-    Encode {
-        /// What was to be done.
-        what: String,
-        /// Why not.
-        #[source]
-        source: serde_json::Error,
-    },
-    /// Any other answer, or none.
-    #[error("{what}")]
-    Kubernetes {
-        /// What was to be done.
-        what: String,
-        /// What went wrong.
-        #[source]
-        source: Box<kube::Error>,
-    },
-}
-
-/// Why something was not changed in Kafka, or may not have been.
-#[derive(Debug, thiserror::Error)]
-pub enum KafkaWriteError<E: std::error::Error + 'static> {
-    /// This process does not lead, or not for long enough. Nothing was sent.
-    #[error("{what}: this process does not lead for long enough to do it")]
-    NotLeader {
-        /// What was to be done.
-        what: String,
-    },
-    /// No answer in time: it may have been carried out.
-    #[error("{what}: no answer in time")]
-    Expired {
-        /// What was to be done.
-        what: String,
-    },
-    /// Kafka refused it, or gave no answer.
-    #[error("{what}")]
-    Kafka {
-        /// What was to be done.
-        what: String,
-        /// What went wrong.
-        #[source]
-        source: E,
-    },
-}
 
 /// What came of a deletion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -182,8 +102,8 @@ struct Vain {
 /// is an object, and creates one where there is none.
 const NO_VERSION: &str = "1";
 
-/// How often an apply is sent. Others write too: every change of a status makes a version.
-const APPLY_ATTEMPTS_MAX: usize = 3;
+/// How often a write that is tied to a version is sent. Others write too: every change of a status makes a version.
+const TIED_ATTEMPTS_MAX: usize = 3;
 
 /// As many are remembered; beyond that all are forgotten, and sent once more.
 const VAIN_MAX: usize = 10_000;
@@ -258,9 +178,12 @@ impl Writer {
             let patch = Patch::Apply(tied(&compared.sent, seen.as_ref()));
             let sent = self.send(&act, Duration::ZERO, api.patch(name, &params, &patch)).await;
             match sent {
-                Err(WriteError::Conflict { .. }) if attempts < APPLY_ATTEMPTS_MAX => {
+                Err(WriteError::Conflict { .. }) if attempts < TIED_ATTEMPTS_MAX => {
                     attempts += 1;
-                    seen = self.look(&act, api, name).await?;
+                    match self.look(&act, api, name).await {
+                        Ok(found) => seen = found,
+                        Err(error) => break Err(error),
+                    }
                 }
                 sent => break sent,
             }
@@ -350,42 +273,59 @@ impl Writer {
     }
 
     /// Deletes the object that has this uid, and no other by the same name. What it owns goes after it, in
-    /// the background. `grace` is in seconds; without it the object's own holds.
+    /// the background.
+    ///
+    /// `version` is that of the object as it was last seen. One that has changed since is read again, and deleted if
+    /// this process leads still: it was not another operator.
     pub async fn delete<K: Object>(
         &self,
         api: &Api<K>,
         name: &str,
-        uid: &str,
-        grace: Option<u32>,
+        (uid, version): (&str, Option<&str>),
     ) -> Result<Deleted, WriteError> {
         let act = Act::new::<K>("delete", name, api.namespace());
-        let params = DeleteParams {
-            grace_period_seconds: grace,
-            ..DeleteParams::background()
-                .preconditions(Preconditions { uid: Some(uid.to_owned()), resource_version: None })
-        };
-        let outcome = match self.send(&act, KUBERNETES_DEADLINE, api.delete(name, &params)).await {
-            Ok(_) => Deleted::Asked,
-            Err(WriteError::Missing { .. }) => Deleted::Absent,
-            Err(WriteError::Conflict { .. }) => Deleted::Another,
-            Err(error) => {
-                self.count(&act, WriteOutcome::Failed);
-                return Err(error);
+        let mut seen = version.map(str::to_owned);
+        let mut attempts = 1;
+        let result = loop {
+            let preconditions =
+                Preconditions { uid: Some(uid.to_owned()), resource_version: seen.take() };
+            let params = DeleteParams::background().preconditions(preconditions);
+            let sent = self.send(&act, KUBERNETES_DEADLINE, api.delete(name, &params)).await;
+            match sent {
+                Ok(_) => break Ok(Deleted::Asked),
+                Err(WriteError::Missing { .. }) => break Ok(Deleted::Absent),
+                Err(WriteError::Conflict { .. }) if attempts < TIED_ATTEMPTS_MAX => {
+                    attempts += 1;
+                    match self.look(&act, api, name).await {
+                        Ok(Some(found)) if found.uid.as_deref() == Some(uid) => {
+                            seen = found.resource_version;
+                        }
+                        Ok(Some(_)) => break Ok(Deleted::Another),
+                        Ok(None) => break Ok(Deleted::Absent),
+                        Err(error) => break Err(error),
+                    }
+                }
+                Err(error) => break Err(error),
             }
         };
-        match outcome {
-            Deleted::Asked => {
-                self.count(&act, WriteOutcome::Changed);
+        self.finish_deletion(&act, &result);
+        result
+    }
+
+    fn finish_deletion(&self, act: &Act, result: &Result<Deleted, WriteError>) {
+        match result {
+            Ok(Deleted::Asked) => {
+                self.count(act, WriteOutcome::Changed);
                 tracing::info!("{}", act.what);
                 self.crash.acted(&act.what);
             }
-            Deleted::Absent => self.count(&act, WriteOutcome::Unchanged),
-            Deleted::Another => {
+            Ok(Deleted::Absent) => self.count(act, WriteOutcome::Unchanged),
+            Ok(Deleted::Another) => {
                 tracing::info!("{}: another one has its name by now", act.what);
-                self.count(&act, WriteOutcome::Unchanged);
+                self.count(act, WriteOutcome::Unchanged);
             }
+            Err(_) => self.count(act, WriteOutcome::Failed),
         }
-        Ok(outcome)
     }
 
     /// Makes a call that changes something in Kafka. `kind` says what, without names or ids, for the
@@ -424,7 +364,8 @@ impl Writer {
         }
     }
 
-    /// Whether this process leads for longer than a call can take.
+    /// Whether this process leads for longer than a call can take. That is so when it is asked, and not for longer than
+    /// the process runs without a pause (4).
     #[must_use]
     pub fn lead(&self, deadline: Duration) -> bool {
         self.fence.time_left() > deadline
@@ -589,6 +530,8 @@ impl Act {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Instant;
+
     use k8s_openapi::api::core::v1::ConfigMap;
 
     use super::*;
@@ -633,11 +576,50 @@ mod tests {
             writer.replace(&api, &old).await.unwrap_err(),
             writer.patch(&api, "a", &patch, Some(&old)).await.unwrap_err(),
             writer.patch_status(&api, "a", &status, Some(&old)).await.unwrap_err(),
-            writer.delete(&api, "a", "uid", None).await.unwrap_err(),
+            writer.delete(&api, "a", ("uid", Some("7"))).await.unwrap_err(),
         ];
         for error in refused {
             assert!(matches!(error, WriteError::NotLeader { .. }), "{error}");
         }
+    }
+
+    /// No longer than the call may take: what the server would not refuse is not begun, and what it would is.
+    #[tokio::test]
+    async fn a_term_that_may_end_during_the_call_is_enough_only_for_what_is_tied_to_a_version() {
+        let fence = Fence::closed();
+        let writer = Writer::new(tower_stub(), fence.clone(), CrashSwitch::Off, Metrics::new());
+        let metadata = json!({ "name": "a", "namespace": "n", "resourceVersion": "7" });
+        let map: ConfigMap = serde_json::from_value(json!({ "metadata": metadata })).unwrap();
+        let api = Api::<ConfigMap>::namespaced(writer.client().clone(), "n");
+        let note = json!({ "metadata": { "annotations": { "a": "1" } } });
+        let tied = json!({ "metadata": { "resourceVersion": "7", "annotations": { "a": "1" } } });
+        let status = json!({ "a": 1 });
+        let renew = || fence.renew(Instant::now(), KUBERNETES_DEADLINE);
+        renew();
+        let refused = [
+            writer.create(&api, &map).await.unwrap_err(),
+            writer.patch(&api, "a", &note, Some(&map)).await.unwrap_err(),
+            writer.patch_status(&api, "a", &status, Some(&map)).await.unwrap_err(),
+            writer.delete(&api, "a", ("uid", Some("7"))).await.unwrap_err(),
+            writer.delete(&api, "a", ("uid", None)).await.unwrap_err(),
+        ];
+        for error in refused {
+            assert!(matches!(error, WriteError::NotLeader { .. }), "{error}");
+        }
+        // There is no server: that it cannot be reached says that the request was sent.
+        renew();
+        let applied = writer.apply(&api, "a", &map, None).await.unwrap_err();
+        renew();
+        let replaced = writer.replace(&api, &map).await.unwrap_err();
+        renew();
+        let patched = writer.patch(&api, "a", &tied, Some(&map)).await.unwrap_err();
+        for error in [applied, replaced, patched] {
+            assert!(matches!(error, WriteError::Kubernetes { .. }), "{error}");
+        }
+        fence.renew(Instant::now(), KAFKA_DEADLINE);
+        let call = async { Ok::<(), std::io::Error>(()) };
+        let changed = writer.kafka("a", "a", call, |_| Outcome::NotDone).await.unwrap_err();
+        assert!(matches!(changed, KafkaWriteError::NotLeader { .. }), "{changed}");
     }
 
     #[test]

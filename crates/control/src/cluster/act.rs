@@ -6,7 +6,7 @@ use model::{DirectoryId, NodeId, TopicPartition};
 use serde::{Deserialize, Serialize};
 
 use super::area::Area;
-use super::journal::Entered;
+use super::journal::{Entered, Unregistration};
 use super::record::Record;
 use super::snapshot::{ObjectKey, ObjectKind, Snapshot};
 use crate::certificates::authority;
@@ -393,11 +393,11 @@ impl Act {
                 Some((Entered::RemoveVoter(*id), directory.to_string()))
             }
             What::Uncordon { id } => Some((Entered::Uncordon(*id), String::new())),
-            What::Unregister { id } => Some((Entered::Unregister(*id), String::new())),
             What::RaiseKraftVersion { level } => {
                 Some((Entered::RaiseKraftVersion, level.to_string()))
             }
-            What::Cordon { .. }
+            What::Unregister { .. }
+            | What::Cordon { .. }
             | What::DeleteClaim { .. }
             | What::Delete { .. }
             | What::RemoveMigrationAnnotation
@@ -475,6 +475,23 @@ pub(crate) fn settle(
                 record.refused_metadata_version = Some(Refused { version: to, message });
             }
         }
+    }
+    if let What::Unregister { id } = act.what {
+        // The words of a failed call name seconds, and would be a new status each time.
+        let message = match answer {
+            Answer::Unknown => Some("nothing in time".to_owned()),
+            Answer::Done
+            | Answer::NotSent
+            | Answer::Duplicate
+            | Answer::NotFound
+            | Answer::NotLeader
+            | Answer::StaticQuorum
+            | Answer::Invalid
+            | Answer::WrongCluster
+            | Answer::Refused => message,
+        };
+        record.unregistrations.end(Unregistration(id), answer, message, now_ms);
+        return false;
     }
     let Some((entered, _)) = act.entered() else { return false };
     record.journal.end(entered, answer, message, now_ms);

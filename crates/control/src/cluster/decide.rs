@@ -15,6 +15,7 @@ use super::draft::{Draft, Flow, Outputs};
 use super::record::Record;
 use super::snapshot::{Needs, Snapshot};
 use crate::conditions::{Note, Outcome, Reason};
+use crate::rolling::facts::{Contact, NodeFacts};
 
 /// The areas that are decided on, and those that do not end the decision when they stop.
 ///
@@ -77,21 +78,32 @@ const SOON_MS: u64 = 2_000;
 /// pass by themselves.
 const LATER_MS: u64 = 10_000;
 
-/// After how long the next pass begins. `asked_ms` is the earliest time that an area asks for, `interval_ms` the pause of a
-/// cluster that is as it should be.
+/// After how long the next pass begins. `awaited` is what an area waits for ([`Decision::awaited`]), `asked_ms` the
+/// earliest time that an area asks for, `interval_ms` the pause of a cluster that is as it should be.
 #[must_use]
-pub fn next_pass_ms(outcome: &Outcome, asked_ms: Option<u64>, interval_ms: u64) -> u64 {
+pub fn next_pass_ms(
+    outcome: &Outcome,
+    awaited: Option<Reason>,
+    asked_ms: Option<u64>,
+    interval_ms: u64,
+) -> u64 {
     let pause = match outcome {
         Outcome::Paused => return interval_ms,
         Outcome::Done => interval_ms,
         // Whatever an area wants to look at again, Kafka would not show it.
         Outcome::Progressing(note) if note.reason == Reason::KafkaUnreachable => return LATER_MS,
-        // A KafkaRebalance that moves on begins a pass by itself.
-        Outcome::Progressing(note) if note.reason == Reason::AutoRebalancing => LATER_MS,
-        Outcome::Progressing(_) => SOON_MS,
-        Outcome::Held(_) => LATER_MS,
+        Outcome::Progressing(note) => pause_ms(note.reason),
+        // What needs a person does not slow down the areas that do not.
+        Outcome::Held(_) => awaited.map_or(LATER_MS, pause_ms),
     };
     asked_ms.map_or(pause, |asked_ms| asked_ms.min(pause))
+}
+
+/// The pause of a cluster that waits for this.
+fn pause_ms(awaited: Reason) -> u64 {
+    // A KafkaRebalance that moves on begins a pass by itself.
+    let is_slow = matches!(awaited, Reason::KafkaUnreachable | Reason::AutoRebalancing);
+    if is_slow { LATER_MS } else { SOON_MS }
 }
 
 /// The facts that the decision requires and that have not been read.
@@ -135,26 +147,33 @@ pub fn decide(snapshot: &Snapshot, record: &Record, scope: &Scope) -> Decision {
 }
 
 impl Decision {
-    /// The nodes that do not start, if that is all that a person has to do something about.
+    /// The nodes that do not start, if that is all that a person has to do something about, and no other node is in
+    /// trouble. One that was given up and serves only waits for a restart.
     fn stuck_nodes(&self) -> BTreeSet<NodeId> {
         let is_other = |(area, flow): &(Area, Flow)| match flow {
             Flow::Fault(_) | Flow::Hold(_) => *area != Area::Roll,
             Flow::Go | Flow::Wait(_) | Flow::Stop(_) => false,
         };
-        if self.flows.iter().any(is_other) {
+        let Some((facts, roll)) = self.outputs.roll.as_deref() else { return BTreeSet::new() };
+        let stopping: BTreeSet<NodeId> = roll.progress.stopping.iter().copied().collect();
+        let is_in_trouble = |node: &NodeFacts| {
+            let serves = node.pod.is_ready() && node.contact == Contact::Answers;
+            let given_up = roll.progress.given_up.contains(&node.node);
+            given_up && !serves && !stopping.contains(&node.node)
+        };
+        if self.flows.iter().any(is_other) || facts.nodes.iter().any(is_in_trouble) {
             return BTreeSet::new();
         }
-        let roll = self.outputs.roll.iter();
-        roll.flat_map(|roll| roll.1.progress.stopping.iter().copied()).collect()
+        stopping
     }
 
-    /// How the cluster is, in one word and a sentence: what a person has to do, or else what is awaited first.
+    /// What is awaited first, whether or not a person has to do something too.
     #[must_use]
-    pub fn outcome(&self) -> Outcome {
-        let (mut awaited, mut fault): (Option<&Note>, Option<&Note>) = (None, None);
+    pub fn awaited(&self) -> Option<&Note> {
+        let mut awaited: Option<&Note> = None;
         for (area, flow) in &self.flows {
             match flow {
-                Flow::Go => {}
+                Flow::Go | Flow::Fault(_) | Flow::Hold(_) => {}
                 Flow::Wait(note) => match awaited {
                     Some(first) if !area.explains(first.reason) => {}
                     Some(_) | None => awaited = Some(note),
@@ -162,13 +181,26 @@ impl Decision {
                 Flow::Stop(note) => {
                     awaited.get_or_insert(note);
                 }
-                Flow::Fault(note) => {
-                    fault.get_or_insert(note);
-                }
-                Flow::Hold(note) => return Outcome::Held(fault.unwrap_or(note).clone()),
             }
         }
-        match (fault, awaited) {
+        awaited
+    }
+
+    /// What a person has to do first. A roll that failed comes last: it is the only such thing that hinders no
+    /// `KafkaRebalance`, and those read the condition.
+    fn fault(&self) -> Option<&Note> {
+        let faults = self.flows.iter().filter_map(|(_, flow)| match flow {
+            Flow::Fault(note) | Flow::Hold(note) => Some(note),
+            Flow::Go | Flow::Wait(_) | Flow::Stop(_) => None,
+        });
+        // The first of those that are equal.
+        faults.min_by_key(|note| note.reason == Reason::RollFailed)
+    }
+
+    /// How the cluster is, in one word and a sentence: what a person has to do, or else what is awaited first.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        match (self.fault(), self.awaited()) {
             (Some(note), _) => Outcome::Held(note.clone()),
             (None, Some(note)) => Outcome::Progressing(note.clone()),
             (None, None) => Outcome::Done,
@@ -178,10 +210,13 @@ impl Decision {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::cluster::areas::samples::{self, empty, id};
     use crate::cluster::fact::Fact;
     use crate::cluster::snapshot::{BuiltView, ObjectKey, ObjectKind};
+    use crate::rolling::facts::Pod;
 
     /// The areas that the samples have facts for.
     fn scope() -> Scope {
@@ -254,22 +289,32 @@ mod tests {
     fn the_next_pass_begins_when_there_may_be_something_to_see() {
         use Outcome::{Done, Held, Paused, Progressing};
         const HOUR: u64 = 3_600_000;
+        const ROLLING: Reason = Reason::Rolling;
+        const MOVING: Reason = Reason::AutoRebalancing;
+        const SILENT: Reason = Reason::KafkaUnreachable;
+        let held = || Held(note(Reason::RollStopped));
         let rows = [
-            // outcome,                                       asked by an area, the pause
-            (Done,                                            None,        HOUR),
-            (Done,                                            Some(5_000), 5_000),
-            (Paused,                                          Some(5_000), HOUR),
-            (Progressing(note(Reason::Rolling)),              None,        2_000),
-            (Progressing(note(Reason::Rolling)),              Some(500),   500),
-            (Progressing(note(Reason::Rolling)),              Some(60_000), 2_000),
-            (Progressing(note(Reason::AutoRebalancing)),      None,        10_000),
-            (Progressing(note(Reason::AutoRebalancing)),      Some(5_000), 5_000),
-            (Progressing(note(Reason::KafkaUnreachable)),     Some(500),   10_000),
-            (Held(note(Reason::RollStopped)),                 None,        10_000),
-            (Held(note(Reason::RollStopped)),                 Some(5_000), 5_000),
+            // outcome,                 awaited,       asked by an area, the pause
+            (Done,                      None,          None,         HOUR),
+            (Done,                      None,          Some(5_000),  5_000),
+            (Paused,                    None,          Some(5_000),  HOUR),
+            (Progressing(note(ROLLING)), Some(ROLLING), None,        2_000),
+            (Progressing(note(ROLLING)), Some(ROLLING), Some(500),   500),
+            (Progressing(note(ROLLING)), Some(ROLLING), Some(60_000), 2_000),
+            (Progressing(note(MOVING)), Some(MOVING),  None,         10_000),
+            (Progressing(note(MOVING)), Some(MOVING),  Some(5_000),  5_000),
+            (Progressing(note(SILENT)), Some(SILENT),  Some(500),    10_000),
+            (held(),                    None,          None,         10_000),
+            (held(),                    None,          Some(5_000),  5_000),
+            // An area that needs nobody goes on as fast as ever.
+            (held(),                    Some(ROLLING), None,         2_000),
+            (held(),                    Some(ROLLING), Some(500),    500),
+            (held(),                    Some(MOVING),  None,         10_000),
+            (held(),                    Some(SILENT),  None,         10_000),
         ];
-        for (outcome, asked_ms, expected) in rows {
-            assert_eq!(next_pass_ms(&outcome, asked_ms, HOUR), expected, "{outcome:?} {asked_ms:?}");
+        for (outcome, awaited, asked_ms, expected) in rows {
+            let pause_ms = next_pass_ms(&outcome, awaited, asked_ms, HOUR);
+            assert_eq!(pause_ms, expected, "{outcome:?} {awaited:?} {asked_ms:?}");
         }
     }
 
@@ -295,6 +340,23 @@ mod tests {
         let mut other = decision.clone();
         other.flows.push(users);
         assert!(other.stuck_nodes().is_empty());
+        // Another node was given up: one that serves only waits for its restart, one that does not is in trouble too.
+        for (contact, is_ready, expected) in [
+            (Contact::Answers, true, Some(id(5))),
+            (Contact::Answers, false, None),
+            (Contact::Fails, true, None),
+            (Contact::Unknown, true, None),
+        ] {
+            let mut other = decision.clone();
+            let (facts, roll) = Arc::make_mut(other.outputs.roll.as_mut().unwrap());
+            roll.progress.given_up = vec![id(4), id(5)];
+            let node = facts.nodes.iter_mut().find(|node| node.node == id(4)).unwrap();
+            node.contact = contact;
+            let Pod::There(pod) = &mut node.pod else { panic!("{node:?}") };
+            pod.ready = is_ready;
+            let expected: BTreeSet<NodeId> = expected.into_iter().collect();
+            assert_eq!(other.stuck_nodes(), expected, "{contact:?} {is_ready}");
+        }
         // It starts after all.
         let pod = snapshot.pods.get_mut("c-broker-5").unwrap();
         (pod.ready, pod.unschedulable) = (true, false);
@@ -356,5 +418,33 @@ mod tests {
             Outcome::Held(stopped.clone())
         );
         assert_eq!(of(vec![(Area::Quorum, Hold(rolling))]), Outcome::Held(note(Reason::Rolling)));
+        // A failed roll hinders no KafkaRebalance, and must not hide what does.
+        let (failed, users) = (note(Reason::RollFailed), note(Reason::UsersNotGiven));
+        let roll = || (Area::Roll, Fault(failed.clone()));
+        assert_eq!(of(vec![roll()]), Outcome::Held(failed.clone()));
+        assert_eq!(
+            of(vec![roll(), (Area::Users, Fault(users.clone()))]),
+            Outcome::Held(users.clone())
+        );
+        assert_eq!(of(vec![roll(), (Area::Users, Hold(users.clone()))]), Outcome::Held(users));
+        let stop = (Area::Services, Fault(stopped.clone()));
+        let later = (Area::Users, Fault(note(Reason::UsersNotGiven)));
+        assert_eq!(of(vec![stop, later]), Outcome::Held(stopped));
+    }
+
+    #[test]
+    fn what_is_awaited_is_known_though_a_person_has_to_do_something() {
+        use Flow::{Fault, Stop, Wait};
+        let (creating, stopped) = (note(Reason::Creating), note(Reason::RollStopped));
+        let of = |flows: Vec<(Area, Flow)>| {
+            Decision { flows, ..Decision::default() }.awaited().map(|note| note.reason)
+        };
+        let fault = || (Area::Roll, Fault(stopped.clone()));
+        assert_eq!(of(vec![fault()]), None);
+        assert_eq!(
+            of(vec![fault(), (Area::ScaleIn, Wait(creating.clone()))]),
+            Some(Reason::Creating)
+        );
+        assert_eq!(of(vec![(Area::Services, Stop(creating)), fault()]), Some(Reason::Creating));
     }
 }

@@ -5,8 +5,9 @@
 //! data is and stays; [`properties`] is what each node's Kafka is told and [`jvm`] how it is started.
 //! [`quantity`] is how amounts of bytes are written, and [`record`] is what must survive the process.
 //!
-//! A pass: [`snapshot`] is what it knows, each part of it a [`fact`]; [`areas`] decide, in the order of [`area`]; a
-//! [`draft`] collects what they decide; an [`act`] is what is to be done, and the [`journal`] is what became of it.
+//! A pass: [`snapshot`] is what it knows, each part of it a [`fact`], and [`witness`] says which brokers' answers count;
+//! [`areas`] decide, in the order of [`area`]; a [`draft`] collects what they decide; an [`act`] is what is to be done, and
+//! the [`journal`] is what became of it.
 
 pub mod act;
 pub mod area;
@@ -25,6 +26,7 @@ pub mod snapshot;
 pub mod spec;
 pub mod storage;
 pub mod validate;
+pub mod witness;
 
 #[cfg(test)]
 mod samples;

@@ -13,9 +13,8 @@ use model::{DirectoryId, NodeId};
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::journal::Journal;
+use super::journal::{Journal, Unregistration};
 use crate::node::Roles;
-use crate::quorum::format::QuorumMode;
 use crate::quorum::{QuorumRecord, migrate};
 use crate::rebalance::auto;
 use crate::registration::metadata_version;
@@ -127,12 +126,15 @@ pub struct Record {
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "lenient")]
     pub roll_account: Option<account::Account>,
     /// Nodes that do not start, if nothing else keeps the cluster from being ready. A rebalance is not hindered by
-    /// nodes that leave.
+    /// nodes that leave. Passes that decide nothing leave it as it is.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub stuck_nodes: BTreeSet<NodeId>,
     /// The outcomes of acts that later decisions depend on.
     #[serde(skip_serializing_if = "Journal::is_empty")]
     pub journal: Journal,
+    /// The outcomes of unregistrations, by broker.
+    #[serde(skip_serializing_if = "Journal::is_empty")]
+    pub unregistrations: Journal<Unregistration>,
     /// The state of automatic rebalancing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub auto_rebalance: Option<auto::Recorded>,
@@ -153,15 +155,6 @@ impl Record {
         let mut nodes: Vec<_> = self.pools.iter().flat_map(of_pool).collect();
         nodes.sort();
         nodes
-    }
-
-    /// Whether a controller has been seen ([`crate::quorum::format::Facts::seen`]). Earlier operators did not record it
-    /// for static quorums: while none is marked in one that has served, it is unknown.
-    #[must_use]
-    pub fn controller_seen(&self, node: NodeId) -> Option<bool> {
-        let is_static = self.quorum.mode == QuorumMode::Static;
-        let is_unrecorded = is_static && self.was_ready && self.quorum.seen.is_empty();
-        if is_unrecorded { None } else { self.quorum.seen(node) }
     }
 
     /// The ids of the recorded nodes of a pool.
@@ -261,13 +254,12 @@ mod tests {
     }
 
     #[test]
-    fn who_was_seen_in_a_static_quorum_is_unknown_where_nobody_recorded_it() {
-        let mut record: Record = serde_json::from_str(r#"{"quorum": {"mode": "static"}}"#).unwrap();
-        assert_eq!(record.controller_seen(id(3)), Some(false), "it begins");
-        record.was_ready = true;
-        assert_eq!(record.controller_seen(id(3)), None, "it has served");
-        record.quorum.seen.insert(id(4));
-        assert_eq!([3, 4].map(|n| record.controller_seen(id(n))), [Some(false), Some(true)]);
+    fn who_was_seen_in_a_static_quorum_is_unknown_in_the_record_of_an_earlier_operator() {
+        for ready in ["true", "false"] {
+            let text = format!(r#"{{"quorum": {{"mode": "static"}}, "wasReady": {ready}}}"#);
+            let record: Record = serde_json::from_str(&text).unwrap();
+            assert_eq!(record.quorum.seen(id(3)), None, "{text}");
+        }
     }
 
     #[test]

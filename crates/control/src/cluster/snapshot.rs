@@ -1,10 +1,10 @@
 //! The snapshot of a cluster: what a pass knows, as data that can be written to a file and read again.
 //!
-//! 1. Every fact is read once in a pass. Expensive ones are read only if an area [`Needs`] them.
+//! 1. Every fact is read once in a pass, except the quorum, which is described again after brokers
+//!    have answered. Expensive ones are read only if an area [`Needs`] them.
 //! 2. Kubernetes objects are reduced to what decisions use. Nothing in a snapshot is secret.
 //! 3. A part of a view is no view: a fact that could be read only in part is unknown.
-//! 4. A broker tells what it knows, and one that is cut off from the controllers does not know that it is: what it says of
-//!    partitions counts only if the active controller sees it keep up ([`Snapshot::partitions`]).
+//! 4. What a broker says counts only if the active controller sees it keep up ([`super::witness`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -184,6 +184,8 @@ pub struct Desired {
     pub join_offline: bool,
     /// The pools whose nodes have their metadata log on a volume that is deleted with the pod.
     pub ephemeral_pools: BTreeSet<String>,
+    /// The pools whose nodes have any volume that is deleted with the pod.
+    pub ephemeral_data_pools: BTreeSet<String>,
     /// Whether the user accepts that the metadata is lost (`gregor.io/accept-metadata-loss`).
     pub accept_metadata_loss: bool,
     /// The pools all of whose nodes the user asks to restart (`strimzi.io/manual-rolling-update` on the pod set).
@@ -254,6 +256,9 @@ pub struct PodView {
     pub dynamic_quorum: bool,
     /// Whether it is being deleted.
     pub deleting: bool,
+    /// When its grace period ends, if it is being deleted (`metadata.deletionTimestamp`).
+    #[serde(default)]
+    pub deletion_ms: Option<u64>,
     /// When it was created, in milliseconds since 1970.
     pub created_ms: u64,
     /// What a container waits for, in the word of Kubernetes, such as `CrashLoopBackOff`.
@@ -344,6 +349,8 @@ pub struct KafkaView {
     pub earlier: Option<Mark>,
     /// The registered brokers.
     pub brokers: Fact<BTreeMap<NodeId, BrokerView>>,
+    /// The broker that listed them.
+    pub brokers_from: Option<NodeId>,
     /// The finalized features.
     pub features: Fact<FeaturesView>,
     /// The registered controllers.
@@ -419,9 +426,9 @@ pub struct Partitions {
     pub facts: Vec<PartitionFacts>,
     /// Each partition with its preferred leader and its leader.
     pub leaders: Vec<(TopicPartition, Option<NodeId>, Option<NodeId>)>,
-    /// The broker that said so.
+    /// The brokers that described them.
     #[serde(default)]
-    pub broker: Option<NodeId>,
+    pub brokers: BTreeSet<NodeId>,
 }
 
 impl Partitions {
@@ -492,22 +499,6 @@ impl Needs {
 }
 
 impl Snapshot {
-    /// The brokers that may be asked for partitions: those that the active controller sees keep up.
-    pub fn witnesses(&self) -> impl Iterator<Item = NodeId> {
-        let quorum = self.kafka.quorum.known();
-        let knows = move |id: NodeId| quorum.is_some_and(|view| view.knows_metadata(id));
-        let brokers = self.nodes.iter().filter(move |(_, node)| self.may_run_as_broker(node));
-        brokers.map(|(id, _)| *id).filter(move |id| knows(*id))
-    }
-
-    /// All partitions, if a broker that keeps up with the controllers has told them. What another one says is not known.
-    #[must_use]
-    pub fn partitions(&self) -> Option<&Partitions> {
-        let said = self.kafka.partitions.known()?;
-        let broker = said.broker?;
-        self.witnesses().any(|witness| witness == broker).then_some(said)
-    }
-
     /// The pod of a node.
     #[must_use]
     pub fn pod(&self, node: &NodeView) -> Option<&PodView> {

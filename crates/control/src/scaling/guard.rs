@@ -2,15 +2,16 @@
 //!
 //! Leaving is the removal of the node, or of its broker role; a whole pool that is deleted is its nodes.
 //!
-//! 1. A broker is stopped only when it is known to hold nothing, read after its cordon was seen to hold. Kafka gives
-//!    nothing to a broker that it has fenced or does not know: such a broker, which may not answer, needs no cordon.
+//! 1. A broker is stopped only when it is known to hold nothing, read after its cordon was seen to hold. One that Kafka
+//!    has fenced or does not know may not answer, and is stopped without a cordon. Kafka places replicas on a fenced
+//!    broker only where it has too few others, and only followers that were never in sync: they are found by 5 and 6.
 //! 2. What could not be read is not empty. Only the user can waive the check.
 //! 3. A broker of a running rebalance is not stopped before that has ended.
 //! 4. A node that votes is not stopped; the quorum planner says when it is free.
 //! 5. After the stop the assignments are read again, when Kafka has fenced the broker. What has landed there
 //!    meanwhile brings the broker back.
 //! 6. Only a broker that does not run, is fenced and holds nothing is unregistered, and only when Kafka has
-//!    forgotten it are its claims deleted.
+//!    forgotten it are its claims deleted. That it holds nothing is read in the same pass, each time.
 //! 7. Until then the wish can be taken back at any moment, and the broker runs again.
 //! 8. The last broker stays.
 //!
@@ -66,7 +67,7 @@ pub enum Event {
     Busy,
     /// It holds nothing.
     Emptied,
-    /// It takes no new replicas.
+    /// It takes no new replicas, or cannot be asked not to.
     Closed,
     /// It still holds nothing.
     StillEmpty,
@@ -234,12 +235,11 @@ impl Facts {
         self.held == Some(false) && self.others_stay
     }
 
-    /// Whether no new replica comes. A broker that hangs, or does not start, cannot be asked for its cordon; Kafka
-    /// fences it and gives it nothing while it has others. If it comes back meanwhile, the assignments are read
-    /// again after the stop (5).
-    fn takes_none(&self) -> bool {
+    /// Whether it may be looked at for the last time before it is stopped: it takes no new replicas, or cannot be asked
+    /// not to, because it hangs or does not start. Whatever comes to such a broker is found after the stop (5).
+    fn is_closed(&self) -> bool {
         let closed = matches!(self.cordon, Some(Cordon::Closed | Cordon::Unsupported));
-        closed || self.skip_check || self.is_out()
+        closed || self.skip_check || (self.is_out() && self.cordon.is_none())
     }
 
     /// Whether it takes no part in the cluster.
@@ -269,10 +269,10 @@ pub fn read(phase: Phase, facts: &Facts) -> Option<Event> {
             first(&[taken_back, (facts.is_busy(), Busy), emptied])
         }
         Draining => first(&[taken_back, (facts.is_empty() && facts.is_free(), Emptied)]),
-        Cordoning => first(&[taken_back, refilled, (facts.takes_none(), Closed)]),
+        Cordoning => first(&[taken_back, refilled, (facts.is_closed(), Closed)]),
         Cordoned => {
             let may_stop = facts.is_empty() && facts.is_free() && facts.quorum.is_ok();
-            first(&[taken_back, refilled, (facts.takes_none() && may_stop, StillEmpty)])
+            first(&[taken_back, refilled, (facts.is_closed() && may_stop, StillEmpty)])
         }
         Stopping => first(&[taken_back, refilled, (facts.runs == Some(false), Ended)]),
         Stopped => {

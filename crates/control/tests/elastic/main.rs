@@ -20,7 +20,7 @@ use control::cluster::execute::{Execution, Next};
 use control::cluster::journal::Entered;
 use control::cluster::record::Record;
 use control::cluster::snapshot::Revision;
-use control::conditions::Outcome;
+use control::conditions::{Outcome, Reason};
 use control::node::Roles;
 use control::quorum::answer::Answer;
 use control::quorum::format::QuorumMode;
@@ -271,8 +271,11 @@ impl Life {
         }
         let outcome = execution.finish(&mut self.record);
         self.act(faults)?;
-        if let Outcome::Held(note) = outcome {
-            panic!("seed {}: {note:?}", self.seed);
+        match outcome {
+            // A node that was held back too often counts as given up, and is tried on.
+            Outcome::Held(note) if note.reason == Reason::RollFailed => {}
+            Outcome::Held(note) => panic!("seed {}: {note:?}", self.seed),
+            Outcome::Done | Outcome::Progressing(_) | Outcome::Paused => {}
         }
         Ok(())
     }
@@ -425,11 +428,9 @@ impl Life {
             && self.record.leaving.is_empty()
             && self.record.journal.iter().all(|entry| match entry.act {
                 Entered::Uncordon(id) => !world.registered.contains_key(&id),
-                Entered::AddVoter(_)
-                | Entered::RemoveVoter(_)
-                | Entered::RaiseKraftVersion
-                | Entered::Unregister(_) => false,
+                Entered::AddVoter(_) | Entered::RemoveVoter(_) | Entered::RaiseKraftVersion => false,
             })
+            && self.record.unregistrations.is_empty()
     }
 
     fn live(&mut self) {

@@ -61,6 +61,7 @@ impl Life {
                 pool: Some("p".to_owned()),
                 dynamic_quorum: true,
                 deleting: false,
+                deletion_ms: None,
                 created_ms: 0,
                 waiting: None,
                 unschedulable: false,
@@ -187,7 +188,8 @@ impl Life {
     fn partitions(&self) -> Partitions {
         let mut pods = self.world.pods.iter();
         let broker = pods.find(|(_, roles)| roles.is_broker()).map(|(node, _)| *node);
-        let mut all = Partitions { broker, ..Partitions::default() };
+        let brokers = broker.into_iter().collect();
+        let mut all = Partitions { brokers, ..Partitions::default() };
         for (node, count) in &self.world.partitions {
             for partition in 0..*count {
                 let topic = TopicName::new(format!("t{node}")).unwrap();

@@ -59,13 +59,15 @@ enum Step {
     /// Time passes until a failed drain is due again.
     Wait,
     /// The user: sets the brokers, lets a topic land on a broker, takes the template away or brings
-    /// it, switches all off or on, waives the check of brokers that leave or not, and annotates, pauses,
-    /// deletes or tears away a request.
+    /// it, switches all off or on, waives the check of brokers that leave or not, pauses the cluster, and annotates,
+    /// pauses, deletes or tears away a request.
     Scale(Vec<i32>),
     Topic(NodeId),
     Template,
     Switch,
     Waive,
+    PauseCluster,
+    UnpauseCluster,
     Annotate(Mode, Wish),
     Pause(Mode),
     Unpause(Mode),
@@ -78,11 +80,17 @@ enum Step {
 struct Auto {
     edits: u8,
     faults: u8,
+    /// Whether a broker is lost and scaled away at the beginning, which takes an edit and a fault otherwise.
+    losing: bool,
 }
 
 /// As much as is walked through in some seconds. Two edits with one fault (393 281 states) and three
 /// edits (1 432 989) were walked through as well when no broker could be lost, without a finding.
-const WALKS: [Auto; 2] = [Auto { edits: 2, faults: 0 }, Auto { edits: 1, faults: 2 }];
+const WALKS: [Auto; 3] = [
+    Auto { edits: 2, faults: 0, losing: false },
+    Auto { edits: 1, faults: 2, losing: false },
+    Auto { edits: 1, faults: 0, losing: true },
+];
 
 const MODES: [Mode; 2] = [Mode::RemoveBrokers, Mode::AddBrokers];
 
@@ -105,7 +113,11 @@ impl Auto {
                 steps.push(Step::Unpause(mode));
             }
         }
-        steps.extend(world.desired.difference(&world.brokers).map(|broker| Step::Join(*broker)));
+        if world.paused {
+            steps.push(Step::UnpauseCluster);
+        } else {
+            steps.extend(world.desired.difference(&world.brokers).map(|one| Step::Join(*one)));
+        }
         let leaving = world.leaving().into_iter().filter(|broker| world.may_go(*broker));
         steps.extend(leaving.map(Step::Leave));
         // Somebody repairs what is to stay. What leaves is gone for good.
@@ -165,6 +177,9 @@ impl Auto {
         let leaving = world.leaving();
         steps.extend(leaving.difference(&world.data).map(|broker| Step::Topic(*broker)));
         steps.extend([Step::Template, Step::Switch, Step::Waive]);
+        if !world.paused {
+            steps.push(Step::PauseCluster);
+        }
         for mode in MODES {
             let Some(kr) = world.kr(mode) else { continue };
             steps.extend([Step::Annotate(mode, Wish::Stop), Step::Annotate(mode, Wish::Refresh)]);
@@ -197,7 +212,8 @@ impl Auto {
             }
             Step::Join(broker) => {
                 world.brokers.insert(*broker);
-                if world.enabled {
+                // One that left with its replicas comes back to them.
+                if world.enabled && !world.data.contains(broker) {
                     world.owed.insert(*broker);
                 }
             }
@@ -243,6 +259,8 @@ impl Auto {
             | Step::Template
             | Step::Switch
             | Step::Waive
+            | Step::PauseCluster
+            | Step::UnpauseCluster
             | Step::Annotate(..)
             | Step::Pause(_)
             | Step::Unpause(_)
@@ -252,7 +270,7 @@ impl Auto {
     }
 
     fn edit(world: &mut World, step: &Step) {
-        if !matches!(step, Step::Unpause(_)) {
+        if !matches!(step, Step::Unpause(_) | Step::UnpauseCluster) {
             world.edits -= 1;
         }
         match step {
@@ -264,6 +282,8 @@ impl Auto {
             }
             Step::Template => world.template = !world.template,
             Step::Waive => world.waived = !world.waived,
+            Step::PauseCluster => world.paused = true,
+            Step::UnpauseCluster => world.paused = false,
             Step::Switch => {
                 world.enabled = !world.enabled;
                 // Those that came while it was off, or go with it, are not ours to see to.
@@ -295,7 +315,8 @@ impl Model for Auto {
     type Action = Step;
 
     fn init_states(&self) -> Vec<World> {
-        vec![World::new(self.edits, self.faults)]
+        let begin = if self.losing { World::losing } else { World::new };
+        vec![begin(self.edits, self.faults)]
     }
 
     fn actions(&self, world: &World, steps: &mut Vec<Step>) {
@@ -332,7 +353,7 @@ impl Model for Auto {
                 world.engine.iter().all(|moves| moves.brokers.is_subset(&world.brokers))
             }),
         ];
-        if self.faults > 0 {
+        if self.faults > 0 || self.losing {
             all.push(Property::sometimes("a lost broker is drained", |_, world: &World| {
                 let gone = |moves: &world::Moves| !moves.brokers.is_disjoint(&world.lost);
                 let drains = |moves: &world::Moves| moves.mode == Mode::RemoveBrokers;

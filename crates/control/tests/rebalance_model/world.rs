@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use control::rebalance::auto::{self, Act, Brokers, Mode, Partner, PerMode, Setting};
-use control::rebalance::request::snapshot::{Kafka, Resource};
+use control::rebalance::request::snapshot::{Kafka, Readiness, Resource};
 use control::rebalance::request::spec::{self, Spec};
 use control::rebalance::request::{
     self, Annotation, Duty, Execution, Failure, Hindrance, Proposal, Wish,
@@ -49,10 +49,18 @@ pub(crate) struct World {
     pub(crate) data: Brokers,
     /// Brokers whose machine is lost. They do not start, and keep the cluster from being ready.
     pub(crate) lost: Brokers,
+    /// Those that the last pass over the cluster has recorded.
+    pub(crate) stuck: Brokers,
+    /// What the last pass that ended has written into the status of the cluster.
+    pub(crate) readiness: Readiness,
+    /// Whether the cluster is paused: its passes decide nothing.
+    pub(crate) paused: bool,
     pub(crate) template: bool,
     pub(crate) enabled: bool,
     /// Whether brokers that leave need not be empty.
     pub(crate) waived: bool,
+    /// Brokers that the last pass over the cluster lets go with their replicas.
+    pub(crate) let_go: Brokers,
     pub(crate) record: Option<auto::Recorded>,
     /// What the cluster's pass has recorded and not done yet.
     pub(crate) acts: Vec<Act>,
@@ -84,9 +92,13 @@ impl World {
             desired: two.clone(),
             data: two,
             lost: BTreeSet::new(),
+            stuck: BTreeSet::new(),
+            readiness: Readiness::Ready,
+            paused: false,
             template: true,
             enabled: true,
             waived: false,
+            let_go: BTreeSet::new(),
             record: known,
             acts: Vec::new(),
             drainer: None,
@@ -99,6 +111,12 @@ impl World {
             owed: BTreeSet::new(),
             wrong: None,
         }
+    }
+
+    /// The machine of broker 1 is lost, and the user has scaled it away.
+    pub(crate) fn losing(edits: u8, faults: u8) -> Self {
+        let (lost, desired) = ([broker(1)].into(), [broker(0)].into());
+        Self { lost, desired, ..Self::new(edits, faults) }
     }
 
     pub(crate) fn kr(&self, mode: Mode) -> Option<&Kr> {
@@ -172,6 +190,10 @@ impl World {
 
     /// The cluster's pass up to its record.
     pub(crate) fn pass(&mut self, blind: bool) {
+        if self.paused {
+            self.readiness = Readiness::NotReady;
+            return;
+        }
         let facts = self.facts(blind);
         let decision = auto::decide(self.record.as_ref(), &facts);
         let blocked = self.leaving().intersection(&self.data).next().is_some();
@@ -191,11 +213,30 @@ impl World {
         self.owed.retain(|broker| enabled && !told.contains(broker));
         self.record = decision.recorded;
         self.acts = decision.acts;
+        self.stuck.clone_from(&self.lost);
+        let goes = |one: &NodeId| decision.held.as_ref().is_some_and(|held| !held.contains(one));
+        let going = self.leaving().into_iter().filter(|one| goes(one) && self.data.contains(one));
+        self.let_go = if self.waived { going.collect() } else { BTreeSet::new() };
+        self.report();
+    }
+
+    /// The status is written when the pass has done everything. Its record is older.
+    fn report(&mut self) {
+        if self.acts.is_empty() {
+            let is_stopped = !self.stuck.is_empty();
+            self.readiness = if is_stopped { Readiness::RollStopped } else { Readiness::Ready };
+        }
     }
 
     /// The next thing that the cluster's pass does.
     pub(crate) fn act(&mut self) {
-        match self.acts.remove(0) {
+        let act = self.acts.remove(0);
+        self.carry_out(act);
+        self.report();
+    }
+
+    fn carry_out(&mut self, act: Act) {
+        match act {
             Act::Create { mode, brokers, round } => {
                 if self.kr(mode).is_some() {
                     return;
@@ -250,10 +291,16 @@ impl World {
     pub(crate) fn request_pass(&mut self, mode: Mode) {
         let Some(facts) = self.request_facts(mode) else { return };
         let Some(kr) = self.slot(mode) else { return };
-        let decision = request::step(&kr.recorded.clone().unwrap_or_default(), &facts);
+        let before = kr.recorded.clone().unwrap_or_default();
+        let decision = request::step(&before, &facts);
+        let begins = |recorded: &request::Recorded| recorded.phase == request::Phase::Rebalancing;
+        let is_begun = begins(&decision.recorded) && !begins(&before);
         let consumed = kr.annotation.filter(|_| decision.consume);
         kr.pending = Some((decision.duty, decision.recorded.attempt, consumed));
         kr.recorded = Some(decision.recorded);
+        if is_begun && self.readiness == Readiness::NotReady {
+            self.wrong = Some("moves were begun in a cluster that is paused");
+        }
     }
 
     fn request_facts(&self, mode: Mode) -> Option<request::Facts> {
@@ -287,7 +334,8 @@ impl World {
         })
     }
 
-    /// What is in the way of a request. The record of the cluster names the nodes that do not start.
+    /// What is in the way of a request. The record of the cluster names the nodes that do not start, and its status says
+    /// whether that is all.
     fn hindrance(&self, mode: Mode) -> Option<Option<Hindrance>> {
         let mode = match mode {
             Mode::RemoveBrokers => spec::Mode::RemoveBrokers,
@@ -295,8 +343,9 @@ impl World {
         };
         let kafka = Kafka {
             has_cruise_control: true,
-            is_ready: self.lost.is_empty(),
-            stuck_nodes: self.lost.clone(),
+            readiness: self.readiness,
+            was_ready: true,
+            stuck_nodes: self.stuck.clone(),
             leaving: self.leaving(),
             ..Kafka::default()
         };
@@ -381,18 +430,19 @@ impl World {
     pub(crate) fn may_go(&self, broker: NodeId) -> bool {
         let held = auto::decide(self.record.as_ref(), &self.facts(false)).held;
         let free = held.is_some_and(|held| !held.contains(&broker));
-        // The decision that lets it go is recorded before it goes.
-        let recorded = self.record.as_ref().is_none_or(|record| !record.known.contains(&broker));
-        let empty = self.waived || !self.data.contains(&broker);
-        self.leaving().contains(&broker) && empty && free && recorded
+        let is_empty = !self.data.contains(&broker);
+        // The decision that lets it go is recorded before it goes. One that goes with its replicas stays known.
+        let is_known = self.record.as_ref().is_some_and(|record| record.known.contains(&broker));
+        let may = if is_empty { !is_known } else { self.waived && self.let_go.contains(&broker) };
+        self.leaving().contains(&broker) && may && free && !self.paused
     }
 
     pub(crate) fn go(&mut self, broker: NodeId) {
         if self.engine.iter().any(|moves| moves.brokers.contains(&broker)) {
             self.wrong = Some("a broker was stopped while replicas were moved to or from it");
         }
+        // What is assigned to it stays so.
         self.brokers.remove(&broker);
-        self.data.remove(&broker);
         self.lost.remove(&broker);
         self.owed.remove(&broker);
     }

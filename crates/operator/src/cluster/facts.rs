@@ -2,7 +2,7 @@
 
 use control::cluster::record::Record;
 use kafka_admin::{Cluster, Features, Quorum};
-use model::ClusterId;
+use model::{ClusterId, NodeId};
 
 use super::admins::Access;
 use super::nodes::NodeClient;
@@ -14,8 +14,8 @@ pub(crate) struct KafkaFacts {
     pub(crate) access: Option<Access>,
     /// The quorum, as its leader sees it.
     pub(crate) quorum: Option<Quorum>,
-    /// The registered brokers, those that are fenced too.
-    pub(crate) brokers: Option<Cluster>,
+    /// The registered brokers, those that are fenced too, and the broker that listed them.
+    pub(crate) brokers: Option<(NodeId, Cluster)>,
     /// What the cluster has agreed on.
     pub(crate) features: Option<Features>,
     /// Asks the nodes themselves.

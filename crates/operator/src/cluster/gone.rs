@@ -40,7 +40,8 @@ pub(crate) async fn release(ctx: &Context, names: &Names) -> Result<(), PassErro
         && let Some(uid) = binding.uid()
         && binding.labels().get(CLUSTER_LABEL) == Some(&names.cluster)
     {
-        ctx.writer.delete(&api, &names.init_binding(), &uid, None).await?;
+        let version = binding.resource_version();
+        ctx.writer.delete(&api, &names.init_binding(), (&uid, version.as_deref())).await?;
     }
     let of_cluster = ListParams::default().labels(&format!("{CLUSTER_LABEL}={}", names.cluster));
     let api: Api<Secret> = Api::namespaced(ctx.client.clone(), &names.namespace);

@@ -25,6 +25,7 @@ mod rebalances;
 pub(crate) mod record;
 mod status;
 mod steps;
+mod witnesses;
 
 use std::future::Future;
 use std::sync::Arc;

@@ -1,44 +1,57 @@
-//! All partitions with what must be in sync of them, read once in a pass.
+//! All partitions with what must be in sync of them, read once in a pass, from brokers that keep up
+//! with the controllers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use control::cluster::fact::{Fact, Why};
-use control::cluster::snapshot::Partitions;
+use control::cluster::snapshot::{Partitions, Snapshot};
+use control::cluster::witness::PARTITION_WITNESSES;
+use control::quorum::QuorumView;
 use control::rolling::availability::PartitionFacts;
 use model::{NodeId, TopicName, TopicPartition};
 
 use super::pass::Work;
+use super::steps::kafka::view;
+use super::witnesses;
 use crate::metrics::KafkaEffect;
 use crate::time::now_ms;
 use crate::words::chain;
 
 const MIN_ISR: &str = "min.insync.replicas";
 
-/// How many brokers are asked until one answers. Each may take its whole time-out, and the pass is short.
-const ASKED_MAX: usize = 2;
-
-/// All partitions, read when they are first asked for, from one of these brokers. If any part could not be read they are
-/// unknown.
-pub(crate) async fn fact<'a>(work: &'a Work, witnesses: &[NodeId]) -> &'a Fact<Partitions> {
-    work.known.partitions.get_or_init(|| describe(work, witnesses)).await
+/// Reads all partitions, and then the quorum again, which shows whether the brokers that answered
+/// kept up. If any part could not be read, partitions are unknown.
+pub(crate) async fn read(work: &Work, snapshot: &mut Snapshot) {
+    let brokers = snapshot.witnesses();
+    let admin = work.known.kafka.access.as_ref().and_then(|access| access.brokers.as_ref());
+    let (Some(admin), false) = (admin, brokers.is_empty()) else {
+        snapshot.kafka.partitions = Fact::Unknown(Why::NobodyToAsk);
+        return;
+    };
+    let at_ms = now_ms();
+    let answers = witnesses::ask(&brokers, PARTITION_WITNESSES, |broker| ask(work, admin, broker));
+    let answers = answers.await;
+    let quorum = describe_quorum(work).await;
+    snapshot.kafka.accept_answers(answers, at_ms, quorum);
 }
 
-async fn describe(work: &Work, witnesses: &[NodeId]) -> Fact<Partitions> {
-    let admin = work.known.kafka.access.as_ref().and_then(|access| access.brokers.as_ref());
-    let (Some(admin), false) = (admin, witnesses.is_empty()) else {
-        return Fact::Unknown(Why::NobodyToAsk);
-    };
-    for broker in witnesses.iter().take(ASKED_MAX) {
-        let at_ms = now_ms();
-        if let Some(partitions) = ask(work, &admin.at(*broker), *broker).await {
-            return Fact::read(partitions, at_ms);
+/// The quorum as it is now.
+async fn describe_quorum(work: &Work) -> Fact<QuorumView> {
+    let Some(access) = &work.known.kafka.access else { return Fact::Unknown(Why::NobodyToAsk) };
+    let at_ms = now_ms();
+    work.ctx.writer.metrics().kafka_call("describe quorum", KafkaEffect::Read);
+    match access.controllers.describe_quorum().await {
+        Ok(quorum) => Fact::read(view(work, &quorum), at_ms),
+        Err(error) => {
+            tracing::info!("the quorum is unknown: {}", chain(&error));
+            Fact::Unknown(Why::NoAnswer)
         }
     }
-    Fact::Unknown(Why::NoAnswer)
 }
 
 /// What one broker knows of all partitions.
 async fn ask(work: &Work, admin: &kafka_admin::Admin, broker: NodeId) -> Option<Partitions> {
+    let admin = admin.at(broker);
     work.ctx.writer.metrics().kafka_call("describe topics", KafkaEffect::Read);
     let page = match admin.describe_topics(&[]).await {
         Ok(page) => page,
@@ -80,5 +93,5 @@ async fn ask(work: &Work, admin: &kafka_admin::Admin, broker: NodeId) -> Option<
             });
         }
     }
-    Some(Partitions { facts, leaders, broker: Some(broker) })
+    Some(Partitions { facts, leaders, brokers: [broker].into() })
 }

@@ -9,10 +9,8 @@ use api::Kafka;
 use api::names::Names;
 use control::cluster::decide::{Decision, Scope, decide, next_pass_ms};
 use control::cluster::draft::Outputs;
-use control::cluster::fact::Fact;
 use control::cluster::record::Record;
-use control::cluster::snapshot::Partitions;
-use control::conditions::{Note, Outcome};
+use control::conditions::{Note, Outcome, Reason};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, ResourceExt as _};
 use objects::Blueprint;
@@ -61,8 +59,6 @@ pub(crate) struct Known {
     pub(crate) kafka: KafkaFacts,
     /// What was read of objects that do not belong to the cluster.
     pub(crate) others: Others,
-    /// All partitions, once somebody has asked for them.
-    pub(crate) partitions: OnceCell<Fact<Partitions>>,
     /// The `KafkaRebalance` resources, once an area has asked for them.
     pub(crate) rebalances: OnceCell<Rebalances>,
     /// What the areas have found out, for the report.
@@ -71,6 +67,8 @@ pub(crate) struct Known {
     pub(crate) machines: BTreeMap<String, Vec<(String, u16)>>,
     /// When what is being done will be worth another look, if that is known.
     pub(crate) look_again_ms: Option<u64>,
+    /// What the first area waits for that waits.
+    pub(crate) awaited: Option<Reason>,
 }
 
 impl Work {
@@ -136,7 +134,7 @@ pub(crate) async fn run(ctx: &Context, kafka: Kafka, written: &Value) -> Result<
         let _permit = liveness::waiting(ctx.readers.acquire()).await.ok();
         found::read(&ctx.client, &names).await?
     };
-    let mut look_again = None;
+    let (mut awaited, mut look_again) = (None, None);
     let (mut report, error) = match steps::desired::begin(ctx, kafka.clone(), written, found) {
         Ok(Ok(mut work)) => {
             let (outcome, error) = reconcile(&mut work).await;
@@ -144,7 +142,7 @@ pub(crate) async fn run(ctx: &Context, kafka: Kafka, written: &Value) -> Result<
                 work.record.was_ready = true;
                 work.save().await?;
             }
-            look_again = work.known.look_again_ms;
+            (awaited, look_again) = (work.known.awaited, work.known.look_again_ms);
             (status::Report::of(*work, outcome), error)
         }
         Ok(Err(Refused { note, warnings })) => {
@@ -160,7 +158,8 @@ pub(crate) async fn run(ctx: &Context, kafka: Kafka, written: &Value) -> Result<
     if let Some(error) = error {
         return Err(error);
     }
-    let next_ms = next_pass_ms(report.outcome(), look_again, millis(ctx.settings.interval));
+    let interval_ms = millis(ctx.settings.interval);
+    let next_ms = next_pass_ms(report.outcome(), awaited, look_again, interval_ms);
     Ok(Next { after: Duration::from_millis(next_ms), is_held: report.is_held() })
 }
 
@@ -201,6 +200,7 @@ async fn decide_and_act(work: &mut Work) -> Result<Outcome, PassError> {
 async fn remember(work: &mut Work, before: &Record, decision: &Decision) {
     work.warnings.extend(decision.warnings.iter().cloned());
     work.known.outputs = decision.outputs.clone();
+    work.known.awaited = decision.awaited().map(|note| note.reason);
     if let Some(after_ms) = decision.look_again_ms {
         work.look_again(after_ms);
     }

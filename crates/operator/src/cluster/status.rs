@@ -22,6 +22,7 @@ use time::format_description::well_known::Rfc3339;
 use super::error::PassError;
 use super::pass::Work;
 use crate::context::Context;
+use crate::write::WriteError;
 
 /// What a pass has to say about a cluster.
 #[derive(Debug)]
@@ -83,7 +84,12 @@ impl Report {
         let api: Api<Kafka> = Api::namespaced(ctx.client.clone(), &self.names.namespace);
         let status = serde_json::to_value(&self.status)?;
         let name = &self.names.cluster;
-        let changed = ctx.writer.patch_status(&api, name, &status, Some(kafka)).await?.is_some();
+        let changed = match ctx.writer.patch_status(&api, name, &status, Some(kafka)).await {
+            Ok(written) => written.is_some(),
+            // It was deleted during the pass.
+            Err(WriteError::Missing { .. }) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
         if changed {
             tell(ctx, kafka, &self.outcome).await;
         }
@@ -296,7 +302,8 @@ mod tests {
             ids.iter().filter_map(|id| NodeId::new(*id)).collect()
         };
         // The recorded nodes, registered brokers besides, what was told before, what is told.
-        let rows: [(&[i32], Option<&[i32]>, Option<&[i64]>, &[i64]); 6] = [
+        type Row<'a> = (&'a [i32], Option<&'a [i32]>, Option<&'a [i64]>, &'a [i64]);
+        let rows: [Row<'_>; 6] = [
             (&[0, 1], Some(&[]), None, &[0, 1]),
             (&[0, 1], Some(&[7]), None, &[0, 1, 7]),
             (&[0, 8], Some(&[7]), Some(&[0, 7, 8]), &[0, 7, 8]),

@@ -232,8 +232,10 @@ async fn act(
                 writer.patch(&api, name, &patch, Some(pod)).await.map_err(failed)?;
             }
             Action::Replace(name) | Action::Remove(name) => {
-                let Some(uid) = find(name).and_then(kube::ResourceExt::uid) else { continue };
-                writer.delete(&api, name, &uid, None).await.map_err(failed)?;
+                let Some(pod) = find(name) else { continue };
+                let Some(uid) = pod.uid() else { continue };
+                let version = pod.resource_version();
+                writer.delete(&api, name, (&uid, version.as_deref())).await.map_err(failed)?;
             }
             Action::Create(name) => create(set, name, writer).await?,
         }

@@ -26,8 +26,10 @@ pub(crate) struct Site {
     pub(crate) pods: BTreeMap<NodeId, String>,
     /// Brokers that are to get nothing, because they leave.
     pub(crate) closed: BTreeSet<NodeId>,
-    /// Nodes that do not start, if nothing else keeps the cluster from being ready.
+    /// Nodes that do not start, if nothing else kept the cluster from being ready when that was last decided.
     pub(crate) stuck_nodes: BTreeSet<NodeId>,
+    /// Whether the cluster was ever ready.
+    pub(crate) was_ready: bool,
     /// The ways in; `None` before the first pass over the cluster has opened them.
     pub(crate) access: Option<Access>,
 }
@@ -60,6 +62,7 @@ impl Site {
             pods: brokers.map(|node| (node.id, names.pod(&node.pool, node.id))).collect(),
             closed: record.leaving.iter().filter(|(_, one)| goes(one)).map(|(id, _)| *id).collect(),
             stuck_nodes: record.stuck_nodes.clone(),
+            was_ready: record.was_ready,
             access: ctx.admins.kept(&names),
             names,
         })

@@ -377,8 +377,10 @@ impl Place {
     }
 
     async fn clear(&self, writer: &Writer, found: Option<&ConfigMap>) -> Result<(), StoreError> {
-        if let Some(uid) = found.and_then(kube::ResourceExt::uid) {
-            writer.delete(&self.api, &self.name, &uid, None).await?;
+        let metadata = found.map(|found| &found.metadata);
+        if let Some((metadata, uid)) = metadata.and_then(|one| Some((one, one.uid.as_deref()?))) {
+            let version = metadata.resource_version.as_deref();
+            writer.delete(&self.api, &self.name, (uid, version)).await?;
         }
         Ok(())
     }

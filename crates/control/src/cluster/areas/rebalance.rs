@@ -187,7 +187,7 @@ mod tests {
             removing: vec![],
             min_isr: Some(1),
         };
-        let partitions = Partitions { facts: vec![held], leaders: vec![], broker: Some(id(3)) };
+        let partitions = Partitions { facts: vec![held], leaders: vec![], brokers: [id(3)].into() };
         snapshot.kafka.partitions = Fact::read(partitions, NOW);
     }
 

@@ -1,6 +1,6 @@
 //! Registrations of brokers that are gone, then the metadata version: a stale registration holds that back.
 //!
-//! What Kafka answered to an unregistration is in the journal: one that failed is reported, and sent again.
+//! What Kafka answered to an unregistration is recorded: one that failed is reported, and sent again.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use model::NodeId;
 
 use crate::cluster::act::{Rule, What};
 use crate::cluster::draft::{Draft, Flow, LOOK_AGAIN_MS};
-use crate::cluster::journal::{Entered, Permit};
+use crate::cluster::journal::{Permit, Unregistration};
 use crate::cluster::record::Record;
 use crate::cluster::snapshot::{Needs, Partitions, PodView, Snapshot};
 use crate::conditions::{Note, Reason};
@@ -61,9 +61,9 @@ pub fn decide(snapshot: &Snapshot, draft: &mut Draft) -> Flow {
 
 /// Asks Kafka to forget stale registrations, and reports those that it did not forget.
 fn forget(snapshot: &Snapshot, draft: &mut Draft, stale: &unregister::Decision) {
-    let journal = draft.record.journal.clone();
+    let journal = draft.record.unregistrations.clone();
     for id in &stale.unregister {
-        let (what, act) = (What::Unregister { id: *id }, Entered::Unregister(*id));
+        let (what, act) = (What::Unregister { id: *id }, Unregistration(*id));
         let entry = journal.get(act);
         if let Some(said) = entry.and_then(|entry| entry.message.as_ref()) {
             let message = format!("{what}: Kafka answered: {said}; it is asked again");
@@ -72,15 +72,14 @@ fn forget(snapshot: &Snapshot, draft: &mut Draft, stale: &unregister::Decision) 
         // An entry without an answer may not have been sent yet.
         let is_new = entry.is_some_and(|entry| entry.attempts == 0);
         if is_new || journal.permit(act, "", snapshot.now_ms) == Permit::Now {
-            draft.record.journal.begin(act, "", snapshot.now_ms);
+            draft.record.unregistrations.begin(act, "", snapshot.now_ms);
             draft.act(what, Rule::RegistrationIsStale);
         }
     }
     // What is unknown clears nothing.
     let Some(stale) = &draft.outputs.stale_brokers else { return };
-    let is_over = |act: &Entered| matches!(act, Entered::Unregister(id) if !stale.contains(id));
-    let over: Vec<Entered> = journal.iter().map(|entry| entry.act).filter(is_over).collect();
-    over.into_iter().for_each(|act| draft.record.journal.clear(act));
+    let over = journal.iter().map(|entry| entry.act).filter(|act| !stale.contains(&act.0));
+    over.for_each(|act| draft.record.unregistrations.clear(act));
 }
 
 fn stale_facts(snapshot: &Snapshot, record: &Record) -> unregister::Facts {
@@ -160,12 +159,15 @@ fn metadata(snapshot: &Snapshot, draft: &mut Draft, stale: &unregister::Decision
 
 #[cfg(test)]
 mod tests {
+    use model::{TopicName, TopicPartition};
+
     use super::*;
     use crate::cluster::act::{Act, settle};
     use crate::cluster::areas::samples::{NOW, asked, brief, empty, id, settled};
     use crate::cluster::fact::{Fact, Why};
     use crate::cluster::snapshot::{BrokerView, FeaturesView};
     use crate::quorum::answer::Answer;
+    use crate::rolling::availability::PartitionFacts;
 
     /// Broker 9 is registered and fenced, and nothing else is known of it; a pass has seen it before.
     fn stale() -> (Snapshot, Record) {
@@ -187,15 +189,31 @@ mod tests {
         (snapshot, record)
     }
 
-    const UNREGISTERED: Entered = Entered::Unregister(match NodeId::new(9) {
+    const UNREGISTERED: Unregistration = Unregistration(match NodeId::new(9) {
         Some(id) => id,
         None => panic!(),
     });
 
+    /// A partition is assigned to a broker. Kafka does that with a fenced one too.
+    fn assign(snapshot: &mut Snapshot, broker: i32) {
+        let partition = PartitionFacts {
+            partition: TopicPartition::new(TopicName::new("t").unwrap(), 0),
+            replicas: vec![id(3), id(broker)],
+            isr: vec![id(3)],
+            adding: vec![],
+            removing: vec![],
+            min_isr: Some(1),
+        };
+        let partitions =
+            Partitions { facts: vec![partition], brokers: [id(3)].into(), ..Partitions::default() };
+        snapshot.kafka.partitions = Fact::read(partitions, NOW);
+    }
+
     /// Kafka refused to forget broker 9.
     fn refused(record: &mut Record, ms_ago: u64) {
-        record.journal.begin(UNREGISTERED, "", NOW - ms_ago);
-        record.journal.end(UNREGISTERED, Answer::Refused, Some("no".to_owned()), NOW - ms_ago);
+        record.unregistrations.begin(UNREGISTERED, "", NOW - ms_ago);
+        let answered = (Answer::Refused, Some("no".to_owned()));
+        record.unregistrations.end(UNREGISTERED, answered.0, answered.1, NOW - ms_ago);
     }
 
     type Sample = fn() -> (Snapshot, Record);
@@ -207,16 +225,17 @@ mod tests {
         const UNREGISTER: &str = "unregister broker 9";
         const RAISE: &str = "change the metadata version to 4.3-IV0";
         // What is known, what differs, the acts, how the pass goes on.
-        let rows: [(&str, Sample, Change, &str, &str); 15] = [
+        let rows: [(&str, Sample, Change, &str, &str); 16] = [
             ("settled",                       settled, |_, _| {}, "", "go"),
             ("no node can be asked",          stale,   |s, _| s.kafka.quorum = Fact::default(), "", "go"),
             ("stale, seen twice",             stale,   |_, _| {}, UNREGISTER, "wait Unregistering"),
             ("stale, seen once",              stale,   |_, r| r.stale_registrations.clear(), "", "wait Unregistering"),
-            ("it may not have been sent",     stale,   |_, r| r.journal.begin(UNREGISTERED, "", NOW - 1_000), UNREGISTER, "wait Unregistering"),
+            ("it may not have been sent",     stale,   |_, r| r.unregistrations.begin(UNREGISTERED, "", NOW - 1_000), UNREGISTER, "wait Unregistering"),
             ("Kafka refused a second ago",    stale,   |_, r| refused(r, 1_000), "", "wait Unregistering"),
             ("Kafka refused three seconds ago", stale, |_, r| refused(r, 3_000), UNREGISTER, "wait Unregistering"),
             ("it is not fenced",              stale,   |s, _| { if let Fact::Read { value, .. } = &mut s.kafka.brokers { value.insert(id(9), BrokerView { fenced: false, rack: None }); } }, "", "go"),
             ("the partitions are unknown",    stale,   |s, _| s.kafka.partitions = Fact::Unknown(Why::NoAnswer), "", "go"),
+            ("a replica was placed on it",    stale,   |s, _| assign(s, 9), "", "go"),
             ("that check is waived",          stale,   |s, _| { s.kafka.partitions = Fact::Unknown(Why::NoAnswer); s.desired.skip_partition_check = true; }, UNREGISTER, "wait Unregistering"),
             ("the brokers are unknown",       stale,   |s, _| s.kafka.brokers = Fact::Unknown(Why::NoAnswer), "", "go"),
             ("the version is behind",         behind,  |_, _| {}, RAISE, "wait MetadataVersionWaiting"),
@@ -256,6 +275,7 @@ mod tests {
             let mut record = draft.record.clone();
             let answered = (answer, Some("no".to_owned()));
             assert!(!settle(&mut record, &draft.acts[0], answered, NOW));
+            assert!(record.journal.is_empty(), "an older operator could not read it");
             // The operator is restarted: only the record is left.
             record = serde_json::from_str(&serde_json::to_string(&record).unwrap()).unwrap();
             let (_, _, again) = brief(decide, &snapshot, &record);
@@ -264,16 +284,17 @@ mod tests {
         }
         let mut done = draft.record.clone();
         settle(&mut done, &draft.acts[0], (Answer::Done, None), NOW);
-        assert!(done.journal.is_empty());
+        assert!(done.unregistrations.is_empty());
         // Kafka may have forgotten it without an answer.
         let mut record = draft.record;
         refused(&mut record, 0);
         snapshot.kafka.brokers = Fact::Unknown(Why::NoAnswer);
         let (_, _, draft) = brief(decide, &snapshot, &record);
-        assert!(draft.record.journal.get(UNREGISTERED).is_some());
+        assert!(draft.record.unregistrations.get(UNREGISTERED).is_some());
         snapshot.kafka.brokers = settled().0.kafka.brokers;
         let (_, _, draft) = brief(decide, &snapshot, &record);
-        assert_eq!((draft.record.journal.is_empty(), reported(&draft)), (true, String::new()));
+        let is_over = draft.record.unregistrations.is_empty();
+        assert_eq!((is_over, reported(&draft)), (true, String::new()));
     }
 
     #[test]

@@ -101,6 +101,7 @@ pub(super) fn add_node(snapshot: &mut Snapshot, record: &mut Record, node: i32, 
         pool: Some(pool.to_owned()),
         dynamic_quorum: true,
         deleting: false,
+        deletion_ms: None,
         created_ms: 0,
         waiting: None,
         unschedulable: false,
@@ -139,7 +140,7 @@ pub(super) fn asked(
 
 /// No partition is anywhere.
 pub(in crate::cluster) fn empty(snapshot: &mut Snapshot) {
-    let partitions = Partitions { broker: Some(id(3)), ..Partitions::default() };
+    let partitions = Partitions { brokers: [id(3)].into(), ..Partitions::default() };
     snapshot.kafka.partitions = Fact::read(partitions, NOW);
 }
 

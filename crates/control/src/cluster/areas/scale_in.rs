@@ -30,14 +30,13 @@ pub fn needs(snapshot: &Snapshot, draft: &Draft) -> Needs {
         return Needs::default();
     }
     let is_asked = |id: &NodeId| {
-        let runs = snapshot.nodes.get(id).is_some_and(|node| snapshot.pod(node).is_some());
-        // One that is fenced needs no cordon, and may take the whole time of a call to say nothing.
-        let answers = !matches!(
-            registration(snapshot, *id),
-            Some(Registration::Fenced | Registration::Gone)
-        );
+        let pod = snapshot.nodes.get(id).and_then(|node| snapshot.pod(node));
+        let is_out =
+            matches!(registration(snapshot, *id), Some(Registration::Fenced | Registration::Gone));
+        // One that is fenced and not ready may take the whole time of a call to say nothing.
+        let answers = pod.is_some_and(|pod| pod.ready || !is_out);
         let is_unread = !snapshot.kafka.cordons.contains_key(id);
-        runs && answers && is_unread && cordon(snapshot, None).is_none()
+        answers && is_unread && cordon(snapshot, None).is_none()
     };
     Needs {
         partitions: snapshot.kafka.partitions.is_unread(),
@@ -183,10 +182,7 @@ fn open(snapshot: &Snapshot, draft: &mut Draft, pass: &leaving::Pass) {
     let asked = journal.iter().filter_map(|entry| match entry.act {
         // An entry without an answer may not have been sent yet.
         Entered::Uncordon(id) => Some((id, entry.attempts == 0)),
-        Entered::AddVoter(_)
-        | Entered::RemoveVoter(_)
-        | Entered::RaiseKraftVersion
-        | Entered::Unregister(_) => None,
+        Entered::AddVoter(_) | Entered::RemoveVoter(_) | Entered::RaiseKraftVersion => None,
     });
     for (id, is_new) in asked {
         let act = Entered::Uncordon(id);
@@ -273,9 +269,15 @@ mod tests {
         }
     }
 
-    /// Its process hangs: it answers nothing, and Kafka has fenced it.
+    /// Its process hangs: it answers nothing, its pod is not ready, and Kafka has fenced it.
     fn frozen(snapshot: &mut Snapshot) {
+        snapshot.pods.get_mut("c-broker-5").unwrap().ready = false;
         snapshot.kafka.cordons.clear();
+        fence(snapshot);
+    }
+
+    /// Kafka has fenced it.
+    fn fence(snapshot: &mut Snapshot) {
         if let Fact::Read { value, .. } = &mut snapshot.kafka.brokers {
             value.insert(id(5), BrokerView { fenced: true, rack: None });
         }
@@ -283,6 +285,7 @@ mod tests {
 
     /// It has a pod that has never started.
     fn unborn(snapshot: &mut Snapshot) {
+        snapshot.pods.get_mut("c-broker-5").unwrap().ready = false;
         snapshot.kafka.cordons.clear();
         if let Fact::Read { value, .. } = &mut snapshot.kafka.brokers {
             value.remove(&id(5));
@@ -298,7 +301,7 @@ mod tests {
         const OPEN: &str = "open broker 5 for new replicas";
         const DELETE: &str = "delete PersistentVolumeClaim data-c-broker-5";
         // The phase, what differs, the acts, the next phase, how the pass goes on.
-        let rows: [(&str, &str, Change, &str, Option<Phase>, &str); 12] = [
+        let rows: [(&str, &str, Change, &str, Option<Phase>, &str); 13] = [
             ("it holds nothing",           "requested", |_| {}, CLOSE, Some(Phase::Cordoning), "wait ScalingDown"),
             ("its partitions are unknown", "requested", |s| s.kafka.partitions = Fact::Unknown(Why::NoAnswer), "", Some(Phase::Requested), "go"),
             ("it is closed",               "cordoning", |s| cordoned(s, 5, true), "", Some(Phase::Cordoned), "wait ScalingDown"),
@@ -306,6 +309,7 @@ mod tests {
             ("it hangs",                   "cordoning", frozen, "", Some(Phase::Cordoned), "wait ScalingDown"),
             ("it hangs, and is empty still", "cordoned", frozen, "", Some(Phase::Stopping), "wait ScalingDown"),
             ("it hangs, and is not fenced", "cordoning", |s| s.kafka.cordons.clear(), "", Some(Phase::Cordoning), "wait ScalingDown"),
+            ("it is fenced, and answers",  "cordoning", fence, CLOSE, Some(Phase::Cordoning), "wait ScalingDown"),
             ("it has never started",       "cordoning", unborn, "", Some(Phase::Cordoned), "wait ScalingDown"),
             ("it is wanted again",         "cordoned",  |s| { cordoned(s, 5, true); s.nodes.get_mut(&id(5)).unwrap().desired = Some(Roles::Broker); }, OPEN, Some(Phase::Returning), "wait ScalingDown"),
             ("it is unregistered",         "unregistering", gone, DELETE, Some(Phase::Cleaning), "wait ScalingDown"),
@@ -362,17 +366,21 @@ mod tests {
     }
 
     #[test]
-    fn a_broker_that_is_fenced_is_not_asked_for_its_cordon() {
+    fn a_broker_that_is_fenced_and_not_ready_is_not_asked_for_its_cordon() {
         for change in [frozen, unborn] {
             let (mut snapshot, record) = leaving("cordoning");
             change(&mut snapshot);
             assert!(asked(needs, &snapshot, &record).is_empty());
         }
-        // Whether it is fenced is unknown.
-        let (mut snapshot, record) = leaving("cordoning");
-        frozen(&mut snapshot);
-        snapshot.kafka.brokers = Fact::Unknown(Why::NoAnswer);
-        assert_eq!(asked(needs, &snapshot, &record).cordons, [id(5)].into());
+        // Whether it is fenced is unknown, or it is ready.
+        let unknown: Change = |snapshot| snapshot.kafka.brokers = Fact::Unknown(Why::NoAnswer);
+        let ready: Change = |snapshot| snapshot.pods.get_mut("c-broker-5").unwrap().ready = true;
+        for change in [unknown, ready] {
+            let (mut snapshot, record) = leaving("cordoning");
+            frozen(&mut snapshot);
+            change(&mut snapshot);
+            assert_eq!(asked(needs, &snapshot, &record).cordons, [id(5)].into());
+        }
     }
 
     #[test]

@@ -23,6 +23,12 @@ impl Storage {
             Self::Jbod(volumes) => volumes,
         }
     }
+
+    /// Whether any volume is deleted with the pod.
+    #[must_use]
+    pub fn has_ephemeral(&self) -> bool {
+        self.volumes().iter().any(|volume| matches!(volume.disk, Disk::Ephemeral { .. }))
+    }
 }
 
 /// One volume.

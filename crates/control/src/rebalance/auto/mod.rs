@@ -252,12 +252,13 @@ fn merge(new: &mut Recorded, facts: &Facts) {
     }
 }
 
-/// A broker that may be stopped now is not known any more: if it is wanted again, even before the next
-/// pass, it comes back empty and is a new one.
+/// A broker that may be stopped now and holds nothing is not known any more: if it is wanted again, even before
+/// the next pass, it comes back empty and is a new one. One that is stopped with its replicas, because the user
+/// waives the check, comes back to them.
 fn forget_free(new: &mut Recorded, facts: &Facts, held: Option<&Brokers>) {
     let (Some(leaving), Some(held)) = (&facts.leaving, held) else { return };
     let may_hold = |b: &NodeId| facts.holding.as_ref().is_none_or(|all| all.contains(b));
-    let busy = |b: &NodeId| held.contains(b) || (!facts.waived && may_hold(b));
+    let busy = |b: &NodeId| held.contains(b) || may_hold(b);
     new.known.retain(|b| !leaving.contains(b) || busy(b));
 }
 

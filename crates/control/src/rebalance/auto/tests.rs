@@ -398,6 +398,17 @@ fn a_user_who_waives_the_check_wants_no_drain() {
         ("",                               "Idle"),
         ("brokers 0-5; leaving 4; waived", "RebalanceOnScaleUp add[5] +create-add[5]"),
     ]);
+    // A broker that stays after all is a new one only if it holds nothing.
+    tell(&[
+        ("",                               "Idle"),
+        ("waived; leaving 4",              "Idle"),
+        ("leaving -",                      "Idle"),
+    ]);
+    tell(&[
+        ("",                               "Idle"),
+        ("waived; holding 0-3; leaving 4", "Idle"),
+        ("leaving -",                      "RebalanceOnScaleUp add[4] +create-add[4]"),
+    ]);
     // The check is wanted again.
     tell(&[
         ("waived; leaving 4",              "Idle"),

@@ -21,7 +21,8 @@
 //!   begun again, which with auto-approval would move everything a second time;
 //! - every hindrance that goes away by itself is recovered from without a refresh;
 //! - a cluster that is not ready only because of nodes that leave hinders nothing: else a broker that is gone for good
-//!   would hinder its own drain.
+//!   would hinder its own drain. Nor does one that is not ready only because nodes could not be restarted: a roll that
+//!   waits for replicas must not keep them from being moved.
 //!
 //! Engines differ; the facts do not. `attempt` counts the plans that were asked for: by it an engine
 //! tells what it knows of this request from what it knew of an older form of it.

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::machine::Recorded;
 use super::spec::Spec;
 use crate::cluster::fact::Fact;
+use crate::conditions::{Kind, Reason};
 use crate::rebalance::cruise_control::Refusal;
 use crate::rebalance::execution;
 use crate::rebalance::request::cruise_control::Task;
@@ -121,13 +122,15 @@ pub struct Kafka {
     pub deleting: bool,
     /// Whether its spec has a `cruiseControl`, which turns rebalancing on.
     pub has_cruise_control: bool,
-    /// Whether its status says that it is ready.
-    pub is_ready: bool,
+    /// What its status says of it.
+    pub readiness: Readiness,
+    /// Whether it was ever ready; from its record.
+    pub was_ready: bool,
     /// The annotation `gregor.io/engine`.
     pub engine: Option<String>,
     /// Whether it has a record, which names its brokers.
     pub has_record: bool,
-    /// Nodes that do not start, if nothing else keeps it from being ready; from its record.
+    /// Nodes that do not start, if nothing else kept it from being ready when that was last decided; from its record.
     pub stuck_nodes: BTreeSet<NodeId>,
     /// Brokers that are to leave; from its record.
     pub leaving: BTreeSet<NodeId>,
@@ -135,11 +138,20 @@ pub struct Kafka {
 
 impl Kafka {
     /// Whether its state is in the way of a rebalance. A broker that is gone for good makes it not ready until it has
-    /// left, and it leaves only when it is drained: the state of brokers that leave hinders nothing.
+    /// left, and it leaves only when it is drained: the state of brokers that leave hinders nothing. Nor does a restart
+    /// that is not possible: what a rebalance moves may be what makes it possible.
+    ///
+    /// The record says which nodes are stuck, as the last decision found them. Where there has been none since, because
+    /// the cluster is paused, its spec is refused or a pass failed, the status says something else.
     pub(super) fn is_hindering(&self) -> bool {
-        let only_leaving =
-            !self.stuck_nodes.is_empty() && self.stuck_nodes.is_subset(&self.leaving);
-        !self.is_ready && !only_leaving
+        match self.readiness {
+            Readiness::Ready => false,
+            Readiness::RollFailed => !self.was_ready,
+            Readiness::RollStopped => {
+                self.stuck_nodes.is_empty() || !self.stuck_nodes.is_subset(&self.leaving)
+            }
+            Readiness::NotReady => true,
+        }
     }
 
     pub(super) fn engine(&self) -> Engine {
@@ -147,6 +159,43 @@ impl Kafka {
             Some("cruise-control") => Engine::CruiseControl,
             Some(_) | None => Engine::Native,
         }
+    }
+}
+
+/// What the status of a cluster says of it, the best first.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize,
+)]
+#[serde(rename_all = "camelCase")]
+pub enum Readiness {
+    /// It is ready.
+    Ready,
+    /// It is not, because nodes could not be restarted.
+    RollFailed,
+    /// It is not, because nodes do not start.
+    RollStopped,
+    /// It is not, for another reason, or the status says nothing.
+    #[default]
+    NotReady,
+}
+
+impl Readiness {
+    /// From the type, status and reason of each condition.
+    pub fn of<'a>(
+        conditions: impl IntoIterator<Item = (Option<&'a str>, Option<&'a str>, Option<&'a str>)>,
+    ) -> Self {
+        let holds = conditions.into_iter().filter(|(_, status, _)| *status == Some("True"));
+        let said = holds.filter_map(|(kind, _, reason)| match kind? {
+            kind if kind == Kind::Ready.name() => Some(Self::Ready),
+            kind if kind == Kind::NotReady.name() => Some(match reason {
+                Some(word) if word == Reason::RollFailed.name() => Self::RollFailed,
+                Some(word) if word == Reason::RollStopped.name() => Self::RollStopped,
+                Some(_) | None => Self::NotReady,
+            }),
+            _ => None,
+        });
+        // There is one of them; if there were more, the worst counts.
+        said.max().unwrap_or_default()
     }
 }
 

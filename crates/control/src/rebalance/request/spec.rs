@@ -76,10 +76,7 @@ impl Spec {
 
 /// What is in the way. `Some(None)` is nothing, `None` is unknown; so is `kafka`.
 #[must_use]
-pub fn hindrance(
-    snapshot: &Snapshot,
-    kafka: Option<Option<&Kafka>>,
-) -> Option<Option<Hindrance>> {
+pub fn hindrance(snapshot: &Snapshot, kafka: Option<Option<&Kafka>>) -> Option<Option<Hindrance>> {
     let resource = &snapshot.resource;
     if resource.cluster.is_none() {
         return Some(Some(Hindrance::NoClusterLabel));
@@ -112,7 +109,7 @@ mod tests {
     use super::*;
     use crate::cluster::fact::Fact;
     use crate::rebalance::cruise_control::Refusal;
-    use crate::rebalance::request::snapshot::Answers;
+    use crate::rebalance::request::snapshot::{Answers, Readiness};
 
     fn found(cluster: bool, spec: Spec, kafka: Option<Option<Kafka>>) -> String {
         found_with(cluster, spec, kafka, Fact::default())
@@ -136,7 +133,7 @@ mod tests {
     }
 
     fn ready() -> Kafka {
-        Kafka { has_cruise_control: true, is_ready: true, ..Kafka::default() }
+        Kafka { has_cruise_control: true, readiness: Readiness::Ready, ..Kafka::default() }
     }
 
     #[test]
@@ -150,14 +147,14 @@ mod tests {
             (true,  Spec::default(), Some(None), "NoKafka"),
             (true,  Spec::default(), Some(Some(Kafka { deleting: true, ..ready() })), "NoKafka"),
             (true,  invalid.clone(), Some(Some(Kafka { has_cruise_control: false, ..ready() })), "NoCruiseControl"),
-            (true,  Spec::default(), Some(Some(Kafka { is_ready: false, ..ready() })), "KafkaNotReady"),
+            (true,  Spec::default(), Some(Some(Kafka { readiness: Readiness::NotReady, ..ready() })), "KafkaNotReady"),
             (true,  Spec::default(), Some(Some(ready())), "nothing"),
             (true,  Spec::default(), Some(Some(Kafka { engine: Some("other".to_owned()), ..ready() })), "nothing"),
         ];
         for (cluster, spec, kafka, expected) in rows {
             assert_eq!(found(cluster, spec, kafka.clone()), expected, "{kafka:?}");
         }
-        let not_ready = Kafka { is_ready: false, ..ready() };
+        let not_ready = Kafka { readiness: Readiness::NotReady, ..ready() };
         assert!(found(true, invalid, Some(Some(not_ready))).starts_with("The brokers list"));
     }
 
@@ -165,25 +162,66 @@ mod tests {
     #[rustfmt::skip]
     fn nodes_that_leave_do_not_hinder_the_rebalance_that_drains_them() {
         let ids = |ids: &[i32]| ids.iter().map(|id| NodeId::new(*id).unwrap()).collect();
-        // Whether it is ready, the nodes that do not start, those that leave.
-        let rows: [(bool, &[i32], &[i32], &str); 8] = [
-            (false, &[3],    &[3],    "nothing"),
-            (false, &[3],    &[3, 4], "nothing"),
-            (false, &[3, 4], &[3, 4], "nothing"),
-            (false, &[3, 4], &[3],    "KafkaNotReady"),
-            (false, &[3],    &[4],    "KafkaNotReady"),
-            (false, &[3],    &[],     "KafkaNotReady"),
-            // Something else keeps it from being ready.
-            (false, &[],     &[3],    "KafkaNotReady"),
-            (true,  &[3],    &[],     "nothing"),
+        use Readiness::{NotReady, Ready, RollFailed, RollStopped};
+        // What its status says, the nodes that do not start, those that leave.
+        let rows: [(Readiness, &[i32], &[i32], &str); 10] = [
+            (RollStopped, &[3],    &[3],    "nothing"),
+            (RollStopped, &[3],    &[3, 4], "nothing"),
+            (RollStopped, &[3, 4], &[3, 4], "nothing"),
+            (RollStopped, &[3, 4], &[3],    "KafkaNotReady"),
+            (RollStopped, &[3],    &[4],    "KafkaNotReady"),
+            (RollStopped, &[3],    &[],     "KafkaNotReady"),
+            // Something else keeps it from being ready as well.
+            (RollStopped, &[],     &[3],    "KafkaNotReady"),
+            // The record is of an earlier pass: since then it was paused, its spec was refused, or a pass failed.
+            (NotReady,    &[3],    &[3],    "KafkaNotReady"),
+            (RollFailed,  &[3],    &[],     "nothing"),
+            (Ready,       &[3],    &[],     "nothing"),
         ];
-        for (is_ready, stuck, leaving, expected) in rows {
-            let kafka = Kafka { is_ready, stuck_nodes: ids(stuck), leaving: ids(leaving), ..ready() };
+        for (readiness, stuck, leaving, expected) in rows {
+            let (stuck_nodes, leaving) = (ids(stuck), ids(leaving));
+            let kafka = Kafka { readiness, was_ready: true, stuck_nodes, leaving, ..ready() };
             let drain = Spec { mode: Mode::RemoveBrokers, has_brokers: true, ..Spec::default() };
             for spec in [Spec::default(), drain] {
                 let found = found(true, spec, Some(Some(kafka.clone())));
-                assert_eq!(found, expected, "{is_ready} {stuck:?} {leaving:?}");
+                assert_eq!(found, expected, "{kafka:?}");
             }
+        }
+    }
+
+    #[test]
+    fn a_roll_that_failed_hinders_only_a_cluster_that_was_never_ready() {
+        for (was_ready, expected) in [(true, "nothing"), (false, "KafkaNotReady")] {
+            let kafka = Kafka { readiness: Readiness::RollFailed, was_ready, ..ready() };
+            assert_eq!(found(true, Spec::default(), Some(Some(kafka))), expected);
+        }
+    }
+
+    #[test]
+    #[rustfmt::skip]
+    fn a_status_says_whether_a_cluster_is_ready_and_whether_restarts_are_why_not() {
+        use Readiness::{NotReady, Ready, RollFailed, RollStopped};
+        type Condition<'a> = (Option<&'a str>, Option<&'a str>, Option<&'a str>);
+        const fn one<'a>(kind: &'a str, status: &'a str, reason: Option<&'a str>) -> Condition<'a> {
+            (Some(kind), Some(status), reason)
+        }
+        let warning = one("Warning", "True", Some("RollFailed"));
+        let rows: [(&[Condition<'_>], Readiness); 12] = [
+            (&[],                                                 NotReady),
+            (&[one("Ready", "True", None)],                       Ready),
+            (&[one("Ready", "False", None)],                      NotReady),
+            (&[one("Ready", "True", None), warning],              Ready),
+            (&[warning],                                          NotReady),
+            (&[one("NotReady", "True", Some("RollFailed"))],      RollFailed),
+            (&[one("NotReady", "True", Some("RollStopped"))],     RollStopped),
+            (&[one("NotReady", "False", Some("RollStopped"))],    NotReady),
+            (&[one("NotReady", "True", Some("Creating"))],        NotReady),
+            (&[one("NotReady", "True", None)],                    NotReady),
+            (&[one("ReconciliationPaused", "True", None)],        NotReady),
+            (&[one("NotReady", "True", Some("RollFailed")), one("Ready", "True", None)], RollFailed),
+        ];
+        for (conditions, expected) in rows {
+            assert_eq!(Readiness::of(conditions.iter().copied()), expected, "{conditions:?}");
         }
     }
 

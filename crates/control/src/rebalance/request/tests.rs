@@ -1,7 +1,7 @@
 //! Passes over one request from its facts to its decision.
 
 use super::record::{Plan, Session};
-use super::snapshot::{Annotations, Answers, Claimant, CruiseControl, Moves, Resource};
+use super::snapshot::{Annotations, Answers, Claimant, CruiseControl, Moves, Readiness, Resource};
 use super::*;
 use crate::cluster::fact::Fact;
 use crate::rebalance::execution::{self, Outcome};
@@ -11,8 +11,12 @@ fn snapshot(annotations: &[(&str, &str)]) -> Snapshot {
         let found = annotations.iter().find(|(name, _)| *name == wanted);
         found.map(|(_, value)| (*value).to_owned())
     };
-    let kafka =
-        Kafka { has_cruise_control: true, is_ready: true, has_record: true, ..Kafka::default() };
+    let kafka = Kafka {
+        has_cruise_control: true,
+        readiness: Readiness::Ready,
+        has_record: true,
+        ..Kafka::default()
+    };
     Snapshot {
         now_ms: 1_000,
         interval_ms: 120_000,

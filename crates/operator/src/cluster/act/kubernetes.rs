@@ -3,10 +3,10 @@
 use control::quorum::migrate;
 use control::rolling::reasons::{self, Reason};
 use k8s_openapi::NamespaceResourceScope;
-use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kube::runtime::events::{Event, EventType};
 use kube::{Api, Resource, ResourceExt as _};
+use objects::found::ByName;
 use serde_json::{Value, json};
 
 use super::{Answered, DONE};
@@ -15,12 +15,17 @@ use crate::cluster::observe::RESTART;
 use crate::cluster::pass::Work;
 use crate::write::Object;
 
-/// Deletes an object, if it still is the one with this uid.
-pub(super) async fn delete<K>(work: &Work, name: &str, uid: &str) -> Result<Answered, PassError>
+/// Deletes an object, if it still is the one with this uid. `found` are the objects of its kind.
+pub(super) async fn delete<K>(
+    work: &Work,
+    found: &ByName<K>,
+    (name, uid): (&str, &str),
+) -> Result<Answered, PassError>
 where
     K: Object + Resource<DynamicType = (), Scope = NamespaceResourceScope>,
 {
-    work.ctx.writer.delete(&work.api::<K>(), name, uid, None).await?;
+    let version = found.get(name).and_then(K::resource_version);
+    work.ctx.writer.delete(&work.api::<K>(), name, (uid, version.as_deref())).await?;
     Ok(DONE)
 }
 
@@ -31,7 +36,8 @@ pub(super) async fn delete_binding(
     uid: &str,
 ) -> Result<Answered, PassError> {
     let api: Api<ClusterRoleBinding> = Api::all(work.ctx.client.clone());
-    work.ctx.writer.delete(&api, name, uid, None).await?;
+    let version = work.found.bindings.get(name).and_then(ClusterRoleBinding::resource_version);
+    work.ctx.writer.delete(&api, name, (uid, version.as_deref())).await?;
     Ok(DONE)
 }
 
@@ -42,7 +48,7 @@ pub(super) async fn restart(
     reasons: &[Reason],
 ) -> Result<Answered, PassError> {
     publish_restart(work, pod, reasons).await;
-    delete::<Pod>(work, pod, uid).await
+    delete(work, &work.found.pods, (pod, uid)).await
 }
 
 /// Publishes an Event on the Kafka resource. This comes before the restart: the operator may not live to publish it

@@ -7,8 +7,6 @@ mod on_kafka;
 pub(crate) mod rebalance;
 mod users;
 
-use std::time::Duration;
-
 use ::objects::found::Found;
 use control::cluster::act::{Act, What};
 use control::cluster::decide::{Decision, Scope, needs};
@@ -18,11 +16,6 @@ use control::cluster::record::Record;
 use control::cluster::snapshot::{ObjectKind, Snapshot};
 use control::conditions::Outcome;
 use control::quorum::answer::Answer;
-use k8s_openapi::api::core::v1::{
-    ConfigMap, PersistentVolumeClaim, Secret, Service, ServiceAccount,
-};
-use k8s_openapi::api::networking::v1::NetworkPolicy;
-use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use tokio::sync::OnceCell;
 
 use super::error::PassError;
@@ -120,7 +113,6 @@ async fn read_again(work: &mut Work) -> Result<(), PassError> {
     let found = found::read(&work.ctx.client, &work.blueprint.names).await?;
     let bindings = std::mem::take(&mut work.found.bindings);
     work.found = Found { bindings, ..found };
-    work.known.partitions = OnceCell::new();
     work.known.rebalances = OnceCell::new();
     kafka::ask(work).await
 }
@@ -128,32 +120,30 @@ async fn read_again(work: &mut Work) -> Result<(), PassError> {
 /// Sends one act. What Kafka answered, with its words.
 async fn send(work: &mut Work, act: &Act) -> Result<Answered, PassError> {
     match &act.what {
-        What::DeleteClaim { name, uid } => {
-            kubernetes::delete::<PersistentVolumeClaim>(work, name, uid).await
+        What::DeleteClaim { name, uid }
+        | What::Delete { kind: ObjectKind::PersistentVolumeClaim, name, uid } => {
+            kubernetes::delete(work, &work.found.claims, (name, uid)).await
         }
         What::Delete { kind: ObjectKind::ConfigMap, name, uid } => {
-            kubernetes::delete::<ConfigMap>(work, name, uid).await
+            kubernetes::delete(work, &work.found.config_maps, (name, uid)).await
         }
         What::Delete { kind: ObjectKind::Secret, name, uid } => {
-            kubernetes::delete::<Secret>(work, name, uid).await
+            kubernetes::delete(work, &work.found.secrets, (name, uid)).await
         }
         What::Delete { kind: ObjectKind::Service, name, uid } => {
-            kubernetes::delete::<Service>(work, name, uid).await
+            kubernetes::delete(work, &work.found.services, (name, uid)).await
         }
         What::Delete { kind: ObjectKind::PodSet, name, uid } => {
-            kubernetes::delete::<api::StrimziPodSet>(work, name, uid).await
+            kubernetes::delete(work, &work.found.pod_sets, (name, uid)).await
         }
         What::Delete { kind: ObjectKind::ServiceAccount, name, uid } => {
-            kubernetes::delete::<ServiceAccount>(work, name, uid).await
+            kubernetes::delete(work, &work.found.accounts, (name, uid)).await
         }
         What::Delete { kind: ObjectKind::NetworkPolicy, name, uid } => {
-            kubernetes::delete::<NetworkPolicy>(work, name, uid).await
+            kubernetes::delete(work, &work.found.policies, (name, uid)).await
         }
         What::Delete { kind: ObjectKind::PodDisruptionBudget, name, uid } => {
-            kubernetes::delete::<PodDisruptionBudget>(work, name, uid).await
-        }
-        What::Delete { kind: ObjectKind::PersistentVolumeClaim, name, uid } => {
-            kubernetes::delete::<PersistentVolumeClaim>(work, name, uid).await
+            kubernetes::delete(work, &work.found.budgets, (name, uid)).await
         }
         What::Delete { kind: ObjectKind::ClusterRoleBinding, name, uid } => {
             kubernetes::delete_binding(work, name, uid).await

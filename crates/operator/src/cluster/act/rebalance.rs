@@ -55,7 +55,8 @@ pub(super) async fn change(work: &Work, act: &Act) -> Result<Answered, PassError
         Act::Delete(mode) => {
             let Some(kr) = of(mode) else { return Ok(DONE) };
             if let Some(uid) = kr.uid() {
-                writer.delete(&api, &kr.name_any(), &uid, None).await?;
+                let version = kr.resource_version();
+                writer.delete(&api, &kr.name_any(), (&uid, version.as_deref())).await?;
             }
         }
         Act::Release(mode) => {

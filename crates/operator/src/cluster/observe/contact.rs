@@ -16,10 +16,11 @@ use crate::words::chain;
 /// A node that works answers within milliseconds. A pass waits for the slowest.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Asks a node.
-pub(super) async fn of(work: &Work, node: &NodeView) -> Fact<Contact> {
+/// Asks a node. `roles` are those that its pod was started with: a controller that is to become a broker does not
+/// listen as one yet.
+pub(super) async fn of(work: &Work, node: &NodeView, roles: Option<Roles>) -> Fact<Contact> {
     let access = work.known.kafka.access.as_ref();
-    let (admin, port) = match node.current.is_some_and(Roles::is_broker) {
+    let (admin, port) = match roles.or(node.current).is_some_and(Roles::is_broker) {
         true => (access.and_then(|access| access.brokers.as_ref()), api::names::REPLICATION_PORT),
         false => (access.map(|access| &access.controllers), api::names::CONTROLLER_PORT),
     };

@@ -17,6 +17,7 @@ use control::cluster::snapshot::{
     BrokerView, ClaimView, Desired, FeaturesView, KafkaView, Needs, NodeView, ObjectKind,
     ObjectView, Snapshot,
 };
+use control::cluster::spec::Storage;
 use control::cluster::storage::metadata_is_ephemeral;
 use control::node::Roles;
 use control::quorum::{bootstrap, migrate};
@@ -90,7 +91,8 @@ fn desired(work: &Work) -> Desired {
         max_parallel: kafka.annotations().get(MAX_PARALLEL).cloned(),
         pool_max_parallel: blueprint.pools.iter().filter_map(max_parallel).collect(),
         join_offline: is_annotated(kafka, JOIN_OFFLINE),
-        ephemeral_pools: ephemeral_pools(work),
+        ephemeral_pools: pools_with(&work.record.storage, metadata_is_ephemeral),
+        ephemeral_data_pools: pools_with(&work.record.storage, Storage::has_ephemeral),
         accept_metadata_loss: is_annotated(kafka, ACCEPT_LOSS),
         windows: super::keys::maintenance(work).to_vec(),
         restart_pools: sets.filter_map(|set| set.labels().get(POOL_LABEL).cloned()).collect(),
@@ -98,14 +100,16 @@ fn desired(work: &Work) -> Desired {
     }
 }
 
-/// The pools whose nodes have their metadata log on a volume that is deleted with the pod. The record has also those of
-/// pools that are gone.
-fn ephemeral_pools(work: &Work) -> BTreeSet<String> {
-    let is_ephemeral = |(pool, text): &(&String, &String)| {
-        let storage = api::read::storage_from_text(text, pool);
-        storage.is_ok_and(|storage| metadata_is_ephemeral(&storage))
+/// The pools whose storage is such. The record has also those of pools that are gone. Storage that cannot be read may be:
+/// it is not known that anything on it outlives the pod.
+fn pools_with(
+    storage: &BTreeMap<String, String>,
+    is_such: impl Fn(&Storage) -> bool,
+) -> BTreeSet<String> {
+    let may_be = |(pool, text): &(&String, &String)| {
+        api::read::storage_from_text(text, pool).map_or(true, |storage| is_such(&storage))
     };
-    work.record.storage.iter().filter(is_ephemeral).map(|(pool, _)| pool.clone()).collect()
+    storage.iter().filter(may_be).map(|(pool, _)| pool.clone()).collect()
 }
 
 /// Reads what a decision needs besides. What could not be read is unknown: areas that do not need it go on. Returns the
@@ -118,7 +122,8 @@ pub(crate) async fn read(work: &Work, snapshot: &mut Snapshot, needs: &Needs) ->
     if needs.certificates {
         snapshot.certificates = known(keys::certificates(work).await, &mut failed);
     }
-    let contacts = of_each(snapshot, &needs.contacts, |_, node| contact::of(work, node)).await;
+    let contact = |_, node| contact::of(work, node, snapshot.pod(node).and_then(|pod| pod.roles));
+    let contacts = of_each(snapshot, &needs.contacts, contact).await;
     snapshot.kafka.contacts.extend(contacts);
     let recoveries =
         of_each(snapshot, &needs.recoveries, |_, node| pods::recovery(work, node)).await;
@@ -127,8 +132,7 @@ pub(crate) async fn read(work: &Work, snapshot: &mut Snapshot, needs: &Needs) ->
         of_each(snapshot, &needs.settings, |id, node| settings::of(work, id, node)).await;
     snapshot.kafka.settings.extend(settings);
     if needs.partitions {
-        let witnesses: Vec<_> = snapshot.witnesses().collect();
-        snapshot.kafka.partitions = partitions::fact(work, &witnesses).await.clone();
+        partitions::read(work, snapshot).await;
     }
     if needs.controllers {
         snapshot.kafka.controllers = controllers(work).await;
@@ -314,7 +318,7 @@ fn kafka(work: &Work) -> KafkaView {
     fn fact<T>(value: Option<T>, at_ms: u64) -> Fact<T> {
         value.map_or(Fact::Unknown(Why::NoAnswer), |value| Fact::read(value, at_ms))
     }
-    let brokers = facts.brokers.as_ref().map(|cluster| {
+    let brokers = facts.brokers.as_ref().map(|(_, cluster)| {
         let view = |node: &kafka_admin::ClusterNode| BrokerView {
             fenced: node.fenced,
             rack: node.rack.clone(),
@@ -333,6 +337,7 @@ fn kafka(work: &Work) -> KafkaView {
             true => fact(brokers, at_ms),
             false => Fact::Unknown(Why::NobodyToAsk),
         },
+        brokers_from: facts.brokers.as_ref().map(|(broker, _)| *broker),
         features: fact(features, at_ms),
         ..KafkaView::default()
     }
@@ -393,6 +398,34 @@ async fn setting(work: &Work, snapshot: &Snapshot, id: NodeId, name: &str) -> Fa
         Err(error) => {
             tracing::info!("{name} of node {id} is unknown: {}", chain(&error));
             Fact::Unknown(Why::NoAnswer)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn storage_that_cannot_be_read_may_be_deleted_with_the_pod() {
+        let claim = r#"{"type": "persistent-claim", "size": "1Gi"}"#;
+        let mixed = r#"{"type": "jbod", "volumes": [
+            {"id": 0, "type": "persistent-claim", "size": "1Gi"}, {"id": 1, "type": "ephemeral"}]}"#;
+        let rows = [
+            // The storage of a pool, whether its metadata is deleted with the pod, and whether anything is.
+            ("claim", claim, false, false),
+            ("ephemeral", r#"{"type": "ephemeral"}"#, true, true),
+            ("mixed", mixed, false, true),
+            ("broken", "{", true, true),
+            ("later", r#"{"type": "levitating"}"#, true, true),
+        ];
+        let text = |pool: &str, text: &str| (pool.to_owned(), text.to_owned());
+        let storage = rows.iter().map(|(pool, storage, _, _)| text(pool, storage)).collect();
+        let metadata = pools_with(&storage, metadata_is_ephemeral);
+        let data = pools_with(&storage, Storage::has_ephemeral);
+        for (pool, _, of_metadata, of_data) in rows {
+            let found = (metadata.contains(pool), data.contains(pool));
+            assert_eq!(found, (of_metadata, of_data), "{pool}");
         }
     }
 }

@@ -10,6 +10,7 @@ use control::node::Roles;
 use control::node::readiness;
 use control::rolling::facts::Recovery;
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::ResourceExt as _;
 use objects::areas::configuration::{DYNAMIC, KAFKA_VERSION, QUORUM};
 use objects::pods::{REVISION, SETTINGS, is_ready};
@@ -31,7 +32,7 @@ pub(super) fn views(work: &Work) -> BTreeMap<String, PodView> {
 }
 
 fn view(name: &str, pod: &Pod) -> PodView {
-    let created = pod.metadata.creation_timestamp.as_ref().map(|time| time.0.as_millisecond());
+    let millis = |time: Option<&Time>| u64::try_from(time?.0.as_millisecond()).ok();
     let annotation = |name: &str| pod.annotations().get(name).cloned();
     PodView {
         node: node_of_pod(name),
@@ -42,7 +43,8 @@ fn view(name: &str, pod: &Pod) -> PodView {
         kafka_version: annotation(KAFKA_VERSION).and_then(|text| text.parse().ok()),
         dynamic_quorum: annotation(QUORUM).is_some_and(|mode| mode == DYNAMIC),
         deleting: pod.metadata.deletion_timestamp.is_some(),
-        created_ms: created.and_then(|ms| u64::try_from(ms).ok()).unwrap_or_default(),
+        deletion_ms: millis(pod.metadata.deletion_timestamp.as_ref()),
+        created_ms: millis(pod.metadata.creation_timestamp.as_ref()).unwrap_or_default(),
         waiting: waiting(pod),
         unschedulable: is_unschedulable(pod),
         revision: revision(annotation),
@@ -142,19 +144,23 @@ async fn ask(client: &NodeClient, node: &NodeView) -> Result<Recovery, AskError>
     Ok(meaning(&client.broker_state(&node.host).await?))
 }
 
+/// What the state of a broker means. `RECOVERY` says that the active controller has acknowledged the broker as caught up, which
+/// may be before or after the logs are loaded. So what remains shows whether it recovers them, not the name of the state.
 fn meaning(state: &BrokerState) -> Recovery {
     use readiness::BrokerState as Kafka;
     let number = i32::try_from(state.number).unwrap_or(i32::MAX);
+    let (logs, segments) = (state.remaining_logs_to_recover, state.remaining_segments_to_recover);
     match Kafka::from_number(number) {
-        Kafka::Recovery => Recovery::Yes {
-            logs: state.remaining_logs_to_recover.unwrap_or_default(),
-            segments: state.remaining_segments_to_recover.unwrap_or_default(),
+        Kafka::NotRunning | Kafka::Starting | Kafka::Recovery => match (logs, segments) {
+            (Some(0), Some(0)) => Recovery::Starting,
+            (None | Some(0), None | Some(0)) => Recovery::Unknown,
+            (logs, segments) => Recovery::Yes {
+                logs: logs.unwrap_or_default(),
+                segments: segments.unwrap_or_default(),
+            },
         },
-        Kafka::NotRunning | Kafka::Starting => Recovery::Starting,
-        Kafka::Running
-        | Kafka::PendingControlledShutdown
-        | Kafka::ShuttingDown
-        | Kafka::Unknown(_) => Recovery::No,
+        Kafka::Running | Kafka::PendingControlledShutdown | Kafka::ShuttingDown => Recovery::No,
+        Kafka::Unknown(_) => Recovery::Unknown,
     }
 }
 
@@ -164,26 +170,35 @@ mod tests {
 
     #[test]
     fn what_a_broker_says_is_told_apart() {
-        let left = Recovery::Yes { logs: 7, segments: 9 };
-        let rows = [
-            (0, Recovery::Starting),
-            (1, Recovery::Starting),
-            (2, left),
-            (3, Recovery::No),
-            // It may still lead.
-            (6, Recovery::No),
-            (7, Recovery::No),
-            (127, Recovery::No),
-            (-1, Recovery::No),
-            (i64::MAX, Recovery::No),
-        ];
-        for (number, expected) in rows {
-            let state = BrokerState {
+        let yes = |logs: u64, segments: u64| Recovery::Yes { logs, segments };
+        let meaning = |number: i64, logs: Option<u64>, segments: Option<u64>| {
+            meaning(&BrokerState {
                 number,
-                remaining_logs_to_recover: Some(7),
-                remaining_segments_to_recover: Some(9),
-            };
-            assert_eq!(meaning(&state), expected, "{number}");
+                remaining_logs_to_recover: logs,
+                remaining_segments_to_recover: segments,
+            })
+        };
+        for number in [0, 1, 2] {
+            let rows = [
+                (Some(7), Some(9), yes(7, 9)),
+                (Some(7), Some(0), yes(7, 0)),
+                (Some(0), Some(9), yes(0, 9)),
+                (Some(7), None, yes(7, 0)),
+                (Some(0), Some(0), Recovery::Starting),
+                // Strimzi's agent reports what remains in one state only.
+                (Some(0), None, Recovery::Unknown),
+                (None, None, Recovery::Unknown),
+            ];
+            for (logs, segments, expected) in rows {
+                assert_eq!(meaning(number, logs, segments), expected, "{number} {logs:?}");
+            }
+        }
+        // One that shuts down may still lead. A state of a later Kafka may be anything.
+        let unknown = [127, -1, 4, i64::MAX].map(|number| (number, Recovery::Unknown));
+        for (number, expected) in
+            [3, 6, 7].map(|number| (number, Recovery::No)).iter().chain(&unknown)
+        {
+            assert_eq!(meaning(*number, Some(0), Some(0)), *expected, "{number}");
         }
     }
 }

@@ -1,16 +1,19 @@
 //! Asks Kafka how it is.
 
+use control::cluster::witness::Candidate;
 use control::quorum::format::QuorumMode;
 use control::quorum::{QuorumView, Replica, mode};
-use kafka_admin::Quorum;
+use kafka_admin::{Cluster, Quorum};
+use model::NodeId;
 use objects::pods::is_ready;
 
 use crate::cluster::admins::Keys;
 use crate::cluster::error::PassError;
+use crate::cluster::facts::KafkaFacts;
 use crate::cluster::keys::Authorities;
-use crate::cluster::machines;
 use crate::cluster::nodes::NodeClient;
 use crate::cluster::pass::Work;
+use crate::cluster::{machines, witnesses};
 use crate::metrics::KafkaEffect;
 use crate::time::now_ms;
 use crate::words::chain;
@@ -33,9 +36,30 @@ pub(crate) async fn read(work: &mut Work) -> Result<(), PassError> {
         .any(|node| work.found.pods.get(&work.blueprint.pod(node)).is_some_and(is_ready));
     if any_ready {
         ask(work).await?;
+    } else if work.record.was_ready && any_controller_runs(work) {
+        ask(work).await?;
+        forget_silence(&mut work.known.kafka);
     }
     work.known.machines = machines::read(work).await?;
     Ok(())
+}
+
+/// Whether the pod of a controller runs. Its controller may answer although it is not ready: the broker of a combined node
+/// may be what is not.
+fn any_controller_runs(work: &Work) -> bool {
+    work.blueprint.controllers().any(|node| {
+        let pod = work.found.pods.get(&work.blueprint.pod(node));
+        let phase = pod.and_then(|pod| pod.status.as_ref()?.phase.as_deref());
+        phase == Some("Running")
+    })
+}
+
+/// Where no pod is ready, no answer is what is expected, and counts as not having asked.
+fn forget_silence(facts: &mut KafkaFacts) {
+    if facts.quorum.is_none() {
+        (facts.asked_ms, facts.access) = (None, None);
+        (facts.features, facts.brokers) = (None, None);
+    }
 }
 
 fn keys(authorities: &Authorities) -> Keys<'_> {
@@ -60,25 +84,35 @@ pub(crate) async fn ask(work: &mut Work) -> Result<(), PassError> {
     facts.asked_ms = Some(now_ms());
     (facts.quorum, facts.features, facts.brokers) = (None, None, None);
     let count = |call: &str| work.ctx.writer.metrics().kafka_call(call, KafkaEffect::Read);
-    let brokers = async {
-        let admin = access.brokers.as_ref()?;
-        count("describe cluster");
-        Some(admin.describe_cluster().await)
-    };
     count("describe quorum");
     count("describe features");
     // At once: where nobody answers, each takes as long as it may.
-    let (quorum, features, brokers) = tokio::join!(
+    let (quorum, features) = tokio::join!(
         access.controllers.describe_quorum(),
         access.controllers.describe_features(None),
-        brokers,
     );
     facts.quorum = answered("controllers", quorum);
     facts.features = answered("controllers", features);
-    facts.brokers = brokers.and_then(|answer| answered("brokers", answer));
     facts.access = Some(access);
+    work.known.kafka.brokers = registered(work).await;
     ask_leader_again(work).await;
     Ok(())
+}
+
+/// The registered brokers, from one that keeps up with the controllers: the metadata of others is stale.
+async fn registered(work: &Work) -> Option<(NodeId, Cluster)> {
+    let facts = &work.known.kafka;
+    let admin = facts.access.as_ref()?.brokers.as_ref()?;
+    let candidates = work.blueprint.brokers().filter_map(|node| {
+        let pod = work.found.pods.get(&work.blueprint.pod(node))?;
+        Some(Candidate { id: node.id, ready: is_ready(pod), fenced: false })
+    });
+    let witnesses = view(work, facts.quorum.as_ref()?).witnesses(candidates);
+    let answers = witnesses::ask(&witnesses, 1, |broker| async move {
+        work.ctx.writer.metrics().kafka_call("describe cluster", KafkaEffect::Read);
+        Some((broker, answered("brokers", admin.at(broker).describe_cluster().await)?))
+    });
+    answers.await.into_iter().next()
 }
 
 fn answered<T, E: std::error::Error + 'static>(who: &str, answer: Result<T, E>) -> Option<T> {

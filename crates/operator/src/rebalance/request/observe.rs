@@ -8,7 +8,7 @@ use api::rebalance::RebalanceMode;
 use api::{Kafka, KafkaRebalance, KafkaRebalanceSpec};
 use control::cluster::fact::{Fact, Why};
 use control::rebalance::request::snapshot::{
-    self, Annotations, Claimant, IgnoredField, Resource, Snapshot, Status,
+    self, Annotations, Claimant, IgnoredField, Readiness, Resource, Snapshot, Status,
 };
 use control::rebalance::request::spec::{Mode, Spec};
 use control::rebalance::request::{Needs, Recorded};
@@ -135,14 +135,13 @@ async fn read_cluster(
 /// A cluster, as decisions see it. `site` is what its record says.
 fn kafka(kafka: &Kafka, site: Option<&Site>) -> snapshot::Kafka {
     let conditions = kafka.status.as_ref().and_then(|status| status.conditions.as_ref());
-    let is_ready = conditions
-        .into_iter()
-        .flatten()
-        .any(|one| one.kind.as_deref() == Some("Ready") && one.status.as_deref() == Some("True"));
+    let said = conditions.into_iter().flatten();
+    let said = said.map(|one| (one.kind.as_deref(), one.status.as_deref(), one.reason.as_deref()));
     snapshot::Kafka {
         deleting: kafka.metadata.deletion_timestamp.is_some(),
         has_cruise_control: kafka.spec.cruise_control.is_some(),
-        is_ready,
+        readiness: Readiness::of(said),
+        was_ready: site.is_some_and(|site| site.was_ready),
         engine: kafka.annotations().get(ENGINE).cloned(),
         has_record: site.is_some(),
         stuck_nodes: site.map(|site| site.stuck_nodes.clone()).unwrap_or_default(),
@@ -234,12 +233,13 @@ mod tests {
             pods: BTreeMap::new(),
             closed: ids(&[3]),
             stuck_nodes: ids(&[4]),
+            was_ready: true,
             access: None,
         }
     }
 
     #[test]
-    fn a_cluster_is_ready_if_its_status_says_so() {
+    fn a_cluster_is_what_its_status_and_its_record_say() {
         let of = |conditions: Value| {
             let found = serde_json::from_value(json!({
                 "apiVersion": "kafka.strimzi.io/v1", "kind": "Kafka",
@@ -253,14 +253,23 @@ mod tests {
         let expected = snapshot::Kafka {
             deleting: false,
             has_cruise_control: true,
-            is_ready: true,
+            readiness: Readiness::Ready,
+            was_ready: true,
             engine: Some("cruise-control".to_owned()),
             has_record: true,
             stuck_nodes: ids(&[4]),
             leaving: ids(&[3]),
         };
         assert_eq!(ready, expected);
-        assert!(!of(json!([{ "type": "NotReady", "status": "True" }])).is_ready);
-        assert!(!of(json!([{ "type": "Ready", "status": "False" }])).is_ready);
+        let not_ready = |reason: &str| {
+            of(json!([{ "type": "NotReady", "status": "True", "reason": reason }])).readiness
+        };
+        assert_eq!(not_ready("RollStopped"), Readiness::RollStopped);
+        assert_eq!(not_ready("RollFailed"), Readiness::RollFailed);
+        assert_eq!(not_ready("InvalidSpec"), Readiness::NotReady);
+        assert_eq!(
+            of(json!([{ "type": "Ready", "status": "False" }])).readiness,
+            Readiness::NotReady
+        );
     }
 }
