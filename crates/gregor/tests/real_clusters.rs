@@ -36,7 +36,7 @@ fn serves_clients(place: &Place<'_>) {
 type Row = (&'static str, usize, usize, usize);
 
 #[test]
-fn examples_of_combined_nodes_become_clusters_and_a_static_quorum_stays_static() {
+fn examples_of_combined_nodes_become_clusters() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
     let single = folder.join("kafka-single-node.yaml");
     let ground = Ground::start(&["--nodes", "3", "-f", single.to_str().unwrap()]);
@@ -48,7 +48,6 @@ fn examples_of_combined_nodes_become_clusters_and_a_static_quorum_stays_static()
     a_template_reaches_no_further_than_the_namespace(&place);
     #[cfg(feature = "soak")]
     become_clusters(&ground, &[("kafka-dual-role.yaml", 3, 3, 3)]);
-    a_static_quorum_stays_static(&ground);
     ground.assert_operator_is_content();
 }
 
@@ -118,32 +117,6 @@ fn a_template_reaches_no_further_than_the_namespace(place: &Place<'_>) {
     ]);
     place.ready("my-cluster");
     assert_eq!(place.pods(), before);
-}
-
-/// A cluster that was made with a static quorum, as the record of its operator says.
-fn a_static_quorum_stays_static(ground: &Ground) {
-    let place = ground.namespace("static");
-    place.apply(
-        "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: my-cluster-gregor\n  labels:\n    \
-         strimzi.io/cluster: my-cluster\ndata:\n  record.json: |\n    \
-         {\"clusterId\": \"q3KxBhPXQ9-Jc0Ckhc1d-g\", \"quorum\": {\"mode\": \"static\"}}\n",
-    );
-    place.apply(&example("kafka-single-node.yaml"));
-    for look in ["first", "second"] {
-        place.kubectl(&["annotate", "--overwrite", "kafka", "my-cluster", &format!("look={look}")]);
-        let kafka = place.ready("my-cluster");
-        assert_eq!(kafka["status"]["clusterId"], "q3KxBhPXQ9-Jc0Ckhc1d-g");
-        assert_eq!(kafka["status"]["initialControllers"], Value::Null);
-        let controllers = kafka["status"]["controllers"].as_array().unwrap();
-        assert_eq!(controllers.len(), 1);
-        // Kafka knows the disks of its voters only if the quorum is dynamic.
-        assert_eq!(controllers[0]["directoryId"], Value::Null);
-    }
-    let config = place.get("configmap", "my-cluster-dual-role-0");
-    let config = config["data"]["server.config"].as_str().unwrap().to_owned();
-    assert!(config.contains("controller.quorum.voters=0@"), "{config}");
-    assert!(!config.contains("controller.quorum.bootstrap.servers"), "{config}");
-    serves_clients(&place);
 }
 
 /// The voters are those that the cluster was born with, with the disks that were chosen for them.

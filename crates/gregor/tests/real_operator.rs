@@ -326,6 +326,20 @@ export GREGOR_PAUSE_BEFORE=TEMP/pause-$POD_NAME
 exec GREGOR operator \"$@\"
 ";
 
+/// Waits until the leader has made a cluster what it should be.
+fn nothing_is_left_to_do(kubernetes: &Kubernetes, brokers: &[String]) {
+    let is_ready = |pod: &String| {
+        let path = r#".status.conditions[?(@.type=="Ready")].status"#;
+        kubernetes.field("pod", pod, path) == "True"
+    };
+    eventually("the brokers are ready", || brokers.iter().all(is_ready));
+    eventually("the cluster is ready", || {
+        let told = kubernetes.field("kafka", "my-cluster", ".status.conditions[*].type");
+        let told: Vec<&str> = told.split_whitespace().collect();
+        told.contains(&"Ready") && !told.contains(&"Progressing")
+    });
+}
+
 /// A former leader wakes up in the moment before a write, after everything was checked.
 #[test]
 fn a_leader_that_was_paused_in_a_pass_undoes_nothing() {
@@ -376,7 +390,9 @@ fn a_leader_that_was_paused_in_a_pass_undoes_nothing() {
         now.len() == 2 && now.iter().all(|pod| !kubernetes.uid(pod).is_empty())
     });
     let added = listed().into_iter().find(|pod| !before.contains(pod)).unwrap();
+    nothing_is_left_to_do(&kubernetes, &listed());
     let uid = kubernetes.uid(&added);
+    let generation = kubernetes.field("sps", SET, ".metadata.generation");
 
     signal(process, Signal::CONT);
     eventually("the former leader has ended", || !is_alive(process));
@@ -384,6 +400,8 @@ fn a_leader_that_was_paused_in_a_pass_undoes_nothing() {
     std::thread::sleep(std::time::Duration::from_secs(5));
     assert!(listed().contains(&added), "{:?}", listed());
     assert_eq!(kubernetes.uid(&added), uid);
+    // The new leader would have restored what the former one had overwritten, in another generation.
+    assert_eq!(kubernetes.field("sps", SET, ".metadata.generation"), generation);
     kubernetes.world.gregor(&["down", "--purge"]).ok();
 }
 

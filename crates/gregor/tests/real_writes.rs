@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::{
 };
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
-use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::{Api, Client, ResourceExt as _};
 use local::control_plane::{ControlPlane, Options};
 use operator::crash::CrashSwitch;
@@ -232,7 +232,7 @@ async fn only_the_one_that_is_meant_is_replaced_or_deleted(writer: &Writer) {
     writer.replace(&api, &newer).await.unwrap();
     let conflict = writer.replace(&api, &newer).await.unwrap_err();
     assert!(matches!(conflict, WriteError::Conflict { .. }), "{conflict}");
-    let gone = writer.delete(&api, "a", "0000-another", None).await.unwrap();
+    let gone = writer.delete(&api, "a", ("0000-another", None)).await.unwrap();
     assert_eq!(gone, Deleted::Another);
     let uid = seen.uid().unwrap();
     let closed = Writer::new(
@@ -241,17 +241,45 @@ async fn only_the_one_that_is_meant_is_replaced_or_deleted(writer: &Writer) {
         CrashSwitch::Off,
         writer.metrics().clone(),
     );
-    let refused = closed.delete(&api, "a", &uid, None).await.unwrap_err();
+    let refused = closed.delete(&api, "a", (&uid, None)).await.unwrap_err();
     assert!(matches!(refused, WriteError::NotLeader { .. }), "{refused}");
     assert!(api.get_opt("a").await.unwrap().is_some());
-    assert_eq!(writer.delete(&api, "a", &uid, None).await.unwrap(), Deleted::Asked);
-    assert_eq!(writer.delete(&api, "a", &uid, None).await.unwrap(), Deleted::Absent);
+    let version = seen.resource_version();
+    let outdated = (uid.as_str(), version.as_deref());
+    assert_eq!(
+        writer.delete(&api, "a", ("0000-another", outdated.1)).await.unwrap(),
+        Deleted::Another
+    );
+    // It was changed since; one that leads reads it again.
+    assert_ne!(api.get("a").await.unwrap().resource_version(), version);
+    assert_eq!(writer.delete(&api, "a", outdated).await.unwrap(), Deleted::Asked);
+    assert_eq!(writer.delete(&api, "a", outdated).await.unwrap(), Deleted::Absent);
+    the_server_holds_a_deletion_to_its_version(writer).await;
     let wrong: Service = typed(object("Service", "v1", json!({ "spec": { "ports": [] } })));
     let services = Api::<Service>::namespaced(writer.client().clone(), "default");
     let mut wrong = wrong;
     wrong.metadata.name = Some("Not A Name".into());
     let invalid = writer.create(&services, &wrong).await.unwrap_err();
     assert!(matches!(invalid, WriteError::Invalid { .. }), "{invalid}");
+}
+
+/// What the fence of deletions rests on.
+async fn the_server_holds_a_deletion_to_its_version(writer: &Writer) {
+    let api = Api::<ConfigMap>::namespaced(writer.client().clone(), "default");
+    let map: ConfigMap = typed(object("ConfigMap", "v1", json!({})));
+    let first = writer.create(&api, &map).await.unwrap();
+    let note = json!({ "metadata": { "annotations": { "note": "1" } } });
+    let second = writer.patch(&api, "a", &note, None).await.unwrap().unwrap();
+    for (version, expected) in [(first.resource_version(), 409), (second.resource_version(), 200)] {
+        let seen = Preconditions { uid: first.uid(), resource_version: version };
+        let params = DeleteParams::background().preconditions(seen);
+        let code = match api.delete("a", &params).await {
+            Ok(_) => 200,
+            Err(kube::Error::Api(status)) => status.code,
+            Err(error) => panic!("{error}"),
+        };
+        assert_eq!(code, expected);
+    }
 }
 
 /// What the fence of applied objects rests on.
@@ -293,7 +321,9 @@ async fn what_others_wrote_is_read_again(writer: &Writer) {
     let map = |value: &str| -> ConfigMap {
         let metadata = json!({ "name": "shared" });
         let data = json!({ "x": value });
-        typed(json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data }))
+        typed(
+            json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data }),
+        )
     };
     let first = writer.apply(&api, "shared", &map("1"), None).await.unwrap();
     let again = writer.apply(&api, "shared", &map("2"), None).await.unwrap();

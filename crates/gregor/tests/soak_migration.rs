@@ -56,7 +56,8 @@ async fn what_strimzi_left_is_adopted_and_migrated_to_a_dynamic_quorum() {
 /// Three controllers and three brokers with the authority that Strimzi would have made, and a static
 /// quorum, as the record says.
 fn a_static_cluster(place: &Place<'_>) {
-    let record = json!({ "clusterId": CLUSTER_ID, "quorum": { "mode": "static" } });
+    let record =
+        json!({ "clusterId": CLUSTER_ID, "quorum": { "mode": "static", "staticSeen": true } });
     let mut objects = strimzi_layout::authority();
     objects.push(json!({
         "apiVersion": "v1",

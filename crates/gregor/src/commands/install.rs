@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use operator::install::{self, Installation};
 
 use super::crds;
-use super::operator::{KafkaImage, TIMEOUT_MIN_MS};
+use super::operator::{KafkaImage, TIMEOUT_MAX_MS, TIMEOUT_MIN_MS};
 use crate::output::{Format, Out};
 
 pub(crate) const EXAMPLES: &str = "\
@@ -42,7 +42,7 @@ pub(crate) struct Install {
     #[arg(
         long,
         value_name = "MILLISECONDS",
-        value_parser = clap::value_parser!(u64).range(TIMEOUT_MIN_MS..)
+        value_parser = clap::value_parser!(u64).range(TIMEOUT_MIN_MS..=TIMEOUT_MAX_MS)
     )]
     operation_timeout_ms: Option<u64>,
     /// How the objects are written

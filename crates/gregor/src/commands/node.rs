@@ -59,6 +59,9 @@ pub(crate) struct Node {
     /// Where to serve the metrics that metrics-config.json asks for
     #[arg(long, value_name = "ADDRESS", env = "GREGOR_NODE_METRICS")]
     metrics: Option<SocketAddr>,
+    /// The uid of the pod that the node runs in
+    #[arg(long, value_name = "UID", env = "GREGOR_POD_UID")]
+    pod_uid: Option<String>,
     /// The directory with class archives, from which Java starts quicker
     #[arg(long, value_name = "DIR", env = "GREGOR_NODE_CLASS_ARCHIVE")]
     class_archive: Option<PathBuf>,
@@ -103,7 +106,8 @@ impl Node {
                 code
             })
         });
-        drop(runtime);
+        // Nothing waits for a disk that does not answer.
+        runtime.shutdown_background();
         match code {
             node::exit::STOPPED => Ok(()),
             code => std::process::exit(i32::from(code)),
@@ -148,6 +152,7 @@ impl Node {
             kafka_home: self.kafka_home,
             java_home: self.java_home.filter(|home| !home.as_os_str().is_empty()),
             memory_bytes: self.memory,
+            pod_uid: self.pod_uid.filter(|uid| !uid.is_empty()),
             class_archive: self.class_archive.filter(|dir| !dir.as_os_str().is_empty()),
             addresses: Addresses { http: self.http, https, agent, metrics: self.metrics },
         }

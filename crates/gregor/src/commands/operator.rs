@@ -26,6 +26,8 @@ Exit codes:
 
 /// No JVM starts faster: less is a slip of the pen, and would restart pods that start.
 pub(crate) const TIMEOUT_MIN_MS: u64 = 1_000;
+/// A day. A pod that is not ready by then will not be.
+pub(crate) const TIMEOUT_MAX_MS: u64 = 86_400_000;
 
 fn timeout_ms() -> u64 {
     u64::try_from(OPERATION_TIMEOUT.as_millis()).unwrap_or(u64::MAX)
@@ -61,7 +63,7 @@ pub(crate) struct Operator {
         value_name = "MILLISECONDS",
         env = install::TIMEOUT_VARIABLE,
         default_value_t = timeout_ms(),
-        value_parser = clap::value_parser!(u64).range(TIMEOUT_MIN_MS..)
+        value_parser = clap::value_parser!(u64).range(TIMEOUT_MIN_MS..=TIMEOUT_MAX_MS)
     )]
     operation_timeout_ms: u64,
     /// The DNS domain of the Kubernetes cluster
@@ -146,9 +148,7 @@ impl Operator {
             crash: match (self.one_act_per_life, self.pause_before) {
                 (true, _) => CrashSwitch::OneActPerLife,
                 // For as long as the process lives.
-                (false, Some(file)) => {
-                    CrashSwitch::PauseBefore(Box::leak(file.into_boxed_path()))
-                }
+                (false, Some(file)) => CrashSwitch::PauseBefore(Box::leak(file.into_boxed_path())),
                 (false, None) => CrashSwitch::Off,
             },
         })

@@ -19,6 +19,8 @@ use crate::kafka::{Ground, Place, wait_for, wait_for_mut};
 
 /// The cluster of the examples.
 pub(crate) const CLUSTER: &str = "my-cluster";
+/// The id of a cluster that begins with a static quorum.
+pub(crate) const STATIC_ID: &str = "q3KxBhPXQ9-Jc0Ckhc1d-g";
 /// What the load is put on.
 pub(crate) const LOADED: &str = "loaded";
 /// After which a controller that does not fetch counts as out of date, in these clusters.
@@ -80,8 +82,27 @@ impl<'a> Elastic<'a> {
         Self::start_with(ground, namespace, &manifest)
     }
 
-    fn start_with(ground: &'a Ground, namespace: &str, manifest: &str) -> Self {
+    /// A cluster of one of the examples whose record says that its quorum is static, as that of a cluster which
+    /// Strimzi made.
+    pub(crate) fn with_static_quorum(ground: &'a Ground, namespace: &str, example: &str) -> Self {
         let place = ground.namespace(namespace);
+        let record =
+            json!({ "clusterId": STATIC_ID, "quorum": { "mode": "static", "staticSeen": true } });
+        let map = json!({
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": { "name": "my-cluster-gregor", "labels": { "strimzi.io/cluster": CLUSTER } },
+            "data": { "record.json": record.to_string() },
+        });
+        place.apply(&map.to_string());
+        Self::start_in(place, &read(example))
+    }
+
+    fn start_with(ground: &'a Ground, namespace: &str, manifest: &str) -> Self {
+        Self::start_in(ground.namespace(namespace), manifest)
+    }
+
+    fn start_in(place: Place<'a>, manifest: &str) -> Self {
         place.apply(&manifest.replace("    config:\n", PATIENT));
         place.ready(CLUSTER);
         Self::on(place)

@@ -19,6 +19,8 @@ use testkit::{Network, Process, Reaper};
 
 const GREGOR: &str = env!("CARGO_BIN_EXE_gregor");
 const CLUSTER: &str = "q3KxBhPXQ9-Jc0Ckhc1d-g";
+/// What a node is told of its pod.
+const POD_UID: &str = "6c1ad5f6-7d0e-4a39-8a4e-0b8f6f1d2c3e";
 /// A busy machine with two cores starts four nodes in a fifth of this.
 const TIMEOUT: Duration = Duration::from_secs(120);
 /// Where metrics with the user's rules are.
@@ -205,7 +207,7 @@ impl Ground {
         let program = ["env", &address, GREGOR, "node"];
         let words = ["--config", &config, "--kafka-home", &home, "--http", &http];
         let words = program.into_iter().chain(words);
-        let words = words.chain(["--metrics", &metrics]).map(str::to_owned);
+        let words = words.chain(["--metrics", &metrics, "--pod-uid", POD_UID]).map(str::to_owned);
         let archive = plan.class_archive.as_ref();
         words.chain(archive.map(|dir| format!("--class-archive={}", dir.display()))).collect()
     }
@@ -237,7 +239,7 @@ impl Ground {
             write("controller.seen", &seen.to_string());
         }
         if plan.replaced {
-            write("controller.replaced", "true");
+            write("controller.replaced", POD_UID);
         }
         match plan.mode {
             Mode::Static => write("quorum.mode", "static"),

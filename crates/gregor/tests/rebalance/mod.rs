@@ -238,13 +238,15 @@ impl<'a> Scene<'a> {
         let mut states: Vec<String> = Vec::new();
         wait_for_mut(|| {
             let state = self.auto()["state"].as_str().unwrap_or_default().to_owned();
+            let left = self.replicas_on(broker);
+            // What the status said may be of the time after the drain, unless replicas were there even later.
+            if left == 0 {
+                return Ok(());
+            }
             if state != "Idle" && states.last() != Some(&state) {
                 states.push(state);
             }
-            match self.replicas_on(broker) {
-                0 => Ok(()),
-                left => Err(format!("{left} replicas on broker {broker}: {states:?}")),
-            }
+            Err(format!("{left} replicas on broker {broker}: {states:?}"))
         });
         states
     }

@@ -134,16 +134,16 @@ pub(crate) fn run(shard: Option<Shard>) -> Result<()> {
     for part in &PARTS {
         let is_open = |(at, mutant): &(usize, &Mutant)| {
             let is_chosen = part.has(mutant) && shard.is_none_or(|shard| shard.has(*at));
-            is_chosen && outcomes.of(mutant, &sources).is_none()
+            is_chosen && outcomes.of(mutant, sources).is_none()
         };
         let open: Vec<&Mutant> = all.iter().enumerate().filter(is_open).map(|(_, m)| m).collect();
         println!("mutants: {} of {} to be tried", open.len(), part.package);
         for (number, batch) in open.chunks(BATCH).enumerate() {
             let name = format!("{}-{}", part.package, number + 1);
-            run.inline(&name, &repeat, || part.test(batch, &sources, &mut outcomes))?;
+            run.inline(&name, &repeat, || part.test(batch, sources, &mut outcomes))?;
         }
     }
-    let found: Vec<_> = all.iter().map(|mutant| (mutant, outcomes.of(mutant, &sources))).collect();
+    let found: Vec<_> = all.iter().map(|mutant| (mutant, outcomes.of(mutant, sources))).collect();
     let verdict = survivors::judge(&rows, &found);
     print!("{verdict}");
     ensure!(verdict.is_good(), "see above; the list is {}", survivors::LIST);
@@ -183,7 +183,7 @@ impl Part {
     }
 
     /// Tries some mutants, and keeps what was found out, also if the run fails.
-    fn test(&self, batch: &[&Mutant], sources: &Sources, outcomes: &mut Outcomes) -> Result<()> {
+    fn test(&self, batch: &[&Mutant], sources: Sources, outcomes: &mut Outcomes) -> Result<()> {
         outcomes.begin(batch, sources)?;
         let status = self.test_line(batch, outcomes.folder())?.command().status();
         let status = status.context("cannot start cargo-mutants")?;

@@ -1,7 +1,7 @@
 //! What has been found out about mutants, in the target folder, so that nothing is tried twice.
 //!
-//! 1. The outcome of a caught mutant holds while its file is the same. That of a survivor holds while nothing changes in
-//!    the crates that it is tested with: what a new test may catch is tried again.
+//! 1. An outcome holds while nothing changes in the crates that a mutant is made of and tested with. A survivor may be
+//!    caught by a new test, and one that was caught may survive when a test has changed.
 //! 2. cargo-mutants appends to its lists after each mutant. They are read at the end of a run, or at the beginning of
 //!    the next if that one was interrupted.
 
@@ -19,9 +19,9 @@ use super::Mutant;
 /// The crates that are mutated and those that they are made of.
 const CRATES: [&str; 3] = ["control", "model", "placement"];
 
-/// What was found out: outcome, digest of the file, digest of the crates, name of the mutant.
+/// What was found out: outcome, digest of the crates, name of the mutant.
 const OUTCOMES: &str = "outcomes.tsv";
-/// The mutants of the run under way: digest of the file, digest of the crates, name.
+/// The mutants of the run under way: digest of the crates, name.
 const BEGUN: &str = "begun.tsv";
 /// The folder of cargo-mutants, with its lists.
 const LISTS: &str = "mutants.out";
@@ -53,12 +53,9 @@ impl Outcome {
     }
 }
 
-/// The state of the sources, as digests.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Sources {
-    files: BTreeMap<String, u64>,
-    crates: u64,
-}
+/// The state of the crates, as a digest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Sources(u64);
 
 impl Sources {
     /// Reads the crates of a repository.
@@ -69,7 +66,7 @@ impl Sources {
             files(&folder, &mut paths).with_context(|| format!("cannot read {folder:?}"))?;
         }
         paths.sort();
-        let (mut all, mut found) = (DefaultHasher::new(), BTreeMap::new());
+        let mut all = DefaultHasher::new();
         for path in paths {
             let bytes = fs::read(&path).with_context(|| format!("cannot read {path:?}"))?;
             let name = path.strip_prefix(root).unwrap_or(&path).display().to_string();
@@ -77,14 +74,8 @@ impl Sources {
             one.write(&bytes);
             all.write(name.as_bytes());
             all.write_u64(one.finish());
-            found.insert(name, one.finish());
         }
-        Ok(Self { files: found, crates: all.finish() })
-    }
-
-    /// The digests that an outcome of a mutant depends on.
-    fn of(&self, mutant: &Mutant) -> (u64, u64) {
-        (self.files.get(&mutant.file).copied().unwrap_or_default(), self.crates)
+        Ok(Self(all.finish()))
     }
 }
 
@@ -104,8 +95,8 @@ fn files(folder: &Path, into: &mut Vec<PathBuf>) -> io::Result<()> {
 #[derive(Debug)]
 pub(super) struct Outcomes {
     folder: PathBuf,
-    /// By the name of the mutant, with the digests of the file and of the crates.
-    known: BTreeMap<String, (Outcome, u64, u64)>,
+    /// By the name of the mutant, with the crates that it was tried in.
+    known: BTreeMap<String, (Outcome, Sources)>,
 }
 
 impl Outcomes {
@@ -123,18 +114,13 @@ impl Outcomes {
     }
 
     /// What came of a mutant, if that is known and still holds.
-    pub(super) fn of(&self, mutant: &Mutant, sources: &Sources) -> Option<Outcome> {
-        let (outcome, file, crates) = *self.known.get(&mutant.name)?;
-        let (file_now, crates_now) = sources.of(mutant);
-        let holds = match outcome {
-            Outcome::Caught | Outcome::Unviable => file == file_now,
-            Outcome::Missed | Outcome::Timeout => (file, crates) == (file_now, crates_now),
-        };
-        holds.then_some(outcome)
+    pub(super) fn of(&self, mutant: &Mutant, now: Sources) -> Option<Outcome> {
+        let (outcome, then) = *self.known.get(&mutant.name)?;
+        (then == now).then_some(outcome)
     }
 
     /// Records which mutants are tried now. Lists of an earlier run would be taken for theirs, so they go.
-    pub(super) fn begin(&self, batch: &[&Mutant], sources: &Sources) -> Result<()> {
+    pub(super) fn begin(&self, batch: &[&Mutant], now: Sources) -> Result<()> {
         let lists = self.folder.join(LISTS);
         match fs::remove_dir_all(&lists) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -144,8 +130,7 @@ impl Outcomes {
         }
         let mut text = String::new();
         for mutant in batch {
-            let (file, crates) = sources.of(mutant);
-            let _ = writeln!(text, "{file:016x}\t{crates:016x}\t{}", mutant.name);
+            let _ = writeln!(text, "{:016x}\t{}", now.0, mutant.name);
         }
         self.write(BEGUN, &text)
     }
@@ -153,18 +138,18 @@ impl Outcomes {
     /// Takes over what the lists of cargo-mutants say of the mutants that were begun.
     pub(super) fn absorb(&mut self) -> Result<()> {
         let text = read(&self.folder.join(BEGUN))?;
-        let begun: BTreeMap<&str, (u64, u64)> = text.lines().filter_map(begun).collect();
+        let begun: BTreeMap<&str, Sources> = text.lines().filter_map(begun).collect();
         for outcome in Outcome::ALL {
             let list = self.folder.join(LISTS).join(format!("{}.txt", outcome.name()));
             for name in read(&list)?.lines() {
-                if let Some((file, crates)) = begun.get(name) {
-                    self.known.insert(name.to_owned(), (outcome, *file, *crates));
+                if let Some(then) = begun.get(name) {
+                    self.known.insert(name.to_owned(), (outcome, *then));
                 }
             }
         }
         let mut text = String::new();
-        for (name, (outcome, file, crates)) in &self.known {
-            let _ = writeln!(text, "{}\t{file:016x}\t{crates:016x}\t{name}", outcome.name());
+        for (name, (outcome, then)) in &self.known {
+            let _ = writeln!(text, "{}\t{:016x}\t{name}", outcome.name(), then.0);
         }
         self.write(OUTCOMES, &text)
     }
@@ -185,18 +170,16 @@ fn read(path: &Path) -> Result<String> {
     }
 }
 
-fn row(line: &str) -> Option<(String, (Outcome, u64, u64))> {
+fn row(line: &str) -> Option<(String, (Outcome, Sources))> {
     let (word, rest) = line.split_once('\t')?;
     let outcome = Outcome::ALL.into_iter().find(|outcome| outcome.name() == word)?;
-    let (name, (file, crates)) = begun(rest)?;
-    Some((name.to_owned(), (outcome, file, crates)))
+    let (name, then) = begun(rest)?;
+    Some((name.to_owned(), (outcome, then)))
 }
 
-fn begun(line: &str) -> Option<(&str, (u64, u64))> {
-    let mut fields = line.splitn(3, '\t');
-    let mut digest = || u64::from_str_radix(fields.next()?, 16).ok();
-    let digests = (digest()?, digest()?);
-    Some((fields.next()?, digests))
+fn begun(line: &str) -> Option<(&str, Sources)> {
+    let (digest, name) = line.split_once('\t')?;
+    Some((name, Sources(u64::from_str_radix(digest, 16).ok()?)))
 }
 
 #[cfg(test)]
@@ -205,10 +188,6 @@ mod tests {
 
     fn mutant(line: u32) -> Mutant {
         Mutant::parse(&format!("crates/control/src/a.rs:{line}:5: replace f with ()")).unwrap()
-    }
-
-    fn sources(file: u64, crates: u64) -> Sources {
-        Sources { files: [("crates/control/src/a.rs".to_owned(), file)].into(), crates }
     }
 
     /// A folder of its own, which is removed at the end.
@@ -239,49 +218,60 @@ mod tests {
     fn an_interrupted_run_leaves_what_it_has_found_out() {
         let folder = Folder::new("mutants-interrupted");
         let (one, two, three) = (mutant(1), mutant(2), mutant(3));
-        let now = sources(1, 1);
+        let now = Sources(1);
         let outcomes = Outcomes::open(folder.0.clone()).unwrap();
-        outcomes.begin(&[&one, &two], &now).unwrap();
+        outcomes.begin(&[&one, &two], now).unwrap();
         folder.list("caught.txt", &[&one]);
         // A list of an earlier run, of which nothing is known.
         folder.list("missed.txt", &[&three]);
         let outcomes = Outcomes::open(folder.0.clone()).unwrap();
-        let of = |mutant: &Mutant| outcomes.of(mutant, &now);
+        let of = |mutant: &Mutant| outcomes.of(mutant, now);
         assert_eq!((of(&one), of(&two), of(&three)), (Some(Outcome::Caught), None, None));
         // The next run does not take the lists of this one for its own.
-        outcomes.begin(&[&one], &sources(2, 2)).unwrap();
+        outcomes.begin(&[&one], Sources(2)).unwrap();
         let outcomes = Outcomes::open(folder.0.clone()).unwrap();
-        assert_eq!(outcomes.of(&one, &sources(2, 2)), None);
+        assert_eq!(outcomes.of(&one, Sources(2)), None);
     }
 
     #[test]
-    #[rustfmt::skip]
-    fn an_outcome_holds_while_what_it_depends_on_is_the_same() {
-        // The outcome, and whether it holds: nothing changed, the crates have, the file has.
-        let rows = [
-            (Outcome::Caught,   [true, true,  false]),
-            (Outcome::Unviable, [true, true,  false]),
-            (Outcome::Missed,   [true, false, false]),
-            (Outcome::Timeout,  [true, false, false]),
-        ];
+    fn no_outcome_outlives_a_change_of_the_crates() {
         let mutant = mutant(1);
-        for (outcome, expected) in rows {
-            let known = BTreeMap::from([(mutant.name.clone(), (outcome, 1, 1))]);
+        for outcome in Outcome::ALL {
+            let known = BTreeMap::from([(mutant.name.clone(), (outcome, Sources(1)))]);
             let outcomes = Outcomes { folder: PathBuf::new(), known };
-            let holds = |file, crates| outcomes.of(&mutant, &sources(file, crates)).is_some();
-            assert_eq!([holds(1, 1), holds(1, 2), holds(2, 2)], expected, "{outcome:?}");
+            assert_eq!(outcomes.of(&mutant, Sources(1)), Some(outcome));
+            assert_eq!(outcomes.of(&mutant, Sources(2)), None, "{outcome:?}");
+        }
+    }
+
+    #[test]
+    fn a_change_of_any_file_is_a_change_of_the_crates() {
+        let root = Folder::new("mutants-sources");
+        for name in CRATES {
+            fs::create_dir_all(root.0.join("crates").join(name).join("tests")).unwrap();
+        }
+        let mut seen = vec![Sources::read(&root.0).unwrap()];
+        for (file, text) in [
+            ("crates/control/a.rs", "1"),
+            ("crates/control/a.rs", "2"),
+            ("crates/control/tests/a.rs", "1"),
+            ("crates/model/a.rs", "1"),
+        ] {
+            fs::write(root.0.join(file), text).unwrap();
+            let now = Sources::read(&root.0).unwrap();
+            assert!(!seen.contains(&now), "{file} {text}");
+            assert_eq!(Sources::read(&root.0).unwrap(), now);
+            seen.push(now);
         }
     }
 
     #[test]
     fn rows_are_read_as_they_were_written() {
-        let line = "timeout\t00000000000000ff\t0000000000000001\ta.rs:1:2: replace x\twith y";
+        let line = "timeout\t00000000000000ff\ta.rs:1:2: replace x\twith y";
         let (name, known) = row(line).unwrap();
-        assert_eq!(
-            (name.as_str(), known),
-            ("a.rs:1:2: replace x\twith y", (Outcome::Timeout, 255, 1))
-        );
-        assert_eq!(row("lost\t1\t1\tname"), None);
-        assert_eq!(row("caught\tz\t1\tname"), None);
+        let expected = ("a.rs:1:2: replace x\twith y", (Outcome::Timeout, Sources(255)));
+        assert_eq!((name.as_str(), known), expected);
+        assert_eq!(row("lost\t1\tname"), None);
+        assert_eq!(row("caught\tz\tname"), None);
     }
 }

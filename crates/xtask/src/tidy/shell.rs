@@ -14,7 +14,7 @@ use super::rust;
 const SHELL: &str = "crates/operator/src/";
 
 /// The functions that it calls, and what for.
-const CALLED: [(&str, &str); 19] = [
+const CALLED: [(&str, &str); 20] = [
     ("cluster::decide::decide", "the decision of a pass over a cluster"),
     ("cluster::decide::needs", "the facts that it requires"),
     ("cluster::decide::next_pass_ms", "when the next pass begins"),
@@ -28,6 +28,7 @@ const CALLED: [(&str, &str); 19] = [
     ("certificates::windows::opening", "a fact: whether a maintenance window is open"),
     ("liveness::alive", "whether the operator makes progress"),
     ("pod_set::decide", "the decision of a pass over a pod set"),
+    ("rebalance::auto::is_copied", "which fields a request takes over from its template"),
     ("rebalance::request::decide", "the decision of a pass over a KafkaRebalance"),
     ("rebalance::request::needs", "the facts that it requires"),
     ("rebalance::execution::decide", "the decision of a pass over moves"),
