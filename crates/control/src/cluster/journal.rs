@@ -63,7 +63,7 @@ impl Enter for Unregistration {
 
     /// Doubles: every attempt writes the record, and a refusal seldom passes soon.
     fn retry_ms(self, attempts: u32) -> u64 {
-        RETRY_MS.saturating_mul(1 << attempts.min(16)).min(HOLD_MS)
+        RETRY_MS.saturating_mul(1 << attempts.saturating_sub(1).min(16)).min(HOLD_MS)
     }
 }
 
@@ -258,7 +258,7 @@ mod tests {
             let is_sent = |ms: &u64| journal.permit(act, "", 10_000 + ms) == Permit::Now;
             delays_ms.extend((0..=HOLD_MS).step_by(1_000).find(is_sent));
         }
-        assert_eq!(delays_ms.get(..4).unwrap(), [4_000, 8_000, 16_000, 32_000]);
+        assert_eq!(delays_ms.get(..4).unwrap(), [2_000, 4_000, 8_000, 16_000]);
         assert_eq!(delays_ms.last(), Some(&HOLD_MS));
     }
 
