@@ -284,6 +284,36 @@ mod tests {
         assert!(decision.record.roll.nodes.contains_key(&id(1)));
     }
 
+    /// The controllers that are desired, the ones that lag, and what is awaited.
+    #[test]
+    fn a_refused_change_of_controllers_settles_with_a_warning() {
+        let rows: [(&str, &[i32], &[i32], bool); 3] = [
+            ("no controller would be left", &[], &[], true),
+            ("the one that would be left lags", &[2], &[2], true),
+            ("controller 2 leaves", &[0, 1], &[], false),
+        ];
+        for (name, desired, lagging, is_refused) in rows {
+            let (mut snapshot, record) = settled();
+            for node in (0..3).filter(|node| !desired.contains(node)) {
+                snapshot.nodes.get_mut(&id(node)).unwrap().desired = None;
+            }
+            let Fact::Read { value, .. } = &mut snapshot.kafka.quorum else { panic!("unknown") };
+            for voter in value.voters.iter_mut().filter(|v| lagging.contains(&v.id.get())) {
+                voter.last_caught_up_ms = Some(0);
+            }
+            let decision = decide(&snapshot, &record, &scope());
+            let is_warned =
+                decision.warnings.iter().any(|n| n.reason == Reason::ControllerScaleDownRefused);
+            assert_eq!(is_warned, is_refused, "{name}: {decision:?}");
+            let is_done = decision.outcome() == Outcome::Done;
+            assert_eq!(
+                (is_done, decision.look_again_ms.is_none()),
+                (is_refused, is_refused),
+                "{name}"
+            );
+        }
+    }
+
     #[test]
     #[rustfmt::skip]
     fn the_next_pass_begins_when_there_may_be_something_to_see() {

@@ -99,3 +99,17 @@ impl Draft {
         self.warnings.push(Note::new(reason, message));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_earliest_next_pass_wins() {
+        let mut draft = Draft::default();
+        for (after_ms, expected) in [(5_000, 5_000), (9_000, 5_000), (500, 500), (5_000, 500)] {
+            draft.look_again(after_ms);
+            assert_eq!(draft.look_again_ms, Some(expected), "{after_ms}");
+        }
+    }
+}

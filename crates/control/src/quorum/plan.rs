@@ -209,6 +209,8 @@ pub enum Hold {
     Unknown,
     /// It votes.
     Votes,
+    /// It votes, and its removal is refused: it stays until the spec or the other controllers change.
+    Refused,
     /// It leads, on its way out.
     Leads,
     /// It votes no more, but a majority does not have that yet.
@@ -227,12 +229,28 @@ pub fn may_stop(facts: &Facts, node: NodeId) -> Result<(), Hold> {
         return Err(Hold::Unknown);
     };
     if view.voter(node).is_some() {
-        return Err(Hold::Votes);
+        return Err(if step(facts).keeps(node) { Hold::Refused } else { Hold::Votes });
     }
     if view.leader == node {
         return Err(Hold::Leads);
     }
     if view.voters_stand(facts.earlier.as_ref()) { Ok(()) } else { Err(Hold::NotCommitted) }
+}
+
+impl Step {
+    /// Whether the removal of this voter, which is not desired, is refused.
+    fn keeps(&self, node: NodeId) -> bool {
+        match self {
+            Self::Refuse(Refusal::NoControllers) => true,
+            Self::Refuse(Refusal::NoMajority { keep, .. }) => keep.contains(&node),
+            Self::StaticRefused { remove, .. } => remove.contains(&node),
+            Self::Add { .. }
+            | Self::Remove { .. }
+            | Self::Wait(_)
+            | Self::Settled
+            | Self::QuorumLost(_) => false,
+        }
+    }
 }
 
 /// The wished controllers that do not vote with the disk that they have now. The roller restarts no

@@ -278,6 +278,12 @@ fn a_controller_is_stopped_when_the_voters_without_it_stand() {
     assert_eq!(may(&facts("1 2 3", "", ""), 4), Err(Hold::Unknown));
     // P4: a former self votes still, so the node has a vote.
     assert_eq!(may(&facts("1 2", "1* 2 3-", "3.9"), 3), Err(Hold::Votes));
+    // One whose removal is refused votes on: none would be left, those left have no majority, or the quorum is static.
+    assert_eq!(may(&facts("", "1* 2 3", ""), 1), Err(Hold::Refused));
+    assert_eq!(may(&facts("3", "1* 2 3-", ""), 1), Err(Hold::Refused));
+    let mut fixed = facts("1 2", "1* 2 3", "");
+    fixed.mode = QuorumMode::Static;
+    assert_eq!(may(&fixed, 3), Err(Hold::Refused));
     let mut unknown = removed.clone();
     unknown.mode = QuorumMode::Unknown;
     assert_eq!(may(&unknown, 4), Err(Hold::Unknown));

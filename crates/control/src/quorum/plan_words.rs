@@ -152,6 +152,7 @@ impl fmt::Display for Hold {
         f.write_str(match self {
             Self::Unknown => "whether it votes is not known",
             Self::Votes => "it is still a voter",
+            Self::Refused => "it stays a voter, because its removal is refused",
             Self::Leads => "it still leads the quorum, on its way out",
             Self::NotCommitted => "that it votes no more has not reached a majority yet",
         })

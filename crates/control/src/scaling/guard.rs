@@ -370,10 +370,18 @@ impl Hold {
     #[must_use]
     pub const fn is_warning(&self) -> bool {
         match self {
-            Self::Partitions { .. } | Self::PartitionsUnknown | Self::LastBroker => true,
+            Self::Partitions { .. }
+            | Self::PartitionsUnknown
+            | Self::LastBroker
+            | Self::Quorum(plan::Hold::Refused) => true,
             Self::Rebalance
             | Self::Cordon
-            | Self::Quorum(_)
+            | Self::Quorum(
+                plan::Hold::Unknown
+                | plan::Hold::Votes
+                | plan::Hold::Leads
+                | plan::Hold::NotCommitted,
+            )
             | Self::Process
             | Self::Fence
             | Self::Registration

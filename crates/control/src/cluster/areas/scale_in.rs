@@ -16,7 +16,7 @@ use crate::cluster::record::Record;
 use crate::cluster::snapshot::{Needs, NodeView, Partitions, Snapshot};
 use crate::conditions::{Note, Reason};
 use crate::node::Roles;
-use crate::quorum::format::QuorumMode;
+use crate::quorum::plan::Hold;
 use crate::scaling::controllers;
 use crate::scaling::guard::{self, Cordon, Phase, Registration};
 use crate::scaling::leaving::{self, Leaving, Member};
@@ -86,13 +86,12 @@ pub fn decide(snapshot: &Snapshot, draft: &mut Draft) -> Flow {
     }
     open(snapshot, draft, &pass);
     forget(snapshot, draft, &pass.done);
-    // That a user has moved partitions away is no event.
-    draft.look_again(LOOK_AGAIN_MS);
-    let mut awaited = Vec::new();
-    // Controllers of a static quorum stay, and a warning says so; nothing is awaited.
-    if draft.record.quorum.mode != QuorumMode::Static {
-        let held = controllers.holds.iter().map(|(id, hold)| format!("controller {id}: {hold}"));
-        awaited.extend(held);
+    // A controller whose removal is refused stays, and a warning of the quorum says so.
+    let held = controllers.holds.iter().filter(|(_, hold)| **hold != Hold::Refused);
+    let mut awaited: Vec<_> = held.map(|(id, hold)| format!("controller {id}: {hold}")).collect();
+    if !(awaited.is_empty() && leaving.is_empty() && released.is_empty()) {
+        // No event announces that a user has moved partitions away, or that the voters have changed.
+        draft.look_again(LOOK_AGAIN_MS);
     }
     // A node that waits as a broker is reported as such.
     let others = released.iter().filter(|id| !pass.holds.contains_key(id));
