@@ -33,6 +33,8 @@ pub(crate) fn acceptor(own: &Own) -> TlsAcceptor {
 /// What a peer answers to every request.
 #[derive(Debug, Clone)]
 pub(crate) struct Manner {
+    /// The status, such as `200 OK`.
+    pub(crate) status: &'static str,
     /// A header before the body.
     pub(crate) header: &'static str,
     /// What it writes again and again, until nobody reads any more.
@@ -46,13 +48,18 @@ impl Manner {
     pub(crate) fn flood(header: &'static str, piece: &[u8]) -> Self {
         // Large writes, so that a test is quick.
         let times = (1 << 16) / piece.len() + 1;
-        Self { header, piece: piece.repeat(times), pause: Duration::ZERO }
+        Self { status: "200 OK", header, piece: piece.repeat(times), pause: Duration::ZERO }
     }
 
     /// Writes byte by byte, and never ends.
     pub(crate) fn drip() -> Self {
         let pause = Duration::from_millis(100);
-        Self { header: "Connection: close", piece: b" ".to_vec(), pause }
+        Self { status: "200 OK", header: "Connection: close", piece: b" ".to_vec(), pause }
+    }
+
+    /// Answers with a status and two bytes, as a peer that behaves.
+    pub(crate) fn status(status: &'static str) -> Self {
+        Self { status, ..Self::flood("Content-Length: 2\r\nConnection: close", b"{}") }
     }
 }
 
@@ -98,7 +105,7 @@ impl Peer {
             let Ok(byte) = stream.read_u8().await else { return };
             request.push(byte);
         }
-        let head = format!("HTTP/1.1 200 OK\r\n{}\r\n\r\n", manner.header);
+        let head = format!("HTTP/1.1 {}\r\n{}\r\n\r\n", manner.status, manner.header);
         let _ = stream.write_all(head.as_bytes()).await;
         while stream.write_all(&manner.piece).await.is_ok() && stream.flush().await.is_ok() {
             self.written.fetch_add(manner.piece.len(), Ordering::Relaxed);

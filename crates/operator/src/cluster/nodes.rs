@@ -220,7 +220,7 @@ impl NodeClient {
 }
 
 #[cfg(test)]
-mod tests {
+pub(in crate::cluster) mod tests {
     use super::*;
     use crate::hostile::{self, Manner, Peer};
 
@@ -239,8 +239,8 @@ mod tests {
         assert_eq!((recovers.number, left), (2, (Some(10), Some(100))));
     }
 
-    /// A client of a node that misbehaves.
-    async fn hostile(manner: Manner) -> (NodeClient, Peer) {
+    /// A client of a node that answers in this manner.
+    pub(in crate::cluster) async fn hostile(manner: Manner) -> (NodeClient, Peer) {
         let own = hostile::certificate(HOST);
         let peer = Peer::start(Some(hostile::acceptor(&own)), manner).await;
         let (certificate, key) = (own.cert.pem(), own.signing_key.serialize_pem());
@@ -278,9 +278,25 @@ mod tests {
     #[tokio::test]
     async fn a_node_that_waits_for_its_kafka_is_waited_for() {
         let header = "Content-Length: 2\r\nConnection: close";
-        let manner = Manner { header, piece: b"x".to_vec(), pause: ANSWER_TIMEOUT };
+        let (status, piece) = ("200 OK", b"x".to_vec());
+        let manner = Manner { status, header, piece, pause: ANSWER_TIMEOUT };
         let (client, _peer) = hostile(manner).await;
         assert!(matches!(client.hangs(HOST).await, Ok(false)));
+    }
+
+    #[tokio::test]
+    async fn only_a_node_that_says_so_hangs() {
+        let rows = [
+            ("200 OK", Some(false)),
+            // A pod that Strimzi has started.
+            ("404 Not Found", Some(false)),
+            ("503 Service Unavailable", Some(true)),
+            ("500 Internal Server Error", None),
+        ];
+        for (status, expected) in rows {
+            let (client, _peer) = hostile(Manner::status(status)).await;
+            assert_eq!(client.hangs(HOST).await.ok(), expected, "{status}");
+        }
     }
 
     #[tokio::test]

@@ -167,6 +167,31 @@ fn meaning(state: &BrokerState) -> Recovery {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cluster::nodes::tests::hostile;
+    use crate::hostile::Manner;
+
+    #[tokio::test]
+    async fn a_hung_jvm_is_known_from_its_node_whatever_its_role() {
+        let unwell = "503 Service Unavailable";
+        for roles in [Roles::Broker, Roles::Controller, Roles::Combined] {
+            let node = NodeView {
+                pool: "broker".to_owned(),
+                pod: "c-broker-0".to_owned(),
+                host: "c-broker-0.c-kafka-brokers.ns.svc".to_owned(),
+                recorded: Some(roles),
+                desired: Some(roles),
+                current: Some(roles),
+                revision: None,
+                settings: None,
+            };
+            let (client, _peer) = hostile(Manner::status(unwell)).await;
+            assert_eq!(ask(&client, &node).await.ok(), Some(Recovery::Hung), "{roles:?}");
+            // The JVM makes progress: a controller has no log directories to recover, and a broker is asked.
+            let (client, _peer) = hostile(Manner::status("200 OK")).await;
+            let expected = (roles == Roles::Controller).then_some(Recovery::No);
+            assert_eq!(ask(&client, &node).await.ok(), expected, "{roles:?}");
+        }
+    }
 
     #[test]
     fn what_a_broker_says_is_told_apart() {
