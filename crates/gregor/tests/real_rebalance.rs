@@ -10,12 +10,11 @@ mod up;
 use kafka::Ground;
 use rebalance::cruise_control::CruiseControl;
 use rebalance::{CLUSTER, Scene};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// In bytes per second: slow enough to be stopped in the soak test.
 const THROTTLE: u32 = if cfg!(feature = "soak") { 300_000 } else { 20_000_000 };
 const FILL: &str = "my-cluster-auto-rebalancing-add-brokers";
-#[cfg(feature = "soak")]
 const DRAIN: &str = "my-cluster-auto-rebalancing-remove-brokers";
 
 #[test]
@@ -41,6 +40,9 @@ fn a_new_broker_is_filled(scene: &Scene<'_>) {
     scene.has("b", 2);
     let auto = scene.does("RebalanceOnScaleUp");
     let new = scene.brokers("b")[1];
+    let filled =
+        json!({ "mode": "add-brokers", "brokers": [new], "replicationThrottle": 20_000_000 });
+    assert_eq!(scene.place.get("kafkarebalance", FILL)["spec"], filled);
     assert_eq!(auto["modes"], json!([{ "mode": "add-brokers", "brokers": [new] }]));
     scene.settles();
     // A quarter of what there is, more or less.
@@ -52,12 +54,38 @@ fn a_broker_that_goes_is_drained(scene: &Scene<'_>) {
     println!("-- 4 to 3");
     let leaves = scene.brokers("b")[1];
     assert!(scene.replicas_on(leaves) > 0, "there is something to drain");
+    let copied = another_template_for_drains(scene);
     scene.scale("b", 1);
     let auto = scene.does("RebalanceOnScaleDown");
+    let mut drained = json!({ "mode": "remove-brokers", "brokers": [leaves] });
+    drained.as_object_mut().unwrap().extend(copied);
+    assert_eq!(scene.place.get("kafkarebalance", DRAIN)["spec"], drained);
     assert_eq!(auto["modes"], json!([{ "mode": "remove-brokers", "brokers": [leaves] }]));
     scene.has("b", 1);
     scene.settles();
     assert_eq!(scene.brokers("b").len(), 1);
+}
+
+/// Gives the mode remove-brokers a template of its own, and returns the fields that a request copies from it.
+fn another_template_for_drains(scene: &Scene<'_>) -> Map<String, Value> {
+    let copied = json!({
+        "goals": ["RackAwareGoal", "ReplicaDistributionGoal"],
+        "skipHardGoalCheck": true,
+        "replicationThrottle": 30_000_000,
+    });
+    let template = json!({
+        "apiVersion": "kafka.strimzi.io/v1",
+        "kind": "KafkaRebalance",
+        "metadata": { "name": "drain", "annotations": { "strimzi.io/rebalance-template": "true" } },
+        "spec": copied,
+    });
+    let file = scene.place.ground.world.file("drain.yaml", &template.to_string());
+    scene.place.kubectl(&["apply", "-f", &file]);
+    let mode = |mode: &str, name: &str| json!({ "mode": mode, "template": { "name": name } });
+    let both = [mode("add-brokers", "template"), mode("remove-brokers", "drain")];
+    let patch = json!({ "spec": { "cruiseControl": { "autoRebalance": both } } }).to_string();
+    scene.place.kubectl(&["patch", "kafka", CLUSTER, "--type", "merge", "-p", &patch]);
+    copied.as_object().unwrap().clone()
 }
 
 #[cfg(feature = "soak")]

@@ -32,7 +32,8 @@ pub(crate) const AREAS: &[Area] = &[
                              "gregor::real_edits", "gregor::real_install", "gregor::real_operator", "gregor::real_plan",
                              "gregor::real_rights", "gregor::real_secure", "gregor::real_strimzi_client", "gregor::real_user",
                              "gregor::real_writes"]),
-    area("elasticity", 14, &["gregor::real_elastic", "gregor::real_lives", "gregor::real_roles", "gregor::real_stuck"]),
+    area("elasticity", 14, &["gregor::real_cut_off", "gregor::real_elastic", "gregor::real_lives", "gregor::real_roles",
+                             "gregor::real_stuck"]),
     area("rebalance",   7, &["operator::real_moves", "gregor::balance", "gregor::real_balance", "gregor::real_rebalance"]),
     area("fleet",       6, &["fleet", "gregor::real_fleet"]),
 ];

@@ -191,6 +191,18 @@ impl<'a> Elastic<'a> {
         partitions.flat_map(|partition| &partition.replicas).map(|id| id.get()).collect()
     }
 
+    /// The brokers in the ISR of every partition under load, as this broker knows it; none if it does not answer.
+    pub(crate) fn in_sync_at(&self, broker: i32) -> BTreeSet<i32> {
+        let names = [TopicName::new(LOADED).unwrap()];
+        let admin = self.admin().at(node(broker));
+        let Ok(page) = self.runtime.block_on(admin.describe_topics(&names)) else {
+            return BTreeSet::new();
+        };
+        let partitions = page.topics.iter().flat_map(|topic| &topic.partitions);
+        let sets = partitions.map(|p| p.isr.iter().map(|id| id.get()).collect::<BTreeSet<i32>>());
+        sets.reduce(|all, one| &all & &one).unwrap_or_default()
+    }
+
     pub(crate) fn delete(&self, topic: &str) {
         let names = [TopicName::new(topic).unwrap()];
         let gone = self.runtime.block_on(async { self.admin().delete_topics(&names).await });
