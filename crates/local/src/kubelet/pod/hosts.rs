@@ -1,5 +1,7 @@
 //! The `/etc/hosts` of a pod: its own name, and the table that all pods get. Pure but for the writing.
 
+use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::fs::OpenOptions;
 use std::io;
 use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
@@ -22,12 +24,33 @@ pub(crate) fn table(pod: &Pod, ip: &str, shared: &str) -> String {
     let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
     let full = spec.subdomain.map(|sub| format!("{host}.{sub}.{namespace}.svc.cluster.local "));
     let own = format!("{ip}\t{}{host}\n", full.unwrap_or_default());
-    let aliases =
-        spec.host_aliases.unwrap_or_default().into_iter().map(|alias| {
-            format!("{}\t{}\n", alias.ip, alias.hostnames.unwrap_or_default().join(" "))
-        });
-    let aliases: String = aliases.collect();
+    let aliases: Vec<(String, Vec<String>)> = spec
+        .host_aliases
+        .unwrap_or_default()
+        .into_iter()
+        .map(|alias| (alias.ip, alias.hostnames.unwrap_or_default()))
+        .collect();
+    let named: BTreeSet<&str> =
+        aliases.iter().flat_map(|(_, names)| names).map(String::as_str).collect();
+    let shared = without(shared, &named);
+    let aliases: String =
+        aliases.iter().map(|(ip, names)| format!("{ip}\t{}\n", names.join(" "))).collect();
     format!("127.0.0.1\tlocalhost\n{own}{aliases}{shared}")
+}
+
+/// The shared table without these names: an alias hides what DNS would answer, and a resolver returns every
+/// address that the file has for a name.
+fn without<'a>(shared: &'a str, names: &BTreeSet<&str>) -> Cow<'a, str> {
+    if names.is_empty() {
+        return Cow::Borrowed(shared);
+    }
+    let lines = shared.lines().filter_map(|line| {
+        let mut words = line.split_whitespace();
+        let ip = words.next()?;
+        let left: Vec<_> = words.filter(|name| !names.contains(name)).collect();
+        (!left.is_empty()).then(|| format!("{ip}\t{}\n", left.join(" ")))
+    });
+    Cow::Owned(lines.collect())
 }
 
 /// Writes the file in place: containers see it by a mount, which stays with the file that it was made
@@ -60,6 +83,18 @@ mod tests {
         assert_eq!(lines, [
             "127.0.0.1\tlocalhost", "127.1.0.2\tp-0.s.n.svc.cluster.local p-0", "10.0.0.1\ta b", "127.1.0.3\tother",
         ]);
+    }
+
+    #[test]
+    fn an_alias_hides_the_name_in_the_shared_table() {
+        let pod: Pod = serde_json::from_value(json!({
+            "metadata": { "name": "p-0", "namespace": "n" },
+            "spec": { "containers": [], "hostAliases": [{ "ip": "127.9.0.1", "hostnames": ["a.n.svc", "b"] }] },
+        }))
+        .unwrap();
+        let text = table(&pod, "127.1.0.2", "127.1.0.3\ta.n.svc a.n\n127.1.0.4\tb\n127.1.0.5\tc\n");
+        let lines: Vec<_> = text.lines().skip(2).collect();
+        assert_eq!(lines, ["127.9.0.1\ta.n.svc b", "127.1.0.3\ta.n", "127.1.0.5\tc"]);
     }
 
     #[test]
