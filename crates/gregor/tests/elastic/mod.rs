@@ -7,9 +7,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::sync::Arc;
 use std::time::Duration;
 
-use kafka_admin::{Admin, ClientOptions, Cluster, Layout, NewTopic, Quorum};
+use kafka_admin::{Admin, Bootstrap, ClientOptions, Cluster, Endpoint, Layout, NewTopic, Quorum};
 use model::{NodeId, TopicName, TopicPartition};
 use serde_json::{Value, json};
 use testkit::{Load, LoadOptions};
@@ -191,13 +192,18 @@ impl<'a> Elastic<'a> {
         partitions.flat_map(|partition| &partition.replicas).map(|id| id.get()).collect()
     }
 
-    /// The brokers in the ISR of every partition under load, as this broker knows it; none if it does not answer.
-    pub(crate) fn in_sync_at(&self, broker: i32) -> BTreeSet<i32> {
-        let names = [TopicName::new(LOADED).unwrap()];
-        let admin = self.admin().at(node(broker));
-        let Ok(page) = self.runtime.block_on(admin.describe_topics(&names)) else {
-            return BTreeSet::new();
-        };
+    /// The brokers in the ISR of every partition under load, as this broker of a pool knows it; none if it does not
+    /// answer. A broker that is fenced is in no list of the others, so it is asked under its own name.
+    pub(crate) fn in_sync_at(&self, pool: &str, broker: i32) -> BTreeSet<i32> {
+        let namespace = &self.place.namespace;
+        let host = format!("{CLUSTER}-{pool}-{broker}.{CLUSTER}-kafka-brokers.{namespace}.svc");
+        let names = Arc::new(self.place.names_of_hosts());
+        let options = ClientOptions { names, ..ClientOptions::default() };
+        let itself = Bootstrap::Brokers(vec![Endpoint::new(host, 9092)]);
+        let admin = Admin::new(itself, options).unwrap().at(node(broker));
+        let topics = [TopicName::new(LOADED).unwrap()];
+        let page = self.runtime.block_on(async { admin.describe_topics(&topics).await });
+        let Ok(page) = page else { return BTreeSet::new() };
         let partitions = page.topics.iter().flat_map(|topic| &topic.partitions);
         let sets = partitions.map(|p| p.isr.iter().map(|id| id.get()).collect::<BTreeSet<i32>>());
         sets.reduce(|all, one| &all & &one).unwrap_or_default()
