@@ -61,6 +61,7 @@ pub fn release(
 mod tests {
     use super::*;
     use crate::quorum::format::QuorumMode;
+    use crate::quorum::plan::Controller;
     use crate::quorum::{QuorumView, Replica};
     use model::DirectoryId;
 
@@ -81,7 +82,7 @@ mod tests {
         let observers = ids(&[leader.get()]);
         plan::Facts {
             mode: QuorumMode::Dynamic,
-            wished: BTreeMap::new(),
+            wished: ids(&[1, 2, 3]).into_iter().map(|id| (id, Controller::default())).collect(),
             disks: BTreeMap::new(),
             quorum: (!voters.is_empty()).then(|| QuorumView {
                 leader,
