@@ -116,38 +116,36 @@ impl Annotation {
     /// Its name.
     #[must_use]
     pub const fn name(self) -> &'static str {
-        self.row().0
+        self.row().name
     }
 
-    /// The kinds of objects that carry it.
+    /// What is to be known of it.
     #[must_use]
-    pub const fn objects(self) -> &'static str {
-        self.row().1
-    }
-
-    /// Who writes it.
-    #[must_use]
-    pub const fn writer(self) -> Writer {
-        self.row().2
-    }
-
-    /// What it means.
-    #[must_use]
-    pub const fn meaning(self) -> &'static str {
-        self.row().3
-    }
-
-    const fn row(self) -> Row {
-        ROWS[self as usize]
+    pub const fn row(self) -> Row {
+        let (name, objects, writer, meaning) = ROWS[self as usize];
+        Row { name, objects, writer, meaning }
     }
 }
 
+/// What is to be known of an annotation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Row {
+    /// Its name.
+    pub name: &'static str,
+    /// The kinds of objects that carry it.
+    pub objects: &'static str,
+    /// Who writes it.
+    pub writer: Writer,
+    /// What it means.
+    pub meaning: &'static str,
+}
+
 /// Name, objects, writer and meaning.
-type Row = (&'static str, &'static str, Writer, &'static str);
+type Columns = (&'static str, &'static str, Writer, &'static str);
 
 /// In the order of the enum.
 #[rustfmt::skip]
-const ROWS: [Row; Annotation::ALL.len()] = {
+const ROWS: [Columns; Annotation::ALL.len()] = {
     use Writer::{Agent, Operator, User};
     [
         ("strimzi.io/pause-reconciliation", "Kafka, KafkaRebalance", User,

@@ -13,8 +13,9 @@ const FILE: &str = "docs/generated/annotations.md";
 
 fn table(text: &mut String, title: &str, writers: &[Writer]) {
     let _ = write!(text, "\n## {title}\n\n| annotation | on | meaning |\n|---|---|---|\n");
-    for one in Annotation::ALL.into_iter().filter(|one| writers.contains(&one.writer())) {
-        let _ = writeln!(text, "| `{}` | {} | {} |", one.name(), one.objects(), one.meaning());
+    let rows = Annotation::ALL.into_iter().map(Annotation::row);
+    for one in rows.filter(|one| writers.contains(&one.writer)) {
+        let _ = writeln!(text, "| `{}` | {} | {} |", one.name, one.objects, one.meaning);
     }
 }
 

@@ -1,4 +1,4 @@
-//! The acts that a decision asks for, each with the rule that allows it and the facts behind it.
+//! The acts that a decision asks for, each with the rule that allows it and how old the facts behind it may be.
 
 use std::fmt;
 
@@ -6,9 +6,10 @@ use model::{DirectoryId, NodeId, TopicPartition};
 use serde::{Deserialize, Serialize};
 
 use super::area::Area;
+use super::fresh::Freshness;
 use super::journal::{Entered, Unregistration};
 use super::record::Record;
-use super::snapshot::{ObjectKey, ObjectKind, Snapshot};
+use super::snapshot::{ObjectKey, ObjectKind};
 use crate::certificates::authority;
 use crate::conditions::{Note, Reason};
 use crate::quorum::answer::{self, Answer};
@@ -21,10 +22,6 @@ use crate::rolling::config::Change;
 use crate::rolling::reasons;
 use crate::users::Mark;
 
-/// The greatest age of the facts behind an act that can hurt. A pass takes a second or two; one that waited longer
-/// reads them again.
-const FRESH_MS: u64 = 10_000;
-
 /// An act.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -33,6 +30,8 @@ pub struct Act {
     pub what: What,
     /// The rule that allows it.
     pub rule: Rule,
+    /// How old the facts behind it may be.
+    pub fresh: Freshness,
 }
 
 /// What to do.
@@ -334,50 +333,14 @@ impl fmt::Display for Rule {
 impl Act {
     /// An act.
     #[must_use]
-    pub const fn new(what: What, rule: Rule) -> Self {
-        Self { what, rule }
+    pub fn new(what: What, rule: Rule) -> Self {
+        Self { fresh: Freshness::of(&what), what, rule }
     }
 
-    /// Whether a fact behind the act is too old for it at this time. Acts that cannot hurt have no such limit: they
-    /// are safe to repeat, and the next pass corrects them.
+    /// An act that stops a node: the pod set that it applies lacks a pod that exists.
     #[must_use]
-    pub fn is_stale(&self, snapshot: &Snapshot, now_ms: u64) -> bool {
-        let kafka = &snapshot.kafka;
-        let ages = match &self.what {
-            What::AddVoter { .. } | What::RemoveVoter { .. } | What::RaiseKraftVersion { .. } => {
-                vec![kafka.quorum.age_ms(now_ms)]
-            }
-            What::Unregister { .. } => {
-                vec![kafka.brokers.age_ms(now_ms), kafka.partitions.age_ms(now_ms)]
-            }
-            What::DeleteClaim { .. } | What::Cordon { .. } => vec![kafka.brokers.age_ms(now_ms)],
-            What::RestartPod { .. } => {
-                vec![kafka.quorum.age_ms(now_ms), kafka.partitions.age_ms(now_ms)]
-            }
-            What::Uncordon { .. }
-            | What::Delete { .. }
-            | What::RemoveMigrationAnnotation
-            | What::ChangeMetadataVersion { .. }
-            | What::AlterNode { .. }
-            | What::AlterCluster { .. }
-            | What::ElectPreferred { .. }
-            | What::ClearRestartRequest { .. }
-            | What::Apply(_)
-            | What::ShrinkPodSet { .. }
-            | What::ChangeAuthority { .. }
-            | What::PublishTrust
-            | What::StoreOperatorCertificate
-            | What::StoreCertificate { .. }
-            | What::Rebalance(_)
-            | What::StopUnclaimedMoves
-            | What::RememberCredential { .. }
-            | What::SetCredential { .. }
-            | What::DeleteCredential { .. }
-            | What::ReleaseUser { .. } => Vec::new(),
-        };
-        let objects = now_ms.saturating_sub(snapshot.objects_ms);
-        let hurts = !ages.is_empty();
-        hurts && ages.into_iter().flatten().chain([objects]).any(|age| age > FRESH_MS)
+    pub fn stopping(what: What, rule: Rule) -> Self {
+        Self { fresh: Freshness::of_stop(), what, rule }
     }
 
     /// How the journal calls the act; `None` if no decision needs its outcome.

@@ -83,7 +83,7 @@ impl Execution {
                 self.next += 1;
                 continue;
             }
-            if self.reread != Some(self.next) && act.is_stale(snapshot, now_ms) {
+            if self.reread != Some(self.next) && act.fresh.is_stale(snapshot, now_ms) {
                 return Next::ReadAgain;
             }
             let holds =

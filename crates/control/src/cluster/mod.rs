@@ -6,8 +6,8 @@
 //! [`quantity`] is how amounts of bytes are written, and [`record`] is what must survive the process.
 //!
 //! A pass: [`snapshot`] is what it knows, each part of it a [`fact`], and [`witness`] says which brokers' answers count;
-//! [`areas`] decide, in the order of [`area`]; a [`draft`] collects what they decide; an [`act`] is what is to be done, and
-//! the [`journal`] is what became of it.
+//! [`areas`] decide, in the order of [`area`]; a [`draft`] collects what they decide; an [`act`] is what is to be done,
+//! [`fresh`] how old its facts may be then, and the [`journal`] is what became of it.
 
 pub mod act;
 pub mod area;
@@ -16,6 +16,7 @@ pub mod decide;
 pub mod draft;
 pub mod execute;
 pub mod fact;
+pub mod fresh;
 pub mod ids;
 pub mod journal;
 pub mod jvm;

@@ -69,6 +69,8 @@ pub struct BuiltView {
     pub changes: Vec<ObjectKey>,
     /// Pod sets of removed pools that hold pods that have to go.
     pub orphans: Vec<String>,
+    /// The nodes whose pods a pod set has and is to lose, by the name of the set.
+    pub stops: BTreeMap<String, BTreeSet<NodeId>>,
     /// What people should know.
     pub warnings: Vec<Note>,
     /// How the pass goes on.

@@ -242,7 +242,7 @@ fn no_capacity_is_said_if_one_of_two_numbers_is_short() {
         let judged = judge_report(&facts(), &line(&format!("3 ceiling=6 left={left}")));
         assert_eq!(judged.state, state, "{left}");
     }
-    for state in PlaneState::all() {
+    for state in &crate::fleet::state::ALL {
         let judged = judge_report(&PlaneFacts { state: *state, ..facts() }, &line("3 ceiling=3"));
         let expected = if state.accepts_reports() { PlaneState::Full } else { *state };
         assert_eq!((judged.state, judged.step), (expected, NodeStep::Stay), "{state}");

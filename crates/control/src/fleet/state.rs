@@ -65,7 +65,7 @@ pub const TRANSITIONS: &[(PlaneState, PlaneState, &str)] = &[
 ];
 
 /// All of them, in the order of a life.
-const ALL: [PlaneState; 10] = [
+pub(super) const ALL: [PlaneState; 10] = [
     Accepted,
     Provisioning,
     Provisioned,
@@ -94,12 +94,6 @@ impl PlaneState {
             Deprovisioning => "deprovisioning",
             Cleanup => "cleanup",
         }
-    }
-
-    /// All states, in the order of a life.
-    #[must_use]
-    pub fn all() -> &'static [PlaneState] {
-        &ALL
     }
 
     /// Whether a report can change anything. "The OSD cluster must be in one of the states accepted by the

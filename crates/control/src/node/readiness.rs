@@ -136,16 +136,6 @@ impl RaftState {
             _ => Self::Leaderless,
         }
     }
-
-    /// Whether such a member votes; `None` if the word does not tell.
-    #[must_use]
-    pub const fn is_voter(self) -> Option<bool> {
-        match self {
-            Self::Leader | Self::Follower => Some(true),
-            Self::Observer => Some(false),
-            Self::Leaderless => None,
-        }
-    }
 }
 
 /// What a controller says about itself.
@@ -371,13 +361,5 @@ mod tests {
             let age = Duration::from_secs(seconds);
             assert_eq!(still_recovers(logs, segments, age), expected, "{logs} {segments} {age:?}");
         }
-    }
-
-    #[test]
-    fn who_votes_is_in_the_word() {
-        let voter = |word| RaftState::from_word(word).is_voter();
-        assert_eq!([voter("leader"), voter("follower")], [Some(true); 2]);
-        assert_eq!(voter("observer"), Some(false));
-        assert_eq!(voter("prospective"), None);
     }
 }

@@ -9,13 +9,13 @@
 //! The largest set is hard to find in general, so some orders are tried and the best is taken: one that
 //! leaves the brokers that are left as free as possible (see `conflicts.rs`), by rack (where racks are
 //! used for what they are for, a whole one fits), and by how few partitions a broker has little room in.
-//! A [`Certificate`] lists the partitions with the least left, and can be checked again by anyone.
+//! A [`Certificate`] lists the partitions with the least left, so that anyone can check them again.
 
 use std::collections::BTreeSet;
 
 use model::{NodeId, TopicPartition};
 
-use super::availability::{ByBroker, PartitionFacts, Room, Touch, holds};
+use super::availability::{ByBroker, PartitionFacts, Room, Touch};
 use super::conflicts::Conflicts;
 
 /// A broker that waits to be restarted.
@@ -36,15 +36,6 @@ pub struct Limits {
     pub join_offline: bool,
 }
 
-/// Brokers to restart together, and the proof that it is safe.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Batch {
-    /// The brokers.
-    pub brokers: BTreeSet<NodeId>,
-    /// What is left of the partitions that it touches.
-    pub certificate: Certificate,
-}
-
 /// What a batch leaves of the partitions that it touches.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Certificate {
@@ -55,20 +46,6 @@ pub struct Certificate {
 }
 
 /// The largest batch found. Empty when none of the candidates may be restarted now.
-#[must_use]
-pub fn choose(candidates: &[Candidate], partitions: &[PartitionFacts], limits: Limits) -> Batch {
-    choose_of(candidates, &ByBroker::new(partitions), limits)
-}
-
-/// The same, where the partitions are sorted by broker already.
-#[must_use]
-pub fn choose_of(candidates: &[Candidate], partitions: &ByBroker<'_>, limits: Limits) -> Batch {
-    let brokers = choose_brokers(candidates, partitions, limits);
-    let certificate = partitions.certify(&brokers);
-    Batch { brokers, certificate }
-}
-
-/// The brokers alone: a certificate of many partitions takes longer than finding them.
 pub(super) fn choose_brokers(
     candidates: &[Candidate],
     partitions: &ByBroker<'_>,
@@ -84,21 +61,8 @@ pub(super) fn choose_brokers(
     best
 }
 
-/// What these brokers leave of the partitions that they touch.
-#[must_use]
-pub fn certify(partitions: &[PartitionFacts], down: &BTreeSet<NodeId>) -> Certificate {
-    let touches = |facts: &&PartitionFacts| facts.replicas.iter().any(|b| down.contains(b));
-    certificate(partitions.iter().filter(touches), down)
-}
-
 impl ByBroker<'_> {
-    /// What these brokers leave of the partitions that they touch.
-    #[must_use]
-    pub fn certify(&self, down: &BTreeSet<NodeId>) -> Certificate {
-        certificate(self.touched_by(down).into_iter(), down)
-    }
-
-    /// The same, with the tightest partitions only: enough to show.
+    /// What these brokers leave of so many of the partitions that they touch, the tightest first.
     #[must_use]
     pub fn certify_tightest(&self, down: &BTreeSet<NodeId>, count: usize) -> Certificate {
         let mut touched: Vec<_> =
@@ -202,19 +166,12 @@ fn grow(partitions: &ByBroker<'_>, order: &[NodeId], limits: Limits) -> BTreeSet
     }
 }
 
-/// Whether a batch is what it says: every partition that it touches bears it, and the certificate is
-/// true. This looks at the partitions alone, not at how the batch was found.
-#[must_use]
-pub fn verify(batch: &Batch, partitions: &[PartitionFacts]) -> bool {
-    holds(partitions, &batch.brokers).is_empty()
-        && batch.certificate == certify(partitions, &batch.brokers)
-        && batch.certificate.left.iter().all(|(_, left, min)| left >= min)
-}
-
 #[cfg(test)]
 mod tests {
     use model::TopicName;
     use proptest::prelude::*;
+
+    use super::super::availability::holds;
 
     use super::*;
 
@@ -237,6 +194,25 @@ mod tests {
     fn candidates(count: i32, racks: i32) -> Vec<Candidate> {
         let rack = |broker: i32| Some(format!("r{}", broker % racks));
         (0..count).map(|broker| Candidate { broker: id(broker), rack: rack(broker) }).collect()
+    }
+
+    /// Brokers to restart together, and what they leave of all partitions that they touch.
+    struct Batch {
+        brokers: BTreeSet<NodeId>,
+        certificate: Certificate,
+    }
+
+    fn choose(candidates: &[Candidate], partitions: &[PartitionFacts], limits: Limits) -> Batch {
+        let index = ByBroker::new(partitions);
+        let brokers = choose_brokers(candidates, &index, limits);
+        let certificate = index.certify_tightest(&brokers, usize::MAX);
+        Batch { brokers, certificate }
+    }
+
+    /// Whether every partition bears a batch. This looks at the partitions alone, not at how the batch was found.
+    fn verify(batch: &Batch, partitions: &[PartitionFacts]) -> bool {
+        ByBroker::new(partitions).holds(&batch.brokers).is_empty()
+            && batch.certificate.left.iter().all(|(_, left, min)| left >= min)
     }
 
     const MANY: Limits = Limits { parallel_max: 100, join_offline: false };

@@ -75,7 +75,7 @@ pub enum Pod {
 }
 
 /// What is known of a pod.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PodFacts {
     /// Which pod of this name it is.
     pub uid: String,
@@ -93,19 +93,11 @@ pub struct PodFacts {
     pub unschedulable: bool,
 }
 
+#[cfg(test)]
 impl PodFacts {
-    /// A pod that is up and ready.
-    #[must_use]
-    pub fn ready(uid: &str, created_ms: u64) -> Self {
-        Self {
-            uid: uid.to_owned(),
-            ready: true,
-            deleting: false,
-            deletion_ms: None,
-            created_ms,
-            waiting: None,
-            unschedulable: false,
-        }
+    /// A pod that is ready.
+    pub(crate) fn ready(uid: &str, created_ms: u64) -> Self {
+        Self { uid: uid.to_owned(), ready: true, created_ms, ..Self::default() }
     }
 }
 

@@ -3,10 +3,11 @@
 //! A pool carries a finalizer of ours, so that its deletion is a scale-down to nothing and not the end of its
 //! nodes:
 //!
-//! 1. It goes when none of its nodes is left.
-//! 2. It goes at once when the cluster or the namespace is being deleted, or when there is no such cluster:
-//!    there is nothing left to protect, and nobody who would drain it.
-//! 3. What is not known keeps it.
+//! 1. The finalizer is removed when none of its nodes is left.
+//! 2. It is removed at once when the cluster or the namespace is being deleted, or when there is no such cluster,
+//!    whether or not the pool is being deleted: there is nothing left to protect, and no pass that would remove it
+//!    later. A cluster that comes back under the same name protects its pools before it starts a node.
+//! 3. Unknown facts keep it.
 
 /// The finalizer.
 pub const FINALIZER: &str = "gregor.io/drain";
@@ -18,8 +19,8 @@ pub struct Facts {
     pub deleting: bool,
     /// Whether it carries the finalizer.
     pub has_finalizer: bool,
-    /// Whether its cluster is there to stay. `None` if it could not be read.
-    pub cluster: Option<Cluster>,
+    /// Its cluster.
+    pub cluster: Cluster,
     /// Whether the namespace is being deleted. `None` if it could not be read.
     pub namespace_deleting: Option<bool>,
     /// How many of its nodes are left: they have a pod, or are on their way out.
@@ -53,17 +54,14 @@ pub enum Decision {
 /// Decides what becomes of the finalizer of a pool.
 #[must_use]
 pub fn decide(facts: &Facts) -> Decision {
-    let abandoned = matches!(facts.cluster, Some(Cluster::Deleting | Cluster::Missing))
-        || facts.namespace_deleting == Some(true);
+    let has_cluster = facts.cluster == Cluster::Present;
+    let is_abandoned = !has_cluster || facts.namespace_deleting == Some(true);
     match (facts.deleting, facts.has_finalizer) {
-        (false, false) if facts.cluster == Some(Cluster::Present) && !abandoned => {
-            Decision::Protect
-        }
+        (false, false) if !is_abandoned => Decision::Protect,
         (false | true, false) => Decision::Keep,
-        // A cluster that is not there may come back under the same name; one that is deleted does not.
-        (false, true) if facts.cluster == Some(Cluster::Deleting) => Decision::Release,
+        (false, true) if !has_cluster => Decision::Release,
         (false, true) => Decision::Keep,
-        (true, true) if abandoned || facts.nodes_left == Some(0) => Decision::Release,
+        (true, true) if is_abandoned || facts.nodes_left == Some(0) => Decision::Release,
         (true, true) => Decision::Drain(facts.nodes_left),
     }
 }
@@ -79,20 +77,23 @@ mod tests {
     fn the_rows_hold() {
         // deleting, finalizer, cluster, namespace deleting, nodes left
         let rows = [
-            ("a new pool",                     false, false, Some(Present),  Some(false), Some(0), Protect),
-            ("a pool at work",                 false, true,  Some(Present),  Some(false), Some(3), Keep),
-            ("no cluster for it yet",          false, false, Some(Missing),  Some(false), Some(0), Keep),
-            ("its cluster is not known",       false, false, None,           Some(false), Some(0), Keep),
-            ("deleted, with nodes",            true,  true,  Some(Present),  Some(false), Some(3), Drain(Some(3))),
-            ("deleted, the last node is gone", true,  true,  Some(Present),  Some(false), Some(0), Release),
-            ("deleted, nodes not known",       true,  true,  Some(Present),  Some(false), None,    Drain(None)),
-            ("deleted with its cluster",       true,  true,  Some(Deleting), Some(false), Some(3), Release),
-            ("deleted after its cluster",      true,  true,  Some(Missing),  Some(false), Some(3), Release),
-            ("deleted with its namespace",     true,  true,  Some(Present),  Some(true),  Some(3), Release),
-            ("nothing is known",               true,  true,  None,           None,        None,    Drain(None)),
-            ("its cluster goes",               false, true,  Some(Deleting), Some(false), Some(3), Release),
-            ("its cluster is gone",            false, true,  Some(Missing),  Some(false), Some(3), Keep),
-            ("somebody took the finalizer",    true,  false, Some(Present),  Some(false), Some(3), Keep),
+            ("a new pool",                      false, false, Present,  None,        Some(0), Protect),
+            ("a new pool, namespace stays",     false, false, Present,  Some(false), Some(0), Protect),
+            ("a new pool, namespace goes",      false, false, Present,  Some(true),  Some(0), Keep),
+            ("a pool in use",                   false, true,  Present,  None,        Some(3), Keep),
+            ("no cluster for it yet",           false, false, Missing,  None,        None,    Keep),
+            ("its cluster is being deleted",    false, false, Deleting, None,        None,    Keep),
+            ("deleted, with nodes",             true,  true,  Present,  Some(false), Some(3), Drain(Some(3))),
+            ("deleted, the last node is gone",  true,  true,  Present,  Some(false), Some(0), Release),
+            ("deleted, nodes unknown",          true,  true,  Present,  Some(false), None,    Drain(None)),
+            ("deleted, namespace unknown",      true,  true,  Present,  None,        Some(3), Drain(Some(3))),
+            ("deleted with its cluster",        true,  true,  Deleting, None,        None,    Release),
+            ("deleted after its cluster",       true,  true,  Missing,  None,        None,    Release),
+            ("deleted with its namespace",      true,  true,  Present,  Some(true),  Some(3), Release),
+            ("its cluster is being deleted",    false, true,  Deleting, None,        None,    Release),
+            ("its cluster is gone",             false, true,  Missing,  None,        None,    Release),
+            ("the finalizer was removed",       true,  false, Present,  Some(false), Some(3), Keep),
+            ("deleted, no finalizer, no Kafka", true,  false, Missing,  None,        None,    Keep),
         ];
         for (name, deleting, has_finalizer, cluster, namespace_deleting, nodes_left, expected) in rows {
             let facts = Facts { deleting, has_finalizer, cluster, namespace_deleting, nodes_left };

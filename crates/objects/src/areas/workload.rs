@@ -30,14 +30,24 @@ pub struct Orphan {
     pub patch: Value,
 }
 
-/// Builds the pod sets, and finds those of removed pools that have to shrink after they were applied.
+/// What later areas use of the pod sets.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Sets {
+    /// Sets of removed pools that have to shrink after the others were applied.
+    pub orphans: Vec<Orphan>,
+    /// The nodes whose pods a set has and is to lose, by the name of the set.
+    pub stops: BTreeMap<String, BTreeSet<NodeId>>,
+}
+
+/// Builds the pod sets, and finds the pods that they are to lose.
 /// `certificates` are the marks of each node because of its certificates.
 pub fn build(
     blueprint: &Blueprint,
     found: &Found,
     (configuration, certificates): (&Configuration, &Marks),
-) -> Result<Built<Vec<Orphan>>, serde_json::Error> {
-    let mut built = Built::new(orphans(blueprint, found));
+) -> Result<Built<Sets>, serde_json::Error> {
+    let sets = Sets { orphans: orphans(blueprint, found), stops: stops(blueprint, found) };
+    let mut built = Built::new(sets);
     for pool in &blueprint.spec.pools {
         let has_nodes = blueprint.nodes.iter().any(|node| node.pool == pool.name);
         // A set whose last pod is to go must hear of it.
@@ -62,10 +72,7 @@ fn orphans(blueprint: &Blueprint, found: &Found) -> Vec<Orphan> {
         .values()
         .filter(|set| set.labels().get(POOL_LABEL).is_some_and(|pool| !is_known(set, pool)));
     let stay: BTreeSet<_> = blueprint.nodes.iter().map(|node| blueprint.pod(node)).collect();
-    let stays = |pod: &&Verbatim| {
-        let name = pod.0.get("metadata").and_then(|metadata| metadata["name"].as_str());
-        name.is_some_and(|name| stay.contains(name))
-    };
+    let stays = |pod: &&Verbatim| pod_name(pod).is_some_and(|name| stay.contains(name));
     let orphan = |set: &StrimziPodSet| {
         let pods: Vec<_> = set.spec.pods.iter().filter(stays).collect();
         let patch = json!({
@@ -75,6 +82,24 @@ fn orphans(blueprint: &Blueprint, found: &Found) -> Vec<Orphan> {
         (pods.len() < set.spec.pods.len()).then(|| Orphan { set: set.clone(), patch })
     };
     sets.filter_map(orphan).collect()
+}
+
+fn pod_name(pod: &Verbatim) -> Option<&str> {
+    pod.0.get("metadata").and_then(|metadata| metadata["name"].as_str())
+}
+
+/// The nodes whose pods are in a set and are not to run.
+fn stops(blueprint: &Blueprint, found: &Found) -> BTreeMap<String, BTreeSet<NodeId>> {
+    let stay: BTreeSet<_> = blueprint.nodes.iter().map(|node| blueprint.pod(node)).collect();
+    let goes = |pod: &Verbatim| {
+        let name = pod_name(pod).filter(|name| !stay.contains(*name))?;
+        api::names::node_of_pod(name)
+    };
+    let of_set = |(name, set): (&String, &StrimziPodSet)| {
+        let nodes: BTreeSet<NodeId> = set.spec.pods.iter().filter_map(goes).collect();
+        (!nodes.is_empty()).then(|| (name.clone(), nodes))
+    };
+    found.pod_sets.iter().filter_map(of_set).collect()
 }
 
 fn parts(
@@ -162,7 +187,7 @@ mod tests {
         names.map(|name| (name.to_owned(), pod(name, true))).into()
     }
 
-    fn built(blueprint: &Blueprint, found: &Found) -> Built<Vec<Orphan>> {
+    fn built(blueprint: &Blueprint, found: &Found) -> Built<Sets> {
         build(blueprint, found, (&Configuration::default(), &Marks::new())).unwrap()
     }
 
@@ -224,7 +249,10 @@ mod tests {
         (leaving.id, leaving.pool) = (id(5), "old".to_owned());
         blueprint.nodes.push(leaving);
         for (pool, pods, expected) in rows {
-            let orphans = built(&blueprint, &set(pool, pods)).outputs;
+            let Sets { orphans, stops } = built(&blueprint, &set(pool, pods)).outputs;
+            // All ids below 9 but 6 are of nodes that stay.
+            let gone: BTreeSet<_> = pods.iter().filter_map(|pod| api::names::node_of_pod(pod)).filter(|id| matches!(id.get(), 6 | 9)).collect();
+            assert_eq!(stops.get(&format!("my-{pool}")).cloned().unwrap_or_default(), gone, "{pool} {pods:?}");
             let expected = expected.map(|stay| {
                 let pods: Vec<_> = stay.iter().map(|name| json!({ "metadata": { "name": name } })).collect();
                 json!({ "metadata": { "resourceVersion": "7" }, "spec": { "pods": pods } })

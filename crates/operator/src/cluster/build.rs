@@ -7,7 +7,7 @@ use control::cluster::draft::Flow;
 use control::cluster::snapshot::{BuiltView, ObjectKey, ObjectKind};
 use control::conditions::{Note, Reason};
 use objects::areas::configuration::Input;
-use objects::areas::workload::Orphan;
+use objects::areas::workload::{Orphan, Sets};
 use objects::areas::{Built, access, claims, configuration, services, workload};
 use objects::{Compared, Object, State, compare};
 
@@ -90,9 +90,10 @@ fn has_addresses(object: &Object) -> bool {
 fn workload(work: &mut Work) -> Result<(), PassError> {
     let known = (&work.known.configuration, &work.known.certificate_marks);
     let built = workload::build(&work.blueprint, &work.found, known)?;
-    let orphans = keep(work, Area::Workload, built)?;
+    let Sets { orphans, stops } = keep(work, Area::Workload, built)?;
     let names = orphans.iter().filter_map(|orphan| orphan.set.metadata.name.clone());
-    view(work, Area::Workload).orphans = names.collect();
+    let view = view(work, Area::Workload);
+    (view.orphans, view.stops) = (names.collect(), stops);
     work.objects.orphans = orphans;
     Ok(())
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use api::names::{CLUSTER_LABEL, MANAGED_BY, MANAGER, Names};
 use api::{KafkaNodePool, KafkaRebalance};
 use control::liveness::Loop;
-use control::scaling::pool::FINALIZER as POOL_FINALIZER;
+use control::scaling::pool::Cluster;
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
@@ -17,10 +17,10 @@ use kube::api::{DynamicObject, ListParams};
 use kube::runtime::{WatchStreamExt as _, watcher};
 use kube::{Api, ResourceExt as _};
 use objects::access;
-use serde_json::json;
 
 use super::act::rebalance::release as release_rebalance;
 use super::error::PassError;
+use super::steps::pools::release as release_pool;
 use crate::client::watching;
 use crate::context::Context;
 use crate::users;
@@ -29,8 +29,12 @@ use crate::words::chain;
 /// How long after a failure it is tried again.
 const TRY_AGAIN: Duration = Duration::from_secs(1);
 
-/// Lets go of everything of a cluster that is being deleted or is gone.
-pub(crate) async fn release(ctx: &Context, names: &Names) -> Result<(), PassError> {
+/// Lets go of everything of a cluster that is being deleted or is gone, as `cluster` says.
+pub(crate) async fn release(
+    ctx: &Context,
+    names: &Names,
+    cluster: Cluster,
+) -> Result<(), PassError> {
     let get = |error| PassError::Get(Box::new(error));
     ctx.admins.forget(names);
     ctx.samples.forget(names);
@@ -53,27 +57,12 @@ pub(crate) async fn release(ctx: &Context, names: &Names) -> Result<(), PassErro
         .map_err(|error| PassError::Users(Box::new(error)))?;
     let api: Api<KafkaNodePool> = Api::namespaced(ctx.client.clone(), &names.namespace);
     for pool in api.list(&of_cluster).await.map_err(get)? {
-        release_pool(ctx, &pool).await?;
+        release_pool(ctx, &pool, cluster).await?;
     }
     let api: Api<KafkaRebalance> = Api::namespaced(ctx.client.clone(), &names.namespace);
     for rebalance in api.list(&of_cluster).await.map_err(get)? {
         release_rebalance(ctx, &rebalance).await?;
     }
-    Ok(())
-}
-
-/// Takes our finalizer off a pool.
-async fn release_pool(ctx: &Context, pool: &KafkaNodePool) -> Result<(), PassError> {
-    let others: Vec<_> =
-        pool.finalizers().iter().filter(|name| *name != POOL_FINALIZER).cloned().collect();
-    if others.len() == pool.finalizers().len() {
-        return Ok(());
-    }
-    let namespace = pool.namespace().unwrap_or_default();
-    let api: Api<KafkaNodePool> = Api::namespaced(ctx.client.clone(), &namespace);
-    let version = pool.resource_version();
-    let patch = json!({ "metadata": { "finalizers": others, "resourceVersion": version } });
-    ctx.writer.patch(&api, &pool.name_any(), &patch, Some(pool)).await?;
     Ok(())
 }
 
@@ -116,7 +105,9 @@ async fn release_all(ctx: &Context, gone: BTreeSet<Names>) -> BTreeSet<Names> {
     let mut left = BTreeSet::new();
     for names in gone {
         let of = (names.namespace.as_str(), names.cluster.as_str());
-        if !told(ctx.beats.watch_pass(Loop::Kafka, of, release(ctx, &names)).await) {
+        if !told(
+            ctx.beats.watch_pass(Loop::Kafka, of, release(ctx, &names, Cluster::Missing)).await,
+        ) {
             left.insert(names);
         }
     }
@@ -149,7 +140,7 @@ async fn sweep(ctx: &Context, living: &BTreeSet<Names>) -> Result<(), PassError>
             && is_watched(ctx, namespace)
             && !living.contains(&Names::new(namespace, cluster))
         {
-            release(ctx, &Names::new(namespace, cluster)).await?;
+            release(ctx, &Names::new(namespace, cluster), Cluster::Missing).await?;
         }
     }
     let namespaces: Vec<Api<KafkaNodePool>> = match ctx.settings.namespaces.as_slice() {
@@ -161,7 +152,7 @@ async fn sweep(ctx: &Context, living: &BTreeSet<Names>) -> Result<(), PassError>
             let cluster = pool.labels().get(CLUSTER_LABEL).cloned().unwrap_or_default();
             let names = Names::new(&pool.namespace().unwrap_or_default(), &cluster);
             if !living.contains(&names) {
-                release_pool(ctx, &pool).await?;
+                release_pool(ctx, &pool, Cluster::Missing).await?;
             }
         }
     }

@@ -120,7 +120,7 @@ pub(crate) async fn run(ctx: &Context, kafka: Kafka, written: &Value) -> Result<
     let names = Names::new(&kafka.namespace().unwrap_or_default(), &kafka.name_any());
     if kafka.metadata.deletion_timestamp.is_some() {
         // What belongs to the cluster goes with it; only what nobody owns is taken away here.
-        super::gone::release(ctx, &names).await?;
+        super::gone::release(ctx, &names, steps::pools::cluster_of(&kafka)).await?;
         return Ok(Next::after(ctx.settings.interval));
     }
     if is_paused(&kafka) {

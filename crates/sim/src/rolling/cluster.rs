@@ -151,7 +151,12 @@ impl Node {
             ready: self.is_ready(),
             deleting: matches!(self.state, State::Stopping { .. }),
             waiting: self.waiting.clone(),
-            ..PodFacts::ready(&self.uid(node), self.created_ms)
+            ..PodFacts {
+                uid: self.uid(node),
+                ready: true,
+                created_ms: self.created_ms,
+                ..PodFacts::default()
+            }
         })
     }
 }

@@ -44,7 +44,7 @@ pub const fn of(area: Area) -> Decider {
         Area::Certificates => Decider { needs: certificates::needs, decide: certificates::decide },
         Area::Claims => Decider { needs: nothing, decide: objects::claims },
         Area::Configuration => Decider { needs: nothing, decide: objects::configuration },
-        Area::Workload => Decider { needs: nothing, decide: objects::workload },
+        Area::Workload => Decider { needs: objects::workload_needs, decide: objects::workload },
         Area::Kafka => Decider { needs: nothing, decide: kafka::decide },
         Area::Migration => Decider { needs: nothing, decide: migration::decide },
         Area::Quorum => Decider { needs: quorum::needs, decide: quorum::decide },

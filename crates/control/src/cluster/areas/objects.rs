@@ -1,9 +1,19 @@
 //! Objects that are built from the spec: those that do not exist or differ are applied, in their order.
+//!
+//! A pod set that loses a pod stops a node. That it may be stopped is recorded, by an earlier pass. What this pass reads
+//! can only take that back: the set is left alone, and a later pass builds it with the pod.
 
-use crate::cluster::act::{Rule, What};
+use std::collections::BTreeMap;
+
+use model::NodeId;
+
+use crate::cluster::act::{Act, Rule, What};
 use crate::cluster::area::Area;
 use crate::cluster::draft::{Draft, Flow};
-use crate::cluster::snapshot::Snapshot;
+use crate::cluster::record::Record;
+use crate::cluster::snapshot::{Needs, Snapshot};
+use crate::node::Roles;
+use crate::scaling::guard::Phase;
 
 /// ServiceAccounts, NetworkPolicies, PodDisruptionBudgets.
 pub fn access(snapshot: &Snapshot, draft: &mut Draft) -> Flow {
@@ -30,6 +40,37 @@ pub fn workload(snapshot: &Snapshot, draft: &mut Draft) -> Flow {
     apply(snapshot, draft, Area::Workload)
 }
 
+/// The facts that pod sets require: partitions, if a broker is to be stopped.
+#[must_use]
+pub fn workload_needs(snapshot: &Snapshot, draft: &Draft) -> Needs {
+    let stops = snapshot.built.get(&Area::Workload).map(|built| &built.stops);
+    let mut stopped = stops.into_iter().flat_map(BTreeMap::values).flatten();
+    let is_stopping = stopped.any(|id| is_stopping(&draft.record, *id));
+    Needs { partitions: is_stopping && snapshot.kafka.partitions.is_unread(), ..Needs::default() }
+}
+
+fn is_stopping(record: &Record, id: NodeId) -> bool {
+    record.leaving.get(&id).is_some_and(|one| one.phase == Phase::Stopping)
+}
+
+/// Whether a node that is about to be stopped must run after all: the user asks for it again, replicas were assigned to
+/// it, or it votes. Unknown facts do not count: that it may be stopped is recorded.
+fn is_needed(snapshot: &Snapshot, record: &Record, id: NodeId) -> bool {
+    let desired = snapshot.nodes.get(&id).and_then(|node| node.desired);
+    let has_replicas = || {
+        let all = snapshot.partitions();
+        !snapshot.desired.skip_partition_check
+            && all.is_some_and(|all| all.assigned().contains_key(&id))
+    };
+    let votes = || {
+        let quorum = snapshot.kafka.quorum.known();
+        quorum.is_some_and(|one| one.leader == id || one.voters.iter().any(|it| it.id == id))
+    };
+    let as_broker =
+        is_stopping(record, id) && (desired.is_some_and(Roles::is_broker) || has_replicas());
+    as_broker || (record.released_controllers.contains(&id) && votes())
+}
+
 fn apply(snapshot: &Snapshot, draft: &mut Draft, area: Area) -> Flow {
     let Some(built) = snapshot.built.get(&area) else { return Flow::Go };
     draft.warnings.extend(built.warnings.iter().cloned());
@@ -37,21 +78,37 @@ fn apply(snapshot: &Snapshot, draft: &mut Draft, area: Area) -> Flow {
         let what = What::Delete { kind: key.kind, name: key.name.clone(), uid: uid.clone() };
         draft.act(what, Rule::ObjectIsOutdated);
     }
-    for key in &built.changes {
-        draft.act(What::Apply(key.clone()), Rule::ObjectDiffers);
+    let is_needed = |name: &String| {
+        let stops = built.stops.get(name);
+        stops.is_some_and(|ids| ids.iter().any(|id| is_needed(snapshot, &draft.record, *id)))
+    };
+    let mut acts = Vec::new();
+    for key in built.changes.iter().filter(|key| !is_needed(&key.name)) {
+        let what = What::Apply(key.clone());
+        acts.push(match built.stops.contains_key(&key.name) {
+            true => Act::stopping(what, Rule::ObjectDiffers),
+            false => Act::new(what, Rule::ObjectDiffers),
+        });
     }
-    for name in &built.orphans {
-        draft.act(What::ShrinkPodSet { name: name.clone() }, Rule::PoolIsGone);
+    for name in built.orphans.iter().filter(|name| !is_needed(name)) {
+        acts.push(Act::new(What::ShrinkPodSet { name: name.clone() }, Rule::PoolIsGone));
     }
+    draft.acts.extend(acts);
     built.flow.clone()
 }
 
 #[cfg(test)]
 mod tests {
+    use model::{TopicName, TopicPartition};
+
     use super::*;
-    use crate::cluster::areas::samples::{brief, settled};
+    use crate::cluster::areas::samples::{asked, brief, empty, id, settled};
+    use crate::cluster::fact::Fact;
+    use crate::cluster::fresh::Freshness;
     use crate::cluster::snapshot::{BuiltView, ObjectKey, ObjectKind};
     use crate::conditions::{Note, Reason};
+    use crate::rolling::availability::PartitionFacts;
+    use crate::scaling::leaving::{Kind, Leaving};
 
     #[test]
     fn what_differs_is_applied_in_its_order_and_the_rest_is_left_alone() {
@@ -70,6 +127,7 @@ mod tests {
                 outdated: vec![(key(ObjectKind::ClusterRoleBinding, "b"), "uid".to_owned())],
                 changes: vec![key(ObjectKind::Service, "z"), key(ObjectKind::ConfigMap, "a")],
                 orphans: vec!["c-old".to_owned()],
+                stops: BTreeMap::new(),
                 warnings: vec![Note::new(Reason::InvalidJvmOptions, "no")],
                 flow: Flow::Wait(Note::new(Reason::Creating, "soon")),
             };
@@ -79,6 +137,81 @@ mod tests {
                             shrink StrimziPodSet c-old";
             assert_eq!((acts.as_str(), flow.as_str()), (expected, "wait Creating"), "{area}");
             assert_eq!(draft.warnings.len(), 1, "{area}");
+        }
+    }
+    /// A cluster whose broker 5 is to be stopped, or whose controller 2 is, with the pod set that says so.
+    fn stopping(node: i32) -> (Snapshot, Record) {
+        let (mut snapshot, mut record) = settled();
+        empty(&mut snapshot);
+        snapshot.nodes.get_mut(&id(node)).unwrap().desired = None;
+        let name = if node == 2 { "c-controller" } else { "c-broker" };
+        let key = ObjectKey { kind: ObjectKind::PodSet, name: name.to_owned() };
+        let stops = [(name.to_owned(), [id(node)].into())].into();
+        let built = BuiltView { changes: vec![key], stops, ..BuiltView::default() };
+        snapshot.built.insert(Area::Workload, built);
+        if node == 2 {
+            record.released_controllers.insert(id(2));
+            let Fact::Read { value, .. } = &mut snapshot.kafka.quorum else { panic!("unknown") };
+            value.voters.retain(|voter| voter.id != id(2));
+        } else {
+            let (kind, pool) = (Kind::Node, "broker".to_owned());
+            record.leaving.insert(id(5), Leaving { phase: Phase::Stopping, kind, pool });
+        }
+        (snapshot, record)
+    }
+
+    fn assign(snapshot: &mut Snapshot, node: i32) {
+        let Fact::Read { value, .. } = &mut snapshot.kafka.partitions else { panic!("unread") };
+        value.facts.push(PartitionFacts {
+            partition: TopicPartition::new(TopicName::new("t").unwrap(), 0),
+            replicas: vec![id(node)],
+            isr: vec![id(node)],
+            adding: Vec::new(),
+            removing: Vec::new(),
+            min_isr: Some(1),
+        });
+    }
+
+    type Change = fn(&mut Snapshot, &mut Record);
+
+    #[test]
+    #[rustfmt::skip]
+    fn a_node_that_is_needed_again_is_not_stopped() {
+        let rows: [(&str, i32, Change, bool); 9] = [
+            ("a broker that holds nothing",        5, |_, _| {}, true),
+            ("replicas were assigned to it",       5, |s, _| assign(s, 5), false),
+            ("to another one",                     5, |s, _| assign(s, 4), true),
+            ("the user waives the check",          5, |s, _| { assign(s, 5); s.desired.skip_partition_check = true; }, true),
+            ("partitions are unknown",             5, |s, _| s.kafka.partitions = Fact::default(), true),
+            ("the user asks for it again",         5, |s, _| s.nodes.get_mut(&id(5)).unwrap().desired = Some(Roles::Broker), false),
+            ("a controller that was released",     2, |_, _| {}, true),
+            ("it leads",                           2, |s, _| { let Fact::Read { value, .. } = &mut s.kafka.quorum else { panic!() }; value.leader = id(2); }, false),
+            ("it votes again",                     2, |s, _| s.kafka.quorum = settled().0.kafka.quorum, false),
+        ];
+        for (name, node, change, is_applied) in rows {
+            let (mut snapshot, mut record) = stopping(node);
+            change(&mut snapshot, &mut record);
+            let (acts, _, draft) = brief(workload, &snapshot, &record);
+            assert_eq!(!acts.is_empty(), is_applied, "{name}: {acts}");
+            // Its facts have to be fresh.
+            assert!(draft.acts.iter().all(|act| act.fresh == Freshness::of_stop()), "{name}");
+        }
+        let (mut snapshot, record) = stopping(5);
+        let built = snapshot.built.get_mut(&Area::Workload).unwrap();
+        built.changes.clear();
+        built.orphans.push("c-broker".to_owned());
+        assert_eq!(brief(workload, &snapshot, &record).0, "shrink StrimziPodSet c-broker");
+        assign(&mut snapshot, 5);
+        assert_eq!(brief(workload, &snapshot, &record).0, "");
+    }
+
+    #[test]
+    fn partitions_are_read_before_a_broker_is_stopped() {
+        for (node, expected) in [(5, true), (2, false)] {
+            let (mut snapshot, record) = stopping(node);
+            assert!(asked(workload_needs, &snapshot, &record).is_empty());
+            snapshot.kafka.partitions = Fact::default();
+            assert_eq!(asked(workload_needs, &snapshot, &record).partitions, expected, "{node}");
         }
     }
 }

@@ -179,6 +179,6 @@ pub struct Facts {
     pub stop: bool,
     /// Whether it is to begin nothing new.
     pub hold: bool,
-    /// The time.
+    /// The time, from before the first of these facts was read.
     pub now_ms: u64,
 }

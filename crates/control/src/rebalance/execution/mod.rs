@@ -13,6 +13,7 @@
 //! 6. A broker that stays down takes no part: what goes to it is cancelled, the rest is done, and a
 //!    new plan is asked for. One that is only restarted is waited for.
 //! 7. What could not be read begins nothing, cancels nothing and ends nothing.
+//! 8. Facts that are older than ten seconds begin and cancel nothing ([`Act::is_stale`]).
 //!
 //! What it must not do: choose where replicas go. That is the plan's.
 
@@ -27,6 +28,7 @@ use model::{NodeId, TopicPartition};
 use serde::{Deserialize, Serialize};
 
 use super::request::Execution;
+use crate::cluster::fresh::is_old;
 pub use job::{Disk, DiskNow, DiskTask, Facts, Job, Limits, PartitionNow, Task};
 pub use progress::Progress;
 pub use throttle::{Subject, Values};
@@ -186,6 +188,24 @@ pub enum Act {
     Shift(Disk, String),
     /// Let the first replica of each lead.
     Elect(BTreeSet<TopicPartition>),
+}
+
+impl Act {
+    /// Whether the act can hurt: it begins or cancels moves. Throttles and elections cannot.
+    #[must_use]
+    pub const fn can_hurt(&self) -> bool {
+        match self {
+            Self::Reassign(..) | Self::Cancel(_) | Self::Shift(..) => true,
+            Self::Configure(..) | Self::Elect(_) => false,
+        }
+    }
+
+    /// Whether the facts are too old for the act: partitions may have lost in-sync replicas since then. It is left to
+    /// another decision.
+    #[must_use]
+    pub const fn is_stale(&self, facts: &Facts, now_ms: u64) -> bool {
+        self.can_hurt() && is_old(now_ms.saturating_sub(facts.now_ms))
+    }
 }
 
 /// What to record and then to do.

@@ -561,3 +561,21 @@ fn the_table_has_no_pair_twice_and_ends_are_final() {
     assert_eq!(pairs.len(), TRANSITIONS.len());
     assert!(TRANSITIONS.iter().all(|(from, ..)| *from != Ended));
 }
+
+#[test]
+fn moves_begin_and_end_on_facts_of_ten_seconds_and_not_on_older_ones() {
+    let (partition, broker) = (|| partition(0), broker(1));
+    let replica = Disk { partition: partition(), broker };
+    let rows = [
+        (Act::Reassign(partition(), vec![broker]), true),
+        (Act::Cancel(partition()), true),
+        (Act::Shift(replica, "/b".to_owned()), true),
+        (Act::Configure(Subject::Broker(broker), Values::default()), false),
+        (Act::Elect([partition()].into()), false),
+    ];
+    let facts = Facts { now_ms: 1_000_000, ..Facts::default() };
+    for (act, hurts) in rows {
+        assert!(!act.is_stale(&facts, 1_010_000), "{act:?}");
+        assert_eq!(act.is_stale(&facts, 1_010_001), hurts, "{act:?}");
+    }
+}

@@ -9,6 +9,7 @@ use super::machine::{Duty, Execution, Phase, Proposal, Recorded};
 use super::record::Record;
 use super::snapshot::{Answers, Claimant, CruiseControl, Engine, Kafka, Moves, Snapshot};
 use super::words::Failure;
+use crate::cluster::fresh::is_old;
 
 /// What the engines say of a request; `None` is unknown.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -37,6 +38,27 @@ pub enum Act {
     AskProgress,
     /// Record that it is to stop, and ask Cruise Control to.
     AskStop,
+}
+
+impl Act {
+    /// Whether a fact behind the act is too old for it: everything is read again before moves begin. A pass over moves
+    /// that run reads its own facts, and nothing else can hurt.
+    #[must_use]
+    pub fn is_stale(self, snapshot: &Snapshot, now_ms: u64) -> bool {
+        let ages_ms = [
+            snapshot.kafka.age_ms(now_ms),
+            snapshot.moves.age_ms(now_ms),
+            snapshot.plan_stored.age_ms(now_ms),
+            snapshot.other.age_ms(now_ms),
+            snapshot.cruise_control.age_ms(now_ms),
+        ];
+        match self {
+            Self::BeginMoves | Self::AskMoves => ages_ms.into_iter().flatten().any(is_old),
+            Self::Drive(_) | Self::MakePlan | Self::AskPlan | Self::AskProgress | Self::AskStop => {
+                false
+            }
+        }
+    }
 }
 
 /// What is asked of moves that run.

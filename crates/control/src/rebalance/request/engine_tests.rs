@@ -244,3 +244,38 @@ fn what_is_asked_of_an_engine() {
         assert_eq!(case(text).view().act(duty), expected, "{text} {duty:?}");
     }
 }
+
+#[test]
+fn moves_begin_on_facts_of_ten_seconds_and_not_on_older_ones() {
+    const READ_MS: u64 = 1_000_000;
+    let orders = Orders { claimed: true, stop: false, hold: false };
+    let rows = [
+        (Act::BeginMoves, true),
+        (Act::AskMoves, true),
+        (Act::Drive(orders), false),
+        (Act::MakePlan, false),
+        (Act::AskPlan, false),
+        (Act::AskProgress, false),
+        (Act::AskStop, false),
+    ];
+    type Read = fn(&mut Snapshot);
+    let facts: [(&str, Read); 5] = [
+        ("the cluster", |s| s.kafka = Fact::read(None, READ_MS)),
+        ("moves", |s| s.moves = Fact::read(None, READ_MS)),
+        ("the plan", |s| s.plan_stored = Fact::read(true, READ_MS)),
+        ("the other request", |s| s.other = Fact::read(None, READ_MS)),
+        ("Cruise Control", |s| {
+            let answers = CruiseControl::Asked(Answers::default());
+            s.cruise_control = Fact::read(answers, READ_MS);
+        }),
+    ];
+    for (act, hurts) in rows {
+        assert!(!act.is_stale(&Snapshot::default(), READ_MS), "{act:?}: unknown facts have no age");
+        for (name, read) in facts {
+            let mut snapshot = Snapshot::default();
+            read(&mut snapshot);
+            assert!(!act.is_stale(&snapshot, READ_MS + 10_000), "{act:?} {name}");
+            assert_eq!(act.is_stale(&snapshot, READ_MS + 10_001), hurts, "{act:?} {name}");
+        }
+    }
+}

@@ -47,12 +47,22 @@ pub(super) async fn restart(
     (pod, uid): (&str, &str),
     reasons: &[Reason],
 ) -> Result<Answered, PassError> {
-    publish_restart(work, pod, reasons).await;
-    delete(work, &work.found.pods, (pod, uid)).await
+    let deletion = delete(work, &work.found.pods, (pod, uid));
+    then_publish(deletion, || publish_restart(work, pod, reasons)).await
 }
 
-/// Publishes an Event on the Kafka resource. This comes before the restart: the operator may not live to publish it
-/// after it.
+/// Publishes what was done. Whatever comes before the act makes the facts behind it older, and an API server may take
+/// half a minute for an Event. An operator that dies in between does not publish it.
+async fn then_publish<F: Future<Output = ()>>(
+    act: impl Future<Output = Result<Answered, PassError>>,
+    publish: impl FnOnce() -> F,
+) -> Result<Answered, PassError> {
+    let answered = act.await?;
+    publish().await;
+    Ok(answered)
+}
+
+/// Publishes an Event on the Kafka resource.
 async fn publish_restart(work: &Work, pod: &str, reasons: &[Reason]) {
     let found = work.found.pods.get(pod);
     let event = Event {
@@ -83,4 +93,30 @@ pub(super) async fn remove_migration_annotation(work: &Work) -> Result<Answered,
     let patch = json!({ "metadata": { "annotations": { migrate::ANNOTATION: Value::Null } } });
     work.ctx.writer.patch(&api, &kafka.name_any(), &patch, Some(kafka)).await?;
     Ok(DONE)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn the_event_of_a_restart_never_delays_the_deletion_of_the_pod() {
+        let failed = || PassError::NotInSnapshot("p".to_owned());
+        // Whether the pod is deleted, and what happens.
+        for (is_deleted, expected) in [(true, "delete publish"), (false, "delete")] {
+            let order = RefCell::new(Vec::new());
+            let deletion = async {
+                // Others get their turn, as with every request.
+                tokio::task::yield_now().await;
+                order.borrow_mut().push("delete");
+                if is_deleted { Ok(DONE) } else { Err(failed()) }
+            };
+            let publish = || async { order.borrow_mut().push("publish") };
+            let answered = then_publish(deletion, publish).await;
+            assert_eq!(answered.is_ok(), is_deleted);
+            assert_eq!(order.into_inner().join(" "), expected);
+        }
+    }
 }

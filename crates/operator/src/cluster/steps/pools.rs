@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use api::names::POOL_LABEL;
 use api::node_pool::Role;
-use api::{KafkaNodePool, KafkaNodePoolStatus};
+use api::{Kafka, KafkaNodePool, KafkaNodePoolStatus};
 use control::node::Roles;
 use control::scaling::pool::{self, Cluster, Decision, FINALIZER};
 use k8s_openapi::api::core::v1::Namespace;
@@ -15,20 +15,14 @@ use serde_json::json;
 
 use crate::cluster::error::PassError;
 use crate::cluster::pass::Work;
+use crate::context::Context;
 use crate::words::chain;
 
 /// Tells all pools, before anything of theirs is made.
 pub(crate) async fn tell(work: &Work) -> Result<(), PassError> {
     let api: Api<KafkaNodePool> = work.api();
     for pool in &work.blueprint.pools {
-        let decision = pool::decide(&facts(work, pool).await);
-        if let Some(finalizers) = finalizers(pool, decision) {
-            let patch = json!({ "metadata": {
-                "finalizers": finalizers,
-                "resourceVersion": pool.resource_version(),
-            } });
-            work.ctx.writer.patch(&api, &pool.name_any(), &patch, Some(pool)).await?;
-        }
+        let decision = protect(&work.ctx, pool, &facts(work, pool).await).await?;
         // One that is let go may be gone by now.
         let let_go = pool.metadata.deletion_timestamp.is_some() && decision == Decision::Release;
         if !let_go {
@@ -38,19 +32,58 @@ pub(crate) async fn tell(work: &Work) -> Result<(), PassError> {
     Ok(())
 }
 
+/// Releases a pool whose cluster is being deleted or is gone, if the decision says so.
+pub(crate) async fn release(
+    ctx: &Context,
+    pool: &KafkaNodePool,
+    cluster: Cluster,
+) -> Result<(), PassError> {
+    protect(ctx, pool, &of_pool(pool, cluster)).await.map(|_| ())
+}
+
+/// Adds or removes the finalizer of a pool as decided.
+async fn protect(
+    ctx: &Context,
+    pool: &KafkaNodePool,
+    facts: &pool::Facts,
+) -> Result<Decision, PassError> {
+    let decision = pool::decide(facts);
+    if let Some(finalizers) = finalizers(pool, decision) {
+        let namespace = pool.namespace().unwrap_or_default();
+        let api: Api<KafkaNodePool> = Api::namespaced(ctx.client.clone(), &namespace);
+        let version = pool.resource_version();
+        let patch = json!({ "metadata": { "finalizers": finalizers, "resourceVersion": version } });
+        ctx.writer.patch(&api, &pool.name_any(), &patch, Some(pool)).await?;
+    }
+    Ok(decision)
+}
+
+/// The facts that the resource of a pool gives.
+fn of_pool(pool: &KafkaNodePool, cluster: Cluster) -> pool::Facts {
+    pool::Facts {
+        deleting: pool.metadata.deletion_timestamp.is_some(),
+        has_finalizer: pool.finalizers().iter().any(|finalizer| finalizer == FINALIZER),
+        cluster,
+        namespace_deleting: None,
+        nodes_left: None,
+    }
+}
+
 async fn facts(work: &Work, pool: &KafkaNodePool) -> pool::Facts {
     let name = pool.name_any();
-    let deleting = pool.metadata.deletion_timestamp.is_some();
     let recorded = work.record.pools.get(&name).map_or(0, BTreeMap::len);
     let pods = work.found.pods.values();
     let pods = pods.filter(|pod| pod.labels().get(POOL_LABEL) == Some(&name)).count();
-    pool::Facts {
-        deleting,
-        has_finalizer: pool.finalizers().iter().any(|finalizer| finalizer == FINALIZER),
-        // One that is being deleted, or is gone, has no pass.
-        cluster: Some(Cluster::Present),
-        namespace_deleting: if deleting { namespace_deleting(work).await } else { None },
-        nodes_left: Some(recorded.max(pods)),
+    let facts = of_pool(pool, cluster_of(&work.blueprint.kafka));
+    let namespace_deleting = if facts.deleting { namespace_deleting(work).await } else { None };
+    pool::Facts { namespace_deleting, nodes_left: Some(recorded.max(pods)), ..facts }
+}
+
+/// A cluster whose resource was read.
+pub(crate) fn cluster_of(kafka: &Kafka) -> Cluster {
+    match kafka.metadata.deletion_timestamp {
+        Some(_) => Cluster::Deleting,
+        None => Cluster::Present,
     }
 }
 
@@ -121,6 +154,44 @@ fn roles(nodes: &BTreeMap<NodeId, Roles>, wished: &[Role]) -> Vec<Role> {
 mod tests {
     use super::*;
     use Role::{Broker, Controller};
+
+    fn pool(metadata: serde_json::Value) -> KafkaNodePool {
+        serde_json::from_value(json!({
+            "apiVersion": "kafka.strimzi.io/v1", "kind": "KafkaNodePool", "metadata": metadata,
+            "spec": { "replicas": 1, "roles": ["broker"], "storage": { "type": "ephemeral" } },
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn pools_without_a_cluster_lose_only_our_finalizer() {
+        let kafka = |deleted: Option<&str>| -> Kafka {
+            let metadata = json!({ "name": "c", "deletionTimestamp": deleted });
+            let spec = json!({ "kafka": { "listeners": [] } });
+            let all = json!({ "apiVersion": "kafka.strimzi.io/v1", "kind": "Kafka", "metadata": metadata, "spec": spec });
+            serde_json::from_value(all).unwrap()
+        };
+        let deleted = Some("2026-01-01T00:00:00Z");
+        let (present, deleting) = (cluster_of(&kafka(None)), cluster_of(&kafka(deleted)));
+        let (ours, both) = (json!([FINALIZER]), json!(["x/y", FINALIZER]));
+        // The finalizers, when the pool was deleted, its cluster, and the finalizers after that.
+        let rows: [(&serde_json::Value, Option<&str>, Cluster, Option<&[&str]>); 7] = [
+            (&both, None, present, None),
+            (&both, None, deleting, Some(&["x/y"])),
+            (&both, None, Cluster::Missing, Some(&["x/y"])),
+            (&both, deleted, Cluster::Missing, Some(&["x/y"])),
+            (&ours, deleted, deleting, Some(&[])),
+            (&ours, deleted, present, None),
+            (&json!(["x/y"]), deleted, Cluster::Missing, None),
+        ];
+        for (found, deletion, cluster, expected) in rows {
+            let pool =
+                pool(json!({ "name": "p", "finalizers": found, "deletionTimestamp": deletion }));
+            let after = finalizers(&pool, pool::decide(&of_pool(&pool, cluster)));
+            let expected = expected.map(|all| all.iter().map(|one| (*one).to_owned()).collect());
+            assert_eq!(after, expected, "{found} {deletion:?} {cluster:?}");
+        }
+    }
 
     #[test]
     fn a_role_is_told_as_long_as_a_node_has_it() {

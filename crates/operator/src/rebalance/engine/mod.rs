@@ -29,7 +29,7 @@ pub(crate) struct Told {
 
 impl Told {
     /// Something has changed.
-    fn changed() -> Self {
+    pub(crate) fn changed() -> Self {
         Self { answer: Answer { changed: true, ..Answer::default() }, executor: None }
     }
 

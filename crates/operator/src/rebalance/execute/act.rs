@@ -11,6 +11,7 @@ use kafka_admin::{
 use model::{NodeId, TopicName, TopicPartition};
 
 use super::{ExecuteError, Reach, Refused};
+use crate::time::now_ms;
 use crate::write::KafkaWriteError;
 
 /// How many moves are begun in one request. Kafka takes thousands; this keeps it quick.
@@ -40,10 +41,16 @@ enum Batch<'a> {
     Elect(Vec<TopicPartition>),
 }
 
-/// Does these acts, those of a kind that follow each other together. When one fails, the rest is left.
+/// Does these acts, those of a kind that follow each other together. When one fails, or the facts are too old for one
+/// that is not the first of its pass, the rest is left.
 pub async fn act(reach: &Reach<'_>, acts: &[Act], facts: &Facts) -> Done {
     let mut done = Done::default();
-    for batch in batches(acts) {
+    let mut has_moved = false;
+    for (first, batch) in batches(acts) {
+        if has_moved && first.is_stale(facts, now_ms()) {
+            break;
+        }
+        has_moved |= first.can_hurt();
         done.acts += 1;
         if let Err(error) = send(reach, batch, facts, &mut done).await {
             done.error = Some(error);
@@ -53,11 +60,11 @@ pub async fn act(reach: &Reach<'_>, acts: &[Act], facts: &Facts) -> Done {
     done
 }
 
-/// Puts acts together that can be one request, and keeps their order.
-fn batches(acts: &[Act]) -> Vec<Batch<'_>> {
-    let mut batches: Vec<Batch<'_>> = Vec::new();
+/// Puts acts together that can be one request, and keeps their order. Each request has its first act beside it.
+fn batches(acts: &[Act]) -> Vec<(&Act, Batch<'_>)> {
+    let mut batches: Vec<(&Act, Batch<'_>)> = Vec::new();
     for act in acts {
-        match (act, batches.last_mut()) {
+        match (act, batches.last_mut().map(|(_, batch)| batch)) {
             (Act::Configure(Subject::Topic(topic), values), Some(Batch::Topics(all))) => {
                 all.insert(topic.clone(), throttle(values));
             }
@@ -72,7 +79,7 @@ fn batches(acts: &[Act]) -> Vec<Batch<'_>> {
             {
                 all.push(ReplicaMove { partition: partition.clone(), path: path.clone() });
             }
-            (act, _) => batches.push(alone(act)),
+            (act, _) => batches.push((act, alone(act))),
         }
     }
     batches
@@ -256,7 +263,7 @@ mod tests {
         ];
         let kinds: Vec<(&str, usize)> = batches(&acts)
             .iter()
-            .map(|batch| match batch {
+            .map(|(_, batch)| match batch {
                 Batch::Broker(..) => ("broker", 1),
                 Batch::Topics(all) => ("topics", all.len()),
                 Batch::Reassign(all) => ("reassign", all.len()),

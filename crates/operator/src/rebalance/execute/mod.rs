@@ -7,6 +7,8 @@
 //!    that may have been begun.
 //! 3. Every change goes through the one door, [`Writer::kafka`]: fenced, and an act of its own.
 //! 4. What could not be read is not in the facts, and is named for people.
+//! 5. Facts that are old before the first act are read once more, however long that takes. The first request of a pass
+//!    that begins or cancels moves is then sent; further ones only while the facts are fresh.
 
 mod act;
 mod observe;
@@ -19,6 +21,7 @@ use control::rebalance::execution::{Decision, Event, Job, Progress, Recorded, de
 use kafka_admin::{Admin, Refusal};
 use model::NodeId;
 
+use crate::time::now_ms;
 use crate::write::Writer;
 pub use act::{Done, act};
 pub use observe::Observed;
@@ -121,7 +124,12 @@ pub async fn pass<S: Store>(
     asked: &Asked,
     store: &mut S,
 ) -> Result<Passed, ExecuteError> {
-    let (decision, observed) = consider(reach, job, recorded, asked).await;
+    let (mut decision, mut observed) = consider(reach, job, recorded, asked).await;
+    if decision.acts.iter().any(|act| act.is_stale(&observed.facts, now_ms())) {
+        // Nothing is recorded or done yet, so another decision takes its place.
+        let again = Asked { now_ms: now_ms(), ..asked.clone() };
+        (decision, observed) = consider(reach, job, recorded, &again).await;
+    }
     keep(store, recorded, &decision.recorded).await?;
     let Decision { event, recorded: mut new, acts, reads: _, progress } = decision;
     let done = act(reach, &acts, &observed.facts).await;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use api::{Kafka, KafkaRebalance};
-use control::rebalance::request::{Needs, Record, Snapshot, decide, needs};
+use control::rebalance::request::{Act, Needs, Record, Snapshot, decide, needs};
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 
@@ -57,7 +57,10 @@ pub(super) async fn run(
         work.consume().await?;
     }
     let told = match decision.act {
-        Some(act) => engine::act(&mut work, act).await?,
+        Some(act) if work.holds(act, &snapshot, written).await? => {
+            engine::act(&mut work, act).await?
+        }
+        Some(_) => engine::Told::changed(),
         None => engine::Told::default(),
     };
     decision.hear(&work.record.facts(), &told.answer);
@@ -88,6 +91,7 @@ impl Work {
     /// Reads what a decision needs.
     async fn observe(&mut self, written: &Value) -> Result<Snapshot, RebalanceError> {
         let mut snapshot = Snapshot {
+            // From before the first read: a fact must not seem younger than it is.
             now_ms: now_ms(),
             interval_ms: u64::try_from(self.ctx.settings.interval.as_millis()).unwrap_or(u64::MAX),
             resource: observe::resource(&self.kr, written),
@@ -100,8 +104,26 @@ impl Work {
             }
             observe::read(self, &needs, &mut snapshot).await?;
         }
-        snapshot.now_ms = now_ms();
         Ok(snapshot)
+    }
+
+    /// Whether an act may be sent. If its facts are old, they are read once more, and a decision on them has to ask for
+    /// it too. The next pass decides anew about one that is dropped.
+    async fn holds(
+        &mut self,
+        act: Act,
+        snapshot: &Snapshot,
+        written: &Value,
+    ) -> Result<bool, RebalanceError> {
+        if !act.is_stale(snapshot, now_ms()) {
+            return Ok(true);
+        }
+        let snapshot = self.observe(written).await?;
+        let holds = decide(&snapshot, self.known().as_ref()).act == Some(act);
+        if !holds {
+            tracing::info!("KafkaRebalance {}: {act:?} dropped: the facts have changed", self.of());
+        }
+        Ok(holds)
     }
 
     /// The record that is stored, with what was read since then, as decisions see it.

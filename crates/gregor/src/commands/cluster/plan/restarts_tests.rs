@@ -39,7 +39,7 @@ fn view(pod: Value, properties: &[(&str, &str)], config: Option<Diff>) -> View {
         rack: None,
         ephemeral: false,
         ephemeral_data: false,
-        pod: Pod::There(PodFacts::ready("u", 0)),
+        pod: Pod::There(PodFacts { uid: "u".to_owned(), ready: true, ..PodFacts::default() }),
         reasons: BTreeSet::new(),
         set_annotated: false,
         recovery: Recovery::No,
