@@ -7,9 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::compat::{self, Verdict};
-use api::names::Names;
+use api::names::{BROKER_LABEL, CONTROLLER_LABEL, Names, POOL_LABEL, node_of_pod};
 use api::node_pool::Role;
-use api::{Kafka, KafkaNodePool};
+use api::{Kafka, KafkaNodePool, Verbatim};
 use control::annotations::Annotation;
 use control::cluster::ids;
 use control::cluster::record::Record;
@@ -169,7 +169,40 @@ fn rebuild(names: &Names, kafka: &Kafka, pools: &[KafkaNodePool], found: &Found)
             record.storage.insert(pool.name_any(), text.clone());
         }
     }
+    rebuild_removed(pools, found, &mut record);
     record
+}
+
+/// The nodes of pools that were removed past their finalizer: only their pod sets remember them, and they leave like others.
+fn rebuild_removed(pools: &[KafkaNodePool], found: &Found, record: &mut Record) {
+    for set in found.pod_sets.values() {
+        let Some(pool) = set.labels().get(POOL_LABEL) else { continue };
+        if pools.iter().any(|one| one.name_any() == *pool) {
+            continue;
+        }
+        let nodes: BTreeMap<NodeId, Roles> = set.spec.pods.iter().filter_map(node_of).collect();
+        if let Some(text) = set.annotations().get(Annotation::Storage.name()) {
+            record.storage.insert(pool.clone(), text.clone());
+        }
+        if !nodes.is_empty() {
+            record.pools.insert(pool.clone(), nodes);
+        }
+    }
+}
+
+/// The node of a pod that a set lists, with the roles of its labels.
+fn node_of(pod: &Verbatim) -> Option<(NodeId, Roles)> {
+    let metadata = pod.0.get("metadata")?;
+    let id = node_of_pod(metadata.get("name")?.as_str()?)?;
+    let is = |label: &str| metadata.get("labels")?.get(label)?.as_str();
+    let (broker, controller) = (is(BROKER_LABEL)? == "true", is(CONTROLLER_LABEL)? == "true");
+    let roles = match (broker, controller) {
+        (true, true) => Roles::Combined,
+        (true, false) => Roles::Broker,
+        (false, true) => Roles::Controller,
+        (false, false) => return None,
+    };
+    Some((id, roles))
 }
 
 fn roles_of(roles: &[Role]) -> Option<Roles> {

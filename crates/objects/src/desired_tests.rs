@@ -191,3 +191,31 @@ fn the_next_ids_that_a_user_asks_for_are_used() {
     scene.pool("broker").spec.replicas = 3;
     assert_eq!(numbers(scene.pass().record.ids("broker")), [0, 1, 100]);
 }
+
+/// A pool was removed past its finalizer, and then the record was lost. Its broker may hold replicas: it leaves like others.
+#[test]
+fn nodes_of_a_removed_pool_are_rebuilt_from_their_pod_set() {
+    let mut scene = Scene::new();
+    scene.kafka.status = serde_json::from_value(json!({ "clusterId": "abc" })).unwrap();
+    let labels = |broker: &str, controller: &str| json!({ BROKER_LABEL: broker, CONTROLLER_LABEL: controller });
+    let pod = |name: &str, labels: Value| json!({ "metadata": { "name": name, "labels": labels } });
+    let pods = [
+        pod("my-old-7", labels("true", "false")),
+        pod("my-old-8", labels("true", "true")),
+        pod("my-old-9", labels("false", "true")),
+        pod("my-old-10", json!({})),
+    ];
+    let metadata = json!({ "name": "my-old", "labels": { POOL_LABEL: "old" } });
+    let set = object(json!({
+        "apiVersion": "core.strimzi.io/v1", "kind": "StrimziPodSet", "metadata": metadata,
+        "spec": { "selector": { "matchLabels": {} }, "pods": pods },
+    }));
+    scene.found.pod_sets.insert("my-old".to_owned(), set.unwrap());
+    let rebuilt = scene.pass();
+    let expected = [(7, Roles::Broker), (8, Roles::Combined), (9, Roles::Controller)];
+    let expected = expected.map(|(id, roles)| (NodeId::new(id).unwrap(), roles));
+    assert_eq!(rebuilt.record.pools["old"], expected.into());
+    let stays = |id: i32| rebuilt.blueprint.nodes.iter().any(|node| node.id.get() == id);
+    assert!([7, 8, 9].into_iter().all(stays), "{:?}", rebuilt.blueprint.nodes);
+    assert!(!rebuilt.blueprint.wished.keys().any(|id| id.get() >= 7));
+}

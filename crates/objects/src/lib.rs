@@ -16,11 +16,13 @@ pub mod pods;
 pub mod same;
 pub mod secrets;
 pub mod services;
+pub mod views;
 
 mod blueprint;
 mod comparison;
 mod content;
 mod kinds;
+mod outcome;
 #[cfg(test)]
 mod samples;
 mod security;
@@ -29,3 +31,4 @@ pub use blueprint::{Blueprint, Node, object, owner_of};
 pub use comparison::{Compared, State};
 pub use content::SecretContent;
 pub use kinds::{Kind, Object, compare};
+pub use outcome::Objects;

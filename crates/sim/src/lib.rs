@@ -6,3 +6,4 @@
 #![warn(clippy::wildcard_enum_match_arm)]
 
 pub mod rolling;
+pub mod whole;

@@ -32,6 +32,8 @@ enum How {
     Lives(&'static str),
     /// The crash tests of local mode, with many more rounds than in `test`.
     Sweep,
+    /// The simulation of the whole system, with this many seeds. Release code: it only computes.
+    Simulation(u32),
     /// The whole of `make test`, as on a fresh machine.
     FirstMile,
 }
@@ -55,6 +57,7 @@ const PARTS: &[Part] = &[
     part("rebalance",       MINUTES, "rebalances interrupted by others, brokers killed",           How::Program("soak_rebalance")),
     part("roles",           MINUTES, "combined to dedicated controllers",                          How::Program("soak_roles")),
     part("roll",            MINUTES, "rolls of nine nodes in racks, one by one and in batches",    How::Program("soak_roll")),
+    part("simulation",      MINUTES, "10,000 simulated clusters under edits and faults",           How::Simulation(10_000)),
     part("stuck",           MINUTES, "JVMs of each role are stopped for good and replaced",         How::Program("real_stuck")),
     part("sweep",           MINUTES, "the local environment is killed a hundred times",            How::Sweep),
     part("unready",         MINUTES, "a broker that recovers its logs is waited for", How::Program("soak_unready")),
@@ -110,6 +113,9 @@ impl Part {
             How::Program(program) => test(line, program),
             How::Lives(program) => test(line, program).env("GREGOR_TEST_LIVES", "true"),
             How::Sweep => test(line, "real_sweep").env("GREGOR_SWEEP_ROUNDS", "100"),
+            How::Simulation(seeds) => line
+                .words("cargo test --release --package sim --test whole -- --nocapture")
+                .env("GREGOR_SIM_SEEDS", &format!("0..{seeds}")),
             How::FirstMile => line.arg("tools/first-mile"),
         }
     }

@@ -149,7 +149,8 @@ fn volumes(pool: &PoolSpec, node: NodeId) -> Vec<Volume> {
 }
 
 /// Which pods are not ready yet.
-fn awaited(blueprint: &Blueprint, found: &Found) -> Flow {
+#[must_use]
+pub fn awaited(blueprint: &Blueprint, found: &Found) -> Flow {
     let missing: Vec<_> = blueprint
         .nodes
         .iter()

@@ -229,8 +229,22 @@ fn facts(snapshot: &Snapshot, record: &Record) -> plan::Facts {
         earlier: snapshot.kafka.earlier.clone(),
         recorded_voters: record.voters.clone(),
         failed_adds: snapshot.nodes.keys().filter_map(|id| Some((*id, attempts(id)?))).collect(),
-        quorum: quorum.cloned(),
+        quorum: quorum.map(|view| without_stopping(snapshot, view)),
     }
+}
+
+/// The quorum without trust in voters whose pods are being deleted: they have caught up until a moment ago, and are about to
+/// be gone.
+fn without_stopping(snapshot: &Snapshot, view: &QuorumView) -> QuorumView {
+    let is_stopping = |id: NodeId| {
+        let pod = snapshot.nodes.get(&id).and_then(|node| snapshot.pod(node));
+        pod.is_some_and(|pod| pod.deleting)
+    };
+    let mut view = view.clone();
+    for voter in view.voters.iter_mut().filter(|voter| is_stopping(voter.id)) {
+        voter.last_caught_up_ms = None;
+    }
+    view
 }
 
 /// The directory id that each controller has now. A voter that keeps up fetches with it; agents tell the others'.
@@ -320,6 +334,21 @@ mod tests {
         let disk = |node: i32| directory(if node < count { node + 10 } else { node });
         let disks = (0..3).map(|node| (id(node), Fact::read(disk(node), NOW)));
         snapshot.kafka.directories = disks.collect();
+    }
+
+    /// Of voters 0, 1, 2 and 6, the last one is to go. Without 2 it would leave the majority of three to 0 and 1.
+    #[test]
+    fn a_voter_whose_pod_is_being_deleted_does_not_count_as_caught_up() {
+        let (mut snapshot, record) = leaving();
+        let removed = |snapshot: &Snapshot| brief(decide, snapshot, &record).0;
+        let name = |node: i32| {
+            format!("remove controller {node} with directory {} from the voters", directory(node))
+        };
+        assert_eq!(removed(&snapshot), name(6));
+        snapshot.pods.get_mut("c-controller-2").unwrap().deleting = true;
+        assert_eq!(removed(&snapshot), name(6), "0 and 1 are a majority of three");
+        snapshot.pods.get_mut("c-controller-1").unwrap().deleting = true;
+        assert_eq!(removed(&snapshot), "", "0 alone is none");
     }
 
     type Sample = fn() -> (Snapshot, Record);

@@ -11,7 +11,6 @@ use kube::{Api, ResourceExt as _};
 use objects::{Compared, Kind, Object};
 
 use super::{Answered, DONE};
-use crate::cluster::build;
 use crate::cluster::error::PassError;
 use crate::cluster::pass::Work;
 use crate::write;
@@ -19,7 +18,7 @@ use crate::write;
 /// Applies an object that was built in this pass.
 pub(super) async fn apply(work: &Work, key: &ObjectKey) -> Result<Answered, PassError> {
     let mut changes = work.objects.changes.iter();
-    let Some((object, compared)) = changes.find(|(object, _)| build::key(object) == *key) else {
+    let Some((object, compared)) = changes.find(|(object, _)| object.key() == *key) else {
         return Ok((Answer::NotSent, Some(format!("{} was not built", key.name))));
     };
     let sent = (object, compared);

@@ -246,7 +246,7 @@ impl Stage {
 fn adopt(found: &mut Found, work: &Work, facts: &Snapshot) -> Result<(), PassError> {
     let pending: Vec<_> = facts.built.values().flat_map(|built| &built.changes).collect();
     for (object, compared) in &work.objects.changes {
-        if pending.contains(&&build::key(object)) {
+        if pending.contains(&&object.key()) {
             continue;
         }
         match object {

@@ -9,26 +9,16 @@ pub(crate) use settings::desired as desired_settings;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api::names::{KIND_LABEL, NAME_LABEL, POD_NAME_LABEL, POOL_LABEL};
 use control::annotations::Annotation;
-use control::cluster::areas::roll::MAX_PARALLEL;
 use control::cluster::fact::{Fact, Why};
-use control::cluster::snapshot::{
-    BrokerView, ClaimView, Desired, FeaturesView, KafkaView, Needs, NodeView, ObjectKind,
-    ObjectView, Snapshot,
-};
-use control::cluster::spec::Storage;
-use control::cluster::storage::metadata_is_ephemeral;
+use control::cluster::snapshot::{BrokerView, FeaturesView, KafkaView, Needs, NodeView, Snapshot};
 use control::node::Roles;
-use control::quorum::{bootstrap, migrate};
+use control::quorum::bootstrap;
 use control::users::{Mark, User};
 use futures::StreamExt as _;
-use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kafka_admin::{ConfigResource, Quorum};
-use kube::{Resource, ResourceExt as _};
 use model::NodeId;
-use objects::claims::DELETE_CLAIM;
-use objects::services;
+use objects::views;
 
 use super::error::PassError;
 use super::pass::Work;
@@ -39,14 +29,8 @@ use crate::time::now_ms;
 use crate::users;
 use crate::words::chain;
 
-/// The annotation with which a user waives the check for partitions.
-const SKIP_CHECK: &str = Annotation::SkipScaleDownCheck.name();
 /// The annotation on a pod or a pod set with which a user asks for a restart.
 pub(crate) const RESTART: &str = Annotation::ManualRollingUpdate.name();
-/// The annotation that allows brokers whose partitions go offline in any case to be restarted together.
-const JOIN_OFFLINE: &str = Annotation::AllowOfflineBatches.name();
-/// The annotation with which a user accepts that the metadata is lost with the pods of controllers.
-const ACCEPT_LOSS: &str = Annotation::AcceptMetadataLoss.name();
 /// The number of nodes that are asked at a time. Some may not answer, and each of those takes its whole time-out.
 const ASKED_AT_ONCE: usize = 16;
 /// The setting that closes a broker for new replicas.
@@ -54,15 +38,18 @@ pub(crate) const CORDON: &str = "cordoned.log.dirs";
 
 /// What is known without asking anybody.
 pub(crate) fn snapshot(work: &Work) -> Snapshot {
+    let (blueprint, found) = (&work.blueprint, &work.found);
+    let configured = (&work.record, &work.known.configuration);
+    let operation_timeout_ms = u64::try_from(work.ctx.settings.operation_timeout.as_millis()).ok();
     Snapshot {
         now_ms: now_ms(),
         objects_ms: work.found.at_ms,
-        nodes: nodes(work),
-        refused: work.blueprint.refused.clone(),
-        pods: pods::views(work),
-        claims: claims(work),
-        objects: objects(work),
-        desired: desired(work),
+        nodes: views::nodes(blueprint, found, configured, &work.objects.pod_sets),
+        refused: blueprint.refused.clone(),
+        pods: views::pods(found),
+        claims: views::claims(&blueprint.names, found),
+        objects: views::objects(&blueprint.names, found),
+        desired: views::desired(blueprint, found, configured, operation_timeout_ms),
         kafka: kafka(work),
         authorities: Fact::default(),
         certificates: Fact::default(),
@@ -70,46 +57,6 @@ pub(crate) fn snapshot(work: &Work) -> Snapshot {
         users: users(work),
         built: work.objects.views.clone(),
     }
-}
-
-/// What the user asks for.
-fn desired(work: &Work) -> Desired {
-    let (blueprint, kafka) = (&work.blueprint, &work.blueprint.kafka);
-    let max_parallel = |pool: &api::KafkaNodePool| {
-        Some((pool.name_any(), pool.annotations().get(MAX_PARALLEL)?.clone()))
-    };
-    let sets = work.found.pod_sets.values().filter(|set| is_annotated(*set, RESTART));
-    Desired {
-        kafka_version: work.known.configuration.kafka_version.parse().ok(),
-        metadata_version: blueprint.spec.metadata_version.clone(),
-        skip_partition_check: is_annotated(kafka, SKIP_CHECK),
-        pools: blueprint.spec.pools.iter().map(|pool| pool.name.clone()).collect(),
-        services: services(work),
-        migration: is_annotated(kafka, migrate::ANNOTATION),
-        migration_annotated: kafka.annotations().contains_key(migrate::ANNOTATION),
-        configured_dynamic: work.known.configuration.is_dynamic,
-        max_parallel: kafka.annotations().get(MAX_PARALLEL).cloned(),
-        pool_max_parallel: blueprint.pools.iter().filter_map(max_parallel).collect(),
-        join_offline: is_annotated(kafka, JOIN_OFFLINE),
-        ephemeral_pools: pools_with(&work.record.storage, metadata_is_ephemeral),
-        ephemeral_data_pools: pools_with(&work.record.storage, Storage::has_ephemeral),
-        accept_metadata_loss: is_annotated(kafka, ACCEPT_LOSS),
-        windows: super::keys::maintenance(work).to_vec(),
-        restart_pools: sets.filter_map(|set| set.labels().get(POOL_LABEL).cloned()).collect(),
-        operation_timeout_ms: u64::try_from(work.ctx.settings.operation_timeout.as_millis()).ok(),
-    }
-}
-
-/// The pools whose storage is such. The record has also those of pools that are gone. Storage that cannot be read may be:
-/// it is not known that anything on it outlives the pod.
-fn pools_with(
-    storage: &BTreeMap<String, String>,
-    is_such: impl Fn(&Storage) -> bool,
-) -> BTreeSet<String> {
-    let may_be = |(pool, text): &(&String, &String)| {
-        api::read::storage_from_text(text, pool).map_or(true, |storage| is_such(&storage))
-    };
-    storage.iter().filter(may_be).map(|(pool, _)| pool.clone()).collect()
 }
 
 /// Reads what a decision needs besides. What could not be read is unknown: areas that do not need it go on. Returns the
@@ -183,90 +130,6 @@ async fn of_each<'a, T, F: Future<Output = Fact<T>>>(
         })
         .collect();
     futures::stream::iter(reads).buffer_unordered(ASKED_AT_ONCE).collect().await
-}
-
-fn is_annotated<K: Resource>(object: &K, annotation: &str) -> bool {
-    object.annotations().get(annotation).is_some_and(|value| value == "true")
-}
-
-fn nodes(work: &Work) -> BTreeMap<NodeId, NodeView> {
-    let current: BTreeMap<NodeId, Roles> =
-        work.blueprint.nodes.iter().map(|node| (node.id, node.roles)).collect();
-    let revisions = pods::desired_revisions(work);
-    let view = |node: &control::cluster::record::Node| {
-        let pod = work.blueprint.pod(node);
-        NodeView {
-            pool: node.pool.clone(),
-            host: work.blueprint.names.host(&pod),
-            revision: revisions.get(&pod).cloned(),
-            settings: work.known.configuration.fingerprint(node.id),
-            pod,
-            recorded: Some(node.roles),
-            desired: work.blueprint.wished.get(&node.id).copied(),
-            current: current.get(&node.id).copied(),
-        }
-    };
-    work.record.nodes().iter().map(|node| (node.id, view(node))).collect()
-}
-
-fn claims(work: &Work) -> BTreeMap<String, ClaimView> {
-    let claims = work.found.claims.iter().filter_map(|(name, claim)| {
-        let view = ClaimView {
-            uid: claim.uid()?,
-            ours: is_ours(work, claim),
-            delete_with_node: claim.annotations().get(DELETE_CLAIM).is_some_and(|v| v == "true"),
-            deleting: claim.metadata.deletion_timestamp.is_some(),
-            resize_pending: is_resize_pending(claim),
-        };
-        Some((name.clone(), view))
-    });
-    claims.collect()
-}
-
-fn is_resize_pending(claim: &PersistentVolumeClaim) -> bool {
-    let conditions = claim.status.as_ref().and_then(|status| status.conditions.as_ref());
-    conditions
-        .into_iter()
-        .flatten()
-        .any(|one| one.type_ == "FileSystemResizePending" && one.status == "True")
-}
-
-/// The names of the Services that the cluster should have; `None` if they cannot be built.
-fn services(work: &Work) -> Option<BTreeSet<String>> {
-    let all = services::all(&work.blueprint).ok()?;
-    Some(all.iter().map(|service| service.name_any()).collect())
-}
-
-/// Whether an object was created for the Kafka nodes of this cluster.
-fn is_ours<K: Resource>(work: &Work, object: &K) -> bool {
-    let labels = object.meta().labels.as_ref();
-    let has = |name: &str, value: &str| {
-        labels.and_then(|labels| labels.get(name)).is_some_and(|found| found == value)
-    };
-    has(KIND_LABEL, "Kafka") && has(NAME_LABEL, &work.blueprint.names.component())
-}
-
-/// The objects that belong to one node, pool or listener.
-fn objects(work: &Work) -> Vec<ObjectView> {
-    fn view<K: Resource>(work: &Work, kind: ObjectKind, object: &K) -> Option<ObjectView> {
-        let meta = object.meta();
-        let label = |name: &str| meta.labels.as_ref()?.get(name).cloned();
-        Some(ObjectView {
-            kind,
-            name: meta.name.clone()?,
-            uid: meta.uid.clone()?,
-            ours: is_ours(work, object),
-            deleting: meta.deletion_timestamp.is_some(),
-            pod: label(POD_NAME_LABEL),
-            pool: label(POOL_LABEL),
-        })
-    }
-    let found = &work.found;
-    let maps = found.config_maps.values().map(|one| view(work, ObjectKind::ConfigMap, one));
-    let secrets = found.secrets.values().map(|one| view(work, ObjectKind::Secret, one));
-    let services = found.services.values().map(|one| view(work, ObjectKind::Service, one));
-    let sets = found.pod_sets.values().map(|one| view(work, ObjectKind::PodSet, one));
-    maps.chain(secrets).chain(services).chain(sets).flatten().collect()
 }
 
 /// The users whose Secret holds a password. Fingerprints depend on the id of the cluster.
@@ -398,34 +261,6 @@ async fn setting(work: &Work, snapshot: &Snapshot, id: NodeId, name: &str) -> Fa
         Err(error) => {
             tracing::info!("{name} of node {id} is unknown: {}", chain(&error));
             Fact::Unknown(Why::NoAnswer)
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn storage_that_cannot_be_read_may_be_deleted_with_the_pod() {
-        let claim = r#"{"type": "persistent-claim", "size": "1Gi"}"#;
-        let mixed = r#"{"type": "jbod", "volumes": [
-            {"id": 0, "type": "persistent-claim", "size": "1Gi"}, {"id": 1, "type": "ephemeral"}]}"#;
-        let rows = [
-            // The storage of a pool, whether its metadata is deleted with the pod, and whether anything is.
-            ("claim", claim, false, false),
-            ("ephemeral", r#"{"type": "ephemeral"}"#, true, true),
-            ("mixed", mixed, false, true),
-            ("broken", "{", true, true),
-            ("later", r#"{"type": "levitating"}"#, true, true),
-        ];
-        let text = |pool: &str, text: &str| (pool.to_owned(), text.to_owned());
-        let storage = rows.iter().map(|(pool, storage, _, _)| text(pool, storage)).collect();
-        let metadata = pools_with(&storage, metadata_is_ephemeral);
-        let data = pools_with(&storage, Storage::has_ephemeral);
-        for (pool, _, of_metadata, of_data) in rows {
-            let found = (metadata.contains(pool), data.contains(pool));
-            assert_eq!(found, (of_metadata, of_data), "{pool}");
         }
     }
 }

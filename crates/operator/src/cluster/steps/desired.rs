@@ -5,11 +5,11 @@ use api::names::Names;
 use aws_lc_rs::rand;
 use kube::ResourceExt as _;
 use model::DirectoryId;
+use objects::Objects;
 use objects::desired::{self, Desired, Input, Refused};
 use objects::found::Found;
 use serde_json::Value;
 
-use crate::cluster::build::Objects;
 use crate::cluster::error::PassError;
 use crate::cluster::pass::{Known, Work};
 use crate::cluster::record::Stored;
