@@ -82,7 +82,7 @@ async fn prepare(manager: &Manager, ids: &[String]) {
         };
         tx.add_plane(&plane).await.unwrap();
         let mut plane = tx.plane(id).await.unwrap().unwrap();
-        plane.state = control::fleet::PlaneState::WaitingForAgent;
+        plane.state = fleet_control::PlaneState::WaitingForAgent;
         tx.save_plane(&plane).await.unwrap();
     }
     tx.commit().await.unwrap();

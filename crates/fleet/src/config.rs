@@ -1,7 +1,7 @@
 //! What a fleet manager is told when it starts.
 
 use control::cluster::quantity;
-use control::fleet::{Capacity, Mode};
+use fleet_control::{Capacity, Mode};
 use serde::{Deserialize, Serialize};
 
 /// Everything that is set.
@@ -447,7 +447,7 @@ impl Default for Times {
             silence_ms: 180_000,
             patience_ms: 3_600_000,
             provider_ms: 30_000,
-            cool_down_ms: control::fleet::COOL_DOWN_MS,
+            cool_down_ms: fleet_control::COOL_DOWN_MS,
         }
     }
 }

@@ -6,7 +6,7 @@
 //! - `provider`: who makes data planes and nodes.
 //! - `agent`: the other end, on a data plane.
 //!
-//! Every decision is made in `control::fleet`. What this crate must not do: decide, ask a provider while
+//! Every decision is made in `fleet-control`. What this crate must not do: decide, ask a provider while
 //! a request waits, or delete a Kafka that nobody asked to be deleted.
 
 pub mod agent;

@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use control::fleet::PlaneState;
+use fleet_control::PlaneState;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use control::fleet::Capacity;
+use fleet_control::Capacity;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use control::fleet::Capacity;
+use fleet_control::Capacity;
 use sqlx::AssertSqlSafe;
 use sqlx::any::AnyRow;
 

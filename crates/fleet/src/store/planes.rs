@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use control::fleet::{Capacity, PlaneState};
+use fleet_control::{Capacity, PlaneState};
 use sqlx::any::AnyRow;
 use sqlx::{AnyConnection, AssertSqlSafe, Row as _};
 

@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use control::fleet::{
+use fleet_control::{
     AgentReady, Capacity, Mode, NodeInfo, NodeStep, PlaneFacts, Report, ResizeInfo, judge_report,
 };
 use serde::{Deserialize, Serialize};
@@ -287,7 +287,7 @@ fn facts(
 pub(crate) async fn change_state(
     tx: &mut Tx,
     plane: &mut Plane,
-    state: control::fleet::PlaneState,
+    state: fleet_control::PlaneState,
     reason: &str,
 ) -> Result<(), StoreError> {
     plane.state_reason = reason.to_owned();

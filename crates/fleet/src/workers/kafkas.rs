@@ -1,6 +1,6 @@
 //! Kafkas: those that wait get a place, those that are gone are forgotten. And silent agents are noticed.
 
-use control::fleet::{PlaneState, Request, judge_silence, place};
+use fleet_control::{PlaneState, Request, judge_silence, place};
 
 use super::{Work, WorkError, Workers};
 use crate::store::{

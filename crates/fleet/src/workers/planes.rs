@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use control::fleet::{
+use fleet_control::{
     Candidate, PlaneInRegion, PlaneState, RegionFacts, Request, confirm_removal, place,
     plan_creation, plan_removals,
 };

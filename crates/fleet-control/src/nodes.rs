@@ -285,7 +285,7 @@ pub fn judge_silence(state: PlaneState, for_ms: u64, limit_ms: u64) -> (PlaneSta
 /// Kafka Cluster of Model T consumes correspondingly. If there's available capacity then the cluster will be
 /// marked as `ready`. If there's no available capacity: […] `compute_node_scaling_up` […] `full`"
 ///
-/// Which of the two is decided by whether a step up is permitted (see the module doc of `fleet`, 1).
+/// Which of the two is decided by whether a step up is permitted (see the documentation of the crate, 1).
 fn capacity_state(facts: &PlaneFacts, report: &Report) -> (PlaneState, StateReason) {
     let remaining = report.remaining.less(facts.reserved);
     if remaining.covers(facts.model_t) {

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::fleet::report::{NodeInfo, ResizeInfo};
+use crate::report::{NodeInfo, ResizeInfo};
 
 fn room(connections: u64, partitions: u64) -> Capacity {
     Capacity { connections, partitions, ..Capacity::default() }

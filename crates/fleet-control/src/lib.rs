@@ -13,7 +13,9 @@
 //! 2. Nodes go only if, after they are gone, there is room for one more Kafka of Model T. By the letter
 //!    the next report could ask for the same nodes again, and so on for ever.
 //!
-//! Every decision comes with its reason. Nothing here knows what time it is or how nodes are made.
+//! Every decision comes with its reason. Nothing here does I/O, knows what time it is or how nodes are made.
+
+#![warn(clippy::wildcard_enum_match_arm)]
 
 mod agent;
 mod nodes;
