@@ -18,6 +18,7 @@
 #![warn(clippy::wildcard_enum_match_arm)]
 
 mod agent;
+mod kafka;
 mod nodes;
 mod placement;
 mod regions;
@@ -26,6 +27,10 @@ mod simulation;
 mod state;
 
 pub use agent::{BrokerNeed, HostedKafka, PlaneNode, Pool, Survey, survey};
+pub use kafka::{
+    AgentWord, IllegalKafkaEvent, KAFKA_TRANSITIONS, KafkaEvent, KafkaStatus, UnknownKafkaStatus,
+    read_agent,
+};
 pub use nodes::{
     COOL_DOWN_MS, Judgement, Mode, NodeReason, NodeStep, PlaneFacts, StateReason, judge_report,
     judge_silence, plan_nodes, restricted_ceiling, restricted_floor, step_nodes,
@@ -39,4 +44,4 @@ pub use report::{
     AgentReady, Assumption, Capacity, NodeInfo, Report, ResizeInfo, broken_assumptions,
 };
 pub use simulation::{Arrival, Outcome, Policy, simulate};
-pub use state::{PlaneState, TRANSITIONS, UnknownPlaneState};
+pub use state::{IllegalPlaneChange, PlaneState, TRANSITIONS, UnknownPlaneState};

@@ -233,7 +233,7 @@ async fn write_one(
     }
     let now = now_ms();
     let mut reserved = demand.reserved.get(&plane.id).copied().unwrap_or_default();
-    if reserved != Capacity::default() && plane.state.accepts_reports() {
+    if reserved != Capacity::default() && plane.state().accepts_reports() {
         reserved = tx.count_reported(&plane.id).await?;
     }
     let mut report = job.report;
@@ -244,12 +244,13 @@ async fn write_one(
     let judged = judge_report(&facts(plane, options, demand, reserved, now), &report);
     plane.last_seen = Some(now);
     plane.sequence = job.sequence.or(plane.sequence);
-    if plane.state.accepts_reports() {
+    if plane.state().accepts_reports() {
         plane.report = Some(StoredReport::from(&job.report));
         let broken: Vec<_> = judged.broken.iter().map(ToString::to_string).collect();
         plane.broken = broken.join("; ");
         plane.step_reason = judged.step_reason.to_string();
-        change_state(tx, plane, judged.state, &judged.state_reason.to_string()).await?;
+        let reason = judged.state_reason.to_string();
+        tx.change_state(DecisionKind::State, plane, judged.state, &reason).await?;
         let step = (judged.step, judged.step_reason.to_string());
         change_nodes(tx, plane, step, demand.dry_run, now).await?;
     }
@@ -271,7 +272,7 @@ fn facts(
     let both = [queued(false), if plane.multi_az { queued(true) } else { None }];
     let queued = both.into_iter().flatten().max_by_key(|need| (need.connections, need.partitions));
     PlaneFacts {
-        state: plane.state,
+        state: plane.state(),
         multi_az: plane.multi_az,
         mode: options.mode,
         model_t: options.model_t,
@@ -281,32 +282,6 @@ fn facts(
         since_step_up_ms: plane.last_step_up.map(|at| count(now - at)),
         cool_down_ms: options.cool_down_ms,
     }
-}
-
-/// Changes the state and remembers why, if it changes at all.
-pub(crate) async fn change_state(
-    tx: &mut Tx,
-    plane: &mut Plane,
-    state: fleet_control::PlaneState,
-    reason: &str,
-) -> Result<(), StoreError> {
-    plane.state_reason = reason.to_owned();
-    if plane.state == state {
-        return Ok(());
-    }
-    debug_assert!(plane.state.can_become(state), "{} -> {state}", plane.state);
-    let decision = NewDecision {
-        plane: Some(&plane.id),
-        region: None,
-        kind: DecisionKind::State,
-        was: plane.state.to_string(),
-        becomes: state.to_string(),
-        reason: reason.to_owned(),
-        dry_run: false,
-    };
-    tx.decide(decision).await?;
-    plane.state = state;
-    Ok(())
 }
 
 async fn change_nodes(
