@@ -33,7 +33,7 @@ pub use kafka::{
 };
 pub use nodes::{
     COOL_DOWN_MS, Judgement, Mode, NodeReason, NodeStep, PlaneFacts, StateReason, judge_report,
-    judge_silence, plan_nodes, restricted_ceiling, restricted_floor, step_nodes,
+    judge_silence, restricted_ceiling, restricted_floor, step_nodes,
 };
 pub use placement::{Candidate, PlaceReason, Placed, Request, place};
 pub use regions::{

@@ -6,7 +6,8 @@
 //!    permitted.
 //! 3. After a step down there is still room for a Kafka of Model T, so that the step is not taken back.
 //! 4. What is not known permits nothing: without the provider's word that no step is going on, none begins.
-//! 5. A report that contradicts itself never takes a node away.
+//! 5. Contradictions of a report are recorded. Each bound holds by itself, so a report with contradictory bounds
+//!    takes a node away only if all of them permit it.
 
 use std::fmt;
 
@@ -49,6 +50,10 @@ pub struct PlaneFacts {
     pub queued: Option<Capacity>,
     /// Whether the provider has nodes to make or to remove; unknown if it could not be asked.
     pub in_progress: Option<bool>,
+    /// Whether nobody scales its nodes: no step is ever permitted.
+    pub nodes_fixed: bool,
+    /// How many Kafkas are placed here; unknown if nobody has counted them.
+    pub kafkas: Option<u64>,
     /// How long ago the last step up was; nothing if there was none.
     pub since_step_up_ms: Option<u64>,
     /// How long after a step up none goes down.
@@ -204,8 +209,13 @@ pub enum NodeReason {
     CoolingDown,
     /// Somebody waits for a place.
     QueueNotEmpty,
-    /// The report contradicts itself.
-    Contradiction(Assumption),
+    /// The report says that the workload needs no nodes, and there may be Kafkas.
+    WorkloadNotCounted {
+        /// How many there are, if that is known.
+        kafkas: Option<u64>,
+    },
+    /// Nobody scales these nodes.
+    NodesFixed,
 }
 
 /// "Restricted Ceiling: The provided ceiling in the status but rounded down to multi-az node requirements
@@ -263,10 +273,7 @@ pub fn judge_report(facts: &PlaneFacts, report: &Report) -> Judgement {
         return stay(PlaneState::Ready, StateReason::Manual);
     }
     let (state, state_reason) = capacity_state(facts, report);
-    let (mut step, mut step_reason) = plan_nodes(facts, report);
-    if let (NodeStep::Down { .. }, Some(first)) = (step, broken.first()) {
-        (step, step_reason) = (NodeStep::Stay, NodeReason::Contradiction(*first));
-    }
+    let (step, step_reason) = plan_nodes(facts, report);
     Judgement { state, state_reason, step, step_reason, broken }
 }
 
@@ -298,8 +305,7 @@ fn capacity_state(facts: &PlaneFacts, report: &Report) -> (PlaneState, StateReas
 }
 
 /// Whether nodes come or go. Up is looked at first; a report never does both.
-#[must_use]
-pub fn plan_nodes(facts: &PlaneFacts, report: &Report) -> (NodeStep, NodeReason) {
+fn plan_nodes(facts: &PlaneFacts, report: &Report) -> (NodeStep, NodeReason) {
     match need_for_more(facts, report) {
         Some(need) => match step_up(facts, report).and_then(|target| begin(facts, target)) {
             Ok(target) => (NodeStep::Up { target }, need),
@@ -325,7 +331,7 @@ fn need_for_more(facts: &PlaneFacts, report: &Report) -> Option<NodeReason> {
     if !remaining.covers(facts.model_t) {
         return Some(NodeReason::NoRoom { remaining });
     }
-    let need = facts.queued?;
+    let need = facts.queued.filter(|_| !facts.nodes_fixed)?;
     let steps = restricted_ceiling(report.nodes.ceiling, facts.multi_az)
         .saturating_sub(report.nodes.current)
         .checked_div(step_nodes(report.resize.node_delta, facts.multi_az))?;
@@ -339,6 +345,9 @@ fn step_up(facts: &PlaneFacts, report: &Report) -> Result<u32, NodeReason> {
     let current = report.nodes.current;
     let ceiling = restricted_ceiling(report.nodes.ceiling, facts.multi_az);
     let step = step_nodes(report.resize.node_delta, facts.multi_az);
+    if facts.nodes_fixed {
+        return Err(NodeReason::NodesFixed);
+    }
     if current >= ceiling {
         return Err(NodeReason::AtCeiling { current, ceiling });
     }
@@ -362,11 +371,17 @@ fn step_down(facts: &PlaneFacts, report: &Report) -> Result<u32, NodeReason> {
     let minimum = report.nodes.current_work_load_minimum;
     let step = step_nodes(report.resize.node_delta, facts.multi_az);
     let remaining = report.remaining.less(facts.reserved);
+    if facts.nodes_fixed {
+        return Err(NodeReason::NodesFixed);
+    }
     if !remaining.exceeds(report.resize.delta) {
         return Err(NodeReason::NothingToSpare);
     }
     if current <= minimum {
         return Err(NodeReason::WorkloadNeedsAll { current, minimum });
+    }
+    if minimum == 0 && facts.kafkas != Some(0) {
+        return Err(NodeReason::WorkloadNotCounted { kafkas: facts.kafkas });
     }
     if step == 0 {
         return Err(NodeReason::StepIsZero);
@@ -467,7 +482,13 @@ impl fmt::Display for NodeReason {
             }
             NodeReason::CoolingDown => write!(f, "no step: the last step up was just now"),
             NodeReason::QueueNotEmpty => write!(f, "no step: a Kafka waits for a place"),
-            NodeReason::Contradiction(which) => write!(f, "no step: {which}"),
+            NodeReason::WorkloadNotCounted { kafkas: Some(kafkas) } => {
+                write!(f, "no step: the workload minimum is 0 with {kafkas} Kafkas placed")
+            }
+            NodeReason::WorkloadNotCounted { kafkas: None } => {
+                write!(f, "no step: the workload minimum is 0 and the Kafkas are not counted")
+            }
+            NodeReason::NodesFixed => write!(f, "no step: nobody scales these nodes"),
         }
     }
 }

@@ -228,6 +228,8 @@ impl World<'_> {
             reserved: Capacity::default(),
             queued,
             in_progress: Some(plane.coming.is_some()),
+            nodes_fixed: false,
+            kafkas: Some(plane.kafkas),
             since_step_up_ms: plane.last_up.map(|at| (self.now - at) * 60_000),
             cool_down_ms: COOL_DOWN_MS,
         }

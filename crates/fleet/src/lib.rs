@@ -2,6 +2,7 @@
 //!
 //! - `http`: what agents, users and administrators ask, and who they are.
 //! - `store`: what is remembered, in SQLite or PostgreSQL.
+//! - `reports`: what agents report, decided and stored.
 //! - `workers`: what is done about it, by one replica at a time.
 //! - `provider`: who makes data planes and nodes.
 //! - `agent`: the other end, on a data plane.
@@ -17,6 +18,7 @@ pub mod http;
 pub mod identity;
 pub mod limits;
 pub mod provider;
+pub mod reports;
 pub mod service;
 pub mod store;
 pub mod tokens;

@@ -14,7 +14,8 @@ use super::callers::{Agent, Body, is_id};
 use super::error::{Code, Error, Refusal};
 use super::report::{AgentReport, Condition};
 use crate::config::Size;
-use crate::store::{Kafka, ReportOutcome, Tx, new_id, now_ms};
+use crate::reports::ReportOutcome;
+use crate::store::{Kafka, Tx, new_id, now_ms};
 
 /// What a condition says when there is no room after all.
 const INSUFFICIENT: &str = "Cluster has insufficient resources";

@@ -35,7 +35,8 @@ pub use report::{AgentReport, Amounts, Condition, FieldErrors, Nodes, Resize};
 use crate::auth::Authenticator;
 use crate::config::Config;
 use crate::limits::Limiter;
-use crate::store::{ReportWriter, ReportWriterOptions, Store};
+use crate::reports::{ReportWriter, ReportWriterOptions};
+use crate::store::Store;
 use error::{Code, Refusal};
 
 /// Where everything is.

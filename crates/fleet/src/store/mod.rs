@@ -27,7 +27,8 @@ pub use history::{Decision, DecisionKind, NewDecision};
 pub use kafkas::{Kafka, KafkaFilter, NewKafka, Page, SearchError, parse_order, parse_search};
 pub use leases::Lease;
 pub use planes::{NewPlane, Plane, PlaneFilter};
-pub use reports::{ReportOutcome, ReportWriter, ReportWriterOptions, StoredReport};
+pub(crate) use reports::Demand;
+pub use reports::StoredReport;
 
 /// Why the store could not do its work.
 #[derive(Debug, thiserror::Error)]

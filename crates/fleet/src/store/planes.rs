@@ -199,7 +199,7 @@ impl Tx {
 
     /// Several data planes, held as by [`Tx::plane`]. Those that are not there are left out. All who hold
     /// several do so in the order of ids, so that none waits for one that waits for it.
-    pub(super) async fn hold_planes(
+    pub(crate) async fn hold_planes(
         &mut self,
         ids: &[&str],
     ) -> Result<BTreeMap<String, Plane>, StoreError> {
@@ -260,7 +260,7 @@ impl Tx {
     }
 
     /// Stores what has changed of data planes that are held.
-    pub(super) async fn save_planes(&mut self, planes: &[&Plane]) -> Result<(), StoreError> {
+    pub(crate) async fn save_planes(&mut self, planes: &[&Plane]) -> Result<(), StoreError> {
         save(&mut self.inner, planes).await
     }
 
