@@ -32,8 +32,8 @@ pub use kafka::{
     read_agent,
 };
 pub use nodes::{
-    COOL_DOWN_MS, Judgement, Mode, NodeReason, NodeStep, PlaneFacts, StateReason, judge_report,
-    judge_silence, restricted_ceiling, restricted_floor, step_nodes,
+    COOL_DOWN_MS, Judgement, Mode, NodeBounds, NodeReason, NodeStep, OutOfBounds, PlaneFacts,
+    StateReason, judge_report, judge_silence, restricted_ceiling, restricted_floor, step_nodes,
 };
 pub use placement::{Candidate, PlaceReason, Placed, Request, place};
 pub use regions::{

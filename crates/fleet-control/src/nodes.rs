@@ -1,5 +1,6 @@
 //! What one report means: the state of the data plane, and whether nodes come or go.
 //!
+//! 0. The manager's own bounds win: a report outside them is refused, and changes nothing.
 //! 1. No step goes above the restricted ceiling, or below the restricted floor, what the workload needs,
 //!    or three nodes.
 //! 2. `ready` is said only if a Kafka of Model T fits; `full` if and only if none fits and no step up is
@@ -33,6 +34,36 @@ pub enum Mode {
     Manual,
 }
 
+/// What the manager permits, whatever a report says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NodeBounds {
+    /// The least number of nodes.
+    pub nodes_min: u32,
+    /// The most nodes.
+    pub nodes_max: u32,
+    /// The most nodes of one step.
+    pub node_delta_max: u32,
+}
+
+/// A number of a report that is outside the manager's bounds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OutOfBounds {
+    /// The ceiling is higher than the manager permits.
+    Ceiling {
+        /// The reported ceiling.
+        reported: u32,
+        /// The most nodes.
+        limit: u32,
+    },
+    /// A step is larger than the manager permits.
+    NodeDelta {
+        /// The reported step.
+        reported: u32,
+        /// The most nodes of one step.
+        limit: u32,
+    },
+}
+
 /// What is known of a data plane besides its report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlaneFacts {
@@ -42,6 +73,8 @@ pub struct PlaneFacts {
     pub multi_az: bool,
     /// Who decides about nodes.
     pub mode: Mode,
+    /// What the manager permits.
+    pub bounds: NodeBounds,
     /// What one Kafka of Model T takes.
     pub model_t: Capacity,
     /// What Kafkas take that were placed here and that the report does not count yet.
@@ -101,11 +134,15 @@ pub struct Judgement {
     pub step_reason: NodeReason,
     /// What the report contradicts itself in.
     pub broken: Vec<Assumption>,
+    /// Why the report is refused; empty if it is not. A refused report changes nothing.
+    pub refused: Vec<OutOfBounds>,
 }
 
 /// Why a data plane is in its state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StateReason {
+    /// The report is outside the manager's bounds.
+    Refused,
     /// In this state reports change nothing.
     NotAccepting,
     /// The agent says so, or says nothing.
@@ -262,7 +299,12 @@ pub fn judge_report(facts: &PlaneFacts, report: &Report) -> Judgement {
         step: NodeStep::Stay,
         step_reason: NodeReason::NotAsked,
         broken: broken.clone(),
+        refused: Vec::new(),
     };
+    let refused = out_of_bounds(facts, report);
+    if !refused.is_empty() {
+        return Judgement { refused, ..stay(facts.state, StateReason::Refused) };
+    }
     if !facts.state.accepts_reports() {
         return stay(facts.state, StateReason::NotAccepting);
     }
@@ -274,7 +316,19 @@ pub fn judge_report(facts: &PlaneFacts, report: &Report) -> Judgement {
     }
     let (state, state_reason) = capacity_state(facts, report);
     let (step, step_reason) = plan_nodes(facts, report);
-    Judgement { state, state_reason, step, step_reason, broken }
+    Judgement { state, state_reason, step, step_reason, broken, refused: Vec::new() }
+}
+
+/// Where nobody scales the nodes, no report orders any.
+fn out_of_bounds(facts: &PlaneFacts, report: &Report) -> Vec<OutOfBounds> {
+    let NodeBounds { nodes_max, node_delta_max, .. } = facts.bounds;
+    let (ceiling, delta) = (report.nodes.ceiling, report.resize.node_delta);
+    let rows = [
+        (ceiling > nodes_max, OutOfBounds::Ceiling { reported: ceiling, limit: nodes_max }),
+        (delta > node_delta_max, OutOfBounds::NodeDelta { reported: delta, limit: node_delta_max }),
+    ];
+    let broken = rows.into_iter().filter(|(broken, _)| *broken && !facts.nodes_fixed);
+    broken.map(|(_, which)| which).collect()
 }
 
 /// A data plane whose agent has not been heard of for that long. What it said last may be wrong by now, so
@@ -386,7 +440,7 @@ fn step_down(facts: &PlaneFacts, report: &Report) -> Result<u32, NodeReason> {
     if step == 0 {
         return Err(NodeReason::StepIsZero);
     }
-    let floor = restricted_floor(report.nodes.floor, facts.multi_az);
+    let floor = restricted_floor(report.nodes.floor.max(facts.bounds.nodes_min), facts.multi_az);
     let after = current.saturating_sub(step);
     let bounds = [(minimum, "workload minimum"), (floor, "floor"), (NODES_MIN, "least of all")];
     for (minimum, bound) in bounds {
@@ -431,9 +485,23 @@ fn begin(facts: &PlaneFacts, target: u32) -> Result<u32, NodeReason> {
     }
 }
 
+impl fmt::Display for OutOfBounds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OutOfBounds::Ceiling { reported, limit } => {
+                write!(f, "nodeInfo.ceiling is {reported}, and at most {limit} nodes are permitted")
+            }
+            OutOfBounds::NodeDelta { reported, limit } => {
+                write!(f, "resizeInfo.nodeDelta is {reported}, and at most {limit} are permitted")
+            }
+        }
+    }
+}
+
 impl fmt::Display for StateReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            StateReason::Refused => write!(f, "the report is outside the bounds of the manager"),
             StateReason::NotAccepting => write!(f, "reports change nothing in this state"),
             StateReason::AgentNotReady => write!(f, "the agent is not ready"),
             StateReason::AgentSilent { for_ms } => {

@@ -15,6 +15,8 @@ fn facts() -> PlaneFacts {
         state: PlaneState::Ready,
         multi_az: true,
         mode: Mode::Auto,
+        // Wide enough for every report of the tables.
+        bounds: NodeBounds { nodes_min: 0, nodes_max: u32::MAX, node_delta_max: u32::MAX },
         model_t: room(100, 100),
         reserved: Capacity::default(),
         queued: None,
@@ -362,6 +364,41 @@ fn reports_with_contradictory_bounds_are_recorded_and_follow_the_formulae() {
     ] {
         assert_eq!(nodes(&facts(), text).0, target, "{text}");
     }
+}
+
+#[test]
+fn a_report_outside_the_bounds_of_the_manager_is_refused_and_changes_nothing() {
+    let bounds = NodeBounds { nodes_min: 6, nodes_max: 18, node_delta_max: 3 };
+    let bounded = PlaneFacts { bounds, state: PlaneState::Full, ..facts() };
+    let ceiling = "nodeInfo.ceiling is 19, and at most 18 nodes are permitted";
+    let delta = "resizeInfo.nodeDelta is 4, and at most 3 are permitted";
+    let rows: [(&str, u32, &[&str]); 7] = [
+        ("3 ceiling=18", 6, &[]),
+        ("3 ceiling=19", 3, &[ceiling]),
+        ("15 ceiling=18", 18, &[]),
+        ("16 ceiling=18", 16, &[]),
+        ("3 ceiling=18 step=4", 3, &[delta]),
+        ("3 ceiling=19 step=4", 3, &[ceiling, delta]),
+        (
+            "3 ceiling=4294967295",
+            3,
+            &["nodeInfo.ceiling is 4294967295, and at most 18 nodes are permitted"],
+        ),
+    ];
+    for (text, target, refused) in rows {
+        let judged = judge_report(&bounded, &line(text));
+        let told: Vec<_> = judged.refused.iter().map(ToString::to_string).collect();
+        assert_eq!(told, refused, "{text}");
+        assert_eq!(nodes(&bounded, text).0, target, "{text}");
+        if !refused.is_empty() {
+            assert_eq!((judged.state, judged.step), (PlaneState::Full, NodeStep::Stay), "{text}");
+        }
+    }
+    // The manager's own floor holds where the report has a lower one.
+    const FREE: &str = "delta=1000/1000 left=100000/100000";
+    assert_eq!(nodes(&bounded, &format!("9 ceiling=18 floor=1 min=1 {FREE}")).0, 6);
+    let held = (6, "no step: 6-3 < floor 6".to_owned());
+    assert_eq!(nodes(&bounded, &format!("6 ceiling=18 floor=1 min=1 {FREE}")), held);
 }
 
 #[test]

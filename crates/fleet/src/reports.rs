@@ -11,9 +11,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use fleet_control::{Capacity, Mode, NodeStep, PlaneFacts, Report, judge_report};
+use fleet_control::{Capacity, Mode, NodeBounds, NodeStep, PlaneFacts, Report, judge_report};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::identity::account_name;
 use crate::provider::STANDALONE;
 use crate::store::{
     DecisionKind, Demand, NewDecision, Plane, Store, StoreError, StoredReport, Tx, now_ms,
@@ -26,12 +27,14 @@ const BATCH_MAX: usize = 256;
 const QUEUE: usize = 4096;
 
 /// What became of a report.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReportOutcome {
     /// It was stored with what follows from it.
     Stored,
     /// A later one is stored already, or this very one.
     Old,
+    /// It is outside the manager's bounds, and changes nothing.
+    Refused(String),
     /// There is no such data plane.
     NoSuchPlane,
 }
@@ -43,6 +46,8 @@ pub struct ReportWriterOptions {
     pub model_t: Capacity,
     /// Who decides about nodes.
     pub mode: Mode,
+    /// What the manager permits.
+    pub bounds: NodeBounds,
     /// How long after a step up none goes down.
     pub cool_down_ms: u64,
 }
@@ -128,7 +133,7 @@ async fn write_batch(
             Some(plane) => write_one(&mut tx, (options, &demand), plane, job).await?,
             None => ReportOutcome::NoSuchPlane,
         };
-        if outcome == ReportOutcome::Stored {
+        if matches!(outcome, ReportOutcome::Stored | ReportOutcome::Refused(_)) {
             changed.insert(job.plane.as_str());
         }
         outcomes.push(outcome);
@@ -161,6 +166,10 @@ async fn write_one(
         facts.kafkas = Some(tx.kafkas_on(&plane.id).await?);
     }
     let judged = judge_report(&facts, &job.report);
+    if !judged.refused.is_empty() {
+        let why: Vec<_> = judged.refused.iter().map(ToString::to_string).collect();
+        return refuse(tx, plane, why.join("; ")).await;
+    }
     plane.last_seen = Some(now);
     plane.sequence = job.sequence.or(plane.sequence);
     if plane.state().accepts_reports() {
@@ -174,6 +183,18 @@ async fn write_one(
         change_nodes(tx, plane, step, demand.dry_run, now).await?;
     }
     Ok(ReportOutcome::Stored)
+}
+
+/// Audits a refused report, once for each reason: an agent repeats itself every minute.
+async fn refuse(tx: &mut Tx, plane: &mut Plane, why: String) -> Result<ReportOutcome, StoreError> {
+    let broken = format!("refused: {why}");
+    if plane.broken != broken {
+        tracing::warn!(plane = plane.id, reason = why, "report refused");
+        let path = format!("{}/agent-clusters/{}/status", crate::http::BASE, plane.id);
+        tx.audit(&account_name(&plane.id), "PUT", &path, 400).await?;
+        plane.broken = broken;
+    }
+    Ok(ReportOutcome::Refused(why))
 }
 
 fn facts(
@@ -194,6 +215,7 @@ fn facts(
         state: plane.state(),
         multi_az: plane.multi_az,
         mode: options.mode,
+        bounds: options.bounds,
         model_t: options.model_t,
         reserved,
         queued: queued.filter(|_| !plane.draining),

@@ -254,6 +254,7 @@ pub(super) async fn put_status(
         return Err(Refusal::new(Code::Fields, "sequence must not be negative"));
     }
     match app.reports.write(&agent.plane, body.sequence, report).await? {
+        ReportOutcome::Refused(reason) => Err(Refusal::new(Code::Fields, reason)),
         ReportOutcome::NoSuchPlane => Err(no_such_agent(&agent.plane)),
         ReportOutcome::Stored | ReportOutcome::Old => Ok(StatusCode::NO_CONTENT),
     }

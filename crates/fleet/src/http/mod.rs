@@ -64,6 +64,7 @@ impl App {
         let options = ReportWriterOptions {
             model_t: config.model_t.capacity(),
             mode: config.mode(),
+            bounds: config.bounds(),
             cool_down_ms: config.times.cool_down_ms,
         };
         Self {
