@@ -9,7 +9,6 @@ pub mod annotations;
 pub mod certificates;
 pub mod cluster;
 pub mod conditions;
-pub mod fleet;
 pub mod liveness;
 pub mod node;
 pub mod pod_set;

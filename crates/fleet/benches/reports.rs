@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 
 use fleet::client::Client;
 use fleet::http::BASE;
-use fleet::store::NewPlane;
+use fleet::store::{DecisionKind, NewPlane};
+use fleet_control::PlaneState::{Provisioned, Provisioning, WaitingForAgent};
 use hyper::Method;
 use support::{Manager, report};
 
@@ -82,7 +83,9 @@ async fn prepare(manager: &Manager, ids: &[String]) {
         };
         tx.add_plane(&plane).await.unwrap();
         let mut plane = tx.plane(id).await.unwrap().unwrap();
-        plane.state = control::fleet::PlaneState::WaitingForAgent;
+        for state in [Provisioning, Provisioned, WaitingForAgent] {
+            tx.change_state(DecisionKind::State, &mut plane, state, "").await.unwrap();
+        }
         tx.save_plane(&plane).await.unwrap();
     }
     tx.commit().await.unwrap();

@@ -1,7 +1,7 @@
 //! What a fleet manager is told when it starts.
 
 use control::cluster::quantity;
-use control::fleet::{Capacity, Mode};
+use fleet_control::{Capacity, Mode, NodeBounds};
 use serde::{Deserialize, Serialize};
 
 /// Everything that is set.
@@ -244,7 +244,7 @@ pub struct Times {
     pub cool_down_ms: u64,
 }
 
-/// What agents are told about their nodes.
+/// What agents are told about their nodes. A report that asks for more is refused.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AgentNodes {
@@ -276,6 +276,9 @@ pub enum ConfigError {
     /// A lease that ends before the provider must have answered.
     #[error("lease_ms must be more than provider_ms and more than twice round_ms")]
     Lease,
+    /// Bounds that permit nothing.
+    #[error("agent.nodes_min must not be above agent.nodes_max")]
+    Nodes,
     /// A limit of nothing.
     #[error("{0} must not be 0")]
     Zero(&'static str),
@@ -336,6 +339,12 @@ impl Config {
         if lease_ms <= provider_ms || lease_ms <= 2 * round_ms {
             return Err(ConfigError::Lease);
         }
+        if self.agent.nodes_min > self.agent.nodes_max {
+            return Err(ConfigError::Nodes);
+        }
+        if self.agent.node_delta == 0 {
+            return Err(ConfigError::Zero("agent.node_delta"));
+        }
         match self.limits {
             Limits { requests_per_second: 0, .. } => Err(ConfigError::Zero("requests_per_second")),
             Limits { burst: 0, .. } => Err(ConfigError::Zero("burst")),
@@ -349,6 +358,16 @@ impl Config {
         match self.scaling {
             Scaling::Auto => Mode::Auto,
             Scaling::Manual => Mode::Manual,
+        }
+    }
+
+    /// What reports may ask for at most, as `fleet-control` has it.
+    #[must_use]
+    pub fn bounds(&self) -> NodeBounds {
+        NodeBounds {
+            nodes_min: self.agent.nodes_min,
+            nodes_max: self.agent.nodes_max,
+            node_delta_max: self.agent.node_delta,
         }
     }
 
@@ -447,7 +466,7 @@ impl Default for Times {
             silence_ms: 180_000,
             patience_ms: 3_600_000,
             provider_ms: 30_000,
-            cool_down_ms: control::fleet::COOL_DOWN_MS,
+            cool_down_ms: fleet_control::COOL_DOWN_MS,
         }
     }
 }

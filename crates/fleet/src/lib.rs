@@ -2,11 +2,12 @@
 //!
 //! - `http`: what agents, users and administrators ask, and who they are.
 //! - `store`: what is remembered, in SQLite or PostgreSQL.
+//! - `reports`: what agents report, decided and stored.
 //! - `workers`: what is done about it, by one replica at a time.
 //! - `provider`: who makes data planes and nodes.
 //! - `agent`: the other end, on a data plane.
 //!
-//! Every decision is made in `control::fleet`. What this crate must not do: decide, ask a provider while
+//! Every decision is made in `fleet-control`. What this crate must not do: decide, ask a provider while
 //! a request waits, or delete a Kafka that nobody asked to be deleted.
 
 pub mod agent;
@@ -17,6 +18,7 @@ pub mod http;
 pub mod identity;
 pub mod limits;
 pub mod provider;
+pub mod reports;
 pub mod service;
 pub mod store;
 pub mod tokens;

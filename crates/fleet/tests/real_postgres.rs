@@ -26,6 +26,7 @@ async fn every_scenario_on_postgresql() {
         kafkas_are_listed
         a_fleet_grows_and_shrinks
         administrators_do_things_by_hand
+        reports_outside_the_bounds_are_refused
         a_dry_run_decides_and_does_nothing
         silence_is_noticed
         limits_are_kept

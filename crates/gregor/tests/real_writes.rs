@@ -106,7 +106,7 @@ fn without_status(object: &impl Serialize) -> Value {
     let mut object = serde_json::to_value(object).unwrap();
     object.as_object_mut().unwrap().remove("status");
     let metadata = object["metadata"].as_object_mut().unwrap();
-    ["resourceVersion", "managedFields"].map(|name| metadata.remove(name));
+    metadata.retain(|name, _| name != "resourceVersion" && name != "managedFields");
     object
 }
 

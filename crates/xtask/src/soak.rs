@@ -115,7 +115,7 @@ impl Part {
             How::Sweep => test(line, "real_sweep").env("GREGOR_SWEEP_ROUNDS", "100"),
             How::Simulation(seeds) => line
                 .words("cargo test --release --package sim --test whole -- --nocapture")
-                .env("GREGOR_SIM_SEEDS", &format!("0..{seeds}")),
+                .env("GREGOR_SIM_SEEDS", format!("0..{seeds}")),
             How::FirstMile => line.arg("tools/first-mile"),
         }
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use control::annotations::Annotation;
 use control::cluster::quantity;
-use control::fleet::{BrokerNeed, Capacity, HostedKafka};
+use fleet_control::{BrokerNeed, Capacity, HostedKafka};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
 use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use control::cluster::quantity;
-use control::fleet::{BrokerNeed, Capacity, HostedKafka, PlaneNode, Pool, Survey, survey};
+use fleet_control::{BrokerNeed, Capacity, HostedKafka, PlaneNode, Pool, Survey, survey};
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 use kube::api::ListParams;
@@ -171,13 +171,13 @@ mod tests {
     fn a_report_that_we_write_is_one_that_we_read() {
         let room =
             Capacity { connections: 1, partitions: 2, throughput_bytes: 3, retention_bytes: 4 };
-        let nodes = control::fleet::NodeInfo {
+        let nodes = fleet_control::NodeInfo {
             ceiling: 9,
             floor: 3,
             current: 6,
             current_work_load_minimum: 3,
         };
-        let resize = control::fleet::ResizeInfo { node_delta: 3, delta: room };
+        let resize = fleet_control::ResizeInfo { node_delta: 3, delta: room };
         let read = written(&Survey { total: room, remaining: room, nodes, resize }).read().unwrap();
         assert_eq!((read.total, read.nodes, read.resize), (room, nodes, resize));
     }

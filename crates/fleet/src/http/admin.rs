@@ -3,7 +3,7 @@
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use control::fleet::PlaneState;
+use fleet_control::PlaneState;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
@@ -103,7 +103,7 @@ fn served(plane: &Plane) -> DataPlane {
         region: plane.region.clone(),
         multi_az: plane.multi_az,
         provider_type: plane.provider_type.clone(),
-        status: plane.state.to_string(),
+        status: plane.state().to_string(),
         status_reason: plane.state_reason.clone(),
         nodes_reason: plane.step_reason.clone(),
         contradictions: (!plane.broken.is_empty()).then(|| plane.broken.clone()),
@@ -239,19 +239,9 @@ pub(super) async fn delete_plane(
         let reason = format!("{kafkas} Kafkas are on it; drain it and delete them first");
         return Err(Refusal::new(Code::Conflict, reason));
     }
-    if !plane.state.is_going() {
-        tx.decide(NewDecision {
-            plane: Some(&id),
-            region: None,
-            kind: DecisionKind::Remove,
-            was: plane.state.to_string(),
-            becomes: PlaneState::Deprovisioning.to_string(),
-            reason: "deleted by hand".to_owned(),
-            dry_run: false,
-        })
-        .await?;
-        plane.state = PlaneState::Deprovisioning;
-        "deleted by hand".clone_into(&mut plane.state_reason);
+    if !plane.state().is_going() {
+        let next = PlaneState::Deprovisioning;
+        tx.change_state(DecisionKind::Remove, &mut plane, next, "deleted by hand").await?;
         plane.removed_by_hand = true;
         tx.save_plane(&plane).await?;
         tx.commit().await?;
@@ -315,7 +305,7 @@ pub(super) async fn scale_plane(
     if !(0..=NODES_MAX).contains(&request.nodes) {
         return Err(Refusal::new(Code::Fields, "nodes must be 0 to 10000"));
     }
-    if plane.state.is_going() {
+    if plane.state().is_going() {
         return Err(Refusal::new(Code::Conflict, "the data plane is on its way out"));
     }
     let minimum = plane.report.as_ref().map_or(0, |report| i64::from(report.nodes[3]));

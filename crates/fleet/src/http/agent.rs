@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
-use control::fleet::Capacity;
+use fleet_control::{AgentWord, Capacity, KafkaEvent, KafkaStatus, read_agent};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -14,7 +14,8 @@ use super::callers::{Agent, Body, is_id};
 use super::error::{Code, Error, Refusal};
 use super::report::{AgentReport, Condition};
 use crate::config::Size;
-use crate::store::{Kafka, KafkaStatus, ReportOutcome, Tx, new_id, now_ms};
+use crate::reports::ReportOutcome;
+use crate::store::{Kafka, Tx, new_id, now_ms};
 
 /// What a condition says when there is no room after all.
 const INSUFFICIENT: &str = "Cluster has insufficient resources";
@@ -253,6 +254,7 @@ pub(super) async fn put_status(
         return Err(Refusal::new(Code::Fields, "sequence must not be negative"));
     }
     match app.reports.write(&agent.plane, body.sequence, report).await? {
+        ReportOutcome::Refused(reason) => Err(Refusal::new(Code::Fields, reason)),
         ReportOutcome::NoSuchPlane => Err(no_such_agent(&agent.plane)),
         ReportOutcome::Stored | ReportOutcome::Old => Ok(StatusCode::NO_CONTENT),
     }
@@ -271,12 +273,7 @@ pub(super) async fn get_kafkas(
         return Err(no_such_agent(&agent.plane));
     }
     let kafkas = app.store.kafkas_of_plane(&agent.plane).await?;
-    let listed = kafkas.iter().filter(|kafka| match kafka.status {
-        KafkaStatus::Provisioning | KafkaStatus::Ready | KafkaStatus::Deprovision => true,
-        // It may be there all the same, and its data with it.
-        KafkaStatus::Failed => true,
-        KafkaStatus::Accepted | KafkaStatus::Deleting => false,
-    });
+    let listed = kafkas.iter().filter(|kafka| kafka.status().is_listed());
     let items = listed.filter_map(|kafka| managed(&app, kafka)).collect();
     Ok(Json(ManagedKafkaList { kind: "ManagedKafkaList".to_owned(), items }))
 }
@@ -303,7 +300,7 @@ fn managed(app: &App, kafka: &Kafka) -> Option<ManagedKafka> {
         },
         spec: KafkaSpec {
             capacity: kafka.need.into(),
-            ..spec(&size, kafka.status == KafkaStatus::Deprovision, vec![kafka.owner.clone()])
+            ..spec(&size, kafka.status() == KafkaStatus::Deprovision, vec![kafka.owner.clone()])
         },
     })
 }
@@ -337,34 +334,23 @@ pub(super) async fn put_kafkas_status(
 }
 
 /// What the condition `Ready` says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Word {
-    Ready,
-    Unknown,
-    Installing,
-    Deleted,
-    Error,
-    Rejected,
-    RejectedForRoom,
-}
-
-fn word(status: &DataPlaneKafkaStatus) -> (Word, String) {
+fn word(status: &DataPlaneKafkaStatus) -> (AgentWord, String) {
     let conditions = status.conditions.as_deref().unwrap_or_default();
     let is_ready = |one: &&Condition| {
         one.kind.as_deref().is_some_and(|kind| kind.eq_ignore_ascii_case("ready"))
     };
     let Some(ready) = conditions.iter().find(is_ready) else {
-        return (Word::Installing, String::new());
+        return (AgentWord::Installing, String::new());
     };
     let message = ready.message.clone().unwrap_or_default();
     let word = match (ready.status.as_deref(), ready.reason.as_deref()) {
-        (Some("True"), _) => Word::Ready,
-        (Some("Unknown"), _) => Word::Unknown,
-        (_, Some("Deleted")) => Word::Deleted,
-        (_, Some("Error")) => Word::Error,
-        (_, Some("Rejected")) if message == INSUFFICIENT => Word::RejectedForRoom,
-        (_, Some("Rejected")) => Word::Rejected,
-        _ => Word::Installing,
+        (Some("True"), _) => AgentWord::Ready,
+        (Some("Unknown"), _) => AgentWord::Unknown,
+        (_, Some("Deleted")) => AgentWord::Deleted,
+        (_, Some("Error")) => AgentWord::Error,
+        (_, Some("Rejected")) if message == INSUFFICIENT => AgentWord::RejectedForCapacity,
+        (_, Some("Rejected")) => AgentWord::Rejected,
+        _ => AgentWord::Installing,
     };
     (word, clean(&message))
 }
@@ -388,33 +374,21 @@ async fn take_status(
     if let Some(version) = status.versions.as_ref().and_then(|versions| versions.kafka.as_ref()) {
         kafka.version = clean(version);
     }
-    let provisioning = kafka.status == KafkaStatus::Provisioning;
-    match word {
-        Word::Ready if !kafka.status.is_going() => {
-            (kafka.status, kafka.reason) = (KafkaStatus::Ready, String::new());
+    if let Some(event) = read_agent(kafka.status(), word) {
+        kafka.happens(event)?;
+        match event {
+            KafkaEvent::BecameReady => kafka.reason.clear(),
+            KafkaEvent::Broke => kafka.reason = message,
+            KafkaEvent::Rejected => (kafka.placement_id, kafka.reason) = (new_id(), message),
+            KafkaEvent::RejectedForCapacity => {
+                (kafka.plane_id, kafka.reported_at) = (None, None);
+                (kafka.bootstrap, kafka.reason) = (String::new(), message);
+            }
+            KafkaEvent::Placed
+            | KafkaEvent::PatienceEnded
+            | KafkaEvent::DeletionRequested
+            | KafkaEvent::Removed => {}
         }
-        // Only what was to be deleted can have been deleted.
-        Word::Deleted if kafka.status == KafkaStatus::Deprovision => {
-            kafka.status = KafkaStatus::Deleting;
-        }
-        Word::Error if !kafka.status.is_going() => {
-            (kafka.status, kafka.reason) = (KafkaStatus::Failed, message);
-        }
-        Word::Rejected if provisioning => {
-            (kafka.placement_id, kafka.reason) = (new_id(), message);
-        }
-        Word::RejectedForRoom if provisioning => {
-            kafka.status = KafkaStatus::Accepted;
-            (kafka.plane_id, kafka.reported_at) = (None, None);
-            (kafka.bootstrap, kafka.reason) = (String::new(), message);
-        }
-        Word::Ready
-        | Word::Unknown
-        | Word::Installing
-        | Word::Deleted
-        | Word::Error
-        | Word::Rejected
-        | Word::RejectedForRoom => {}
     }
     if kafka != before {
         tx.save_kafka(&kafka).await?;
@@ -439,16 +413,16 @@ mod tests {
             DataPlaneKafkaStatus { conditions: Some(vec![condition]), ..Default::default() }
         };
         let rows = [
-            (status("Ready", "True", "", ""), Word::Ready),
-            (status("READY", "True", "", ""), Word::Ready),
-            (status("Ready", "Unknown", "Error", ""), Word::Unknown),
-            (status("Ready", "False", "Installing", ""), Word::Installing),
-            (status("Ready", "False", "Deleted", ""), Word::Deleted),
-            (status("Ready", "False", "Error", "no"), Word::Error),
-            (status("Ready", "False", "Rejected", INSUFFICIENT), Word::RejectedForRoom),
-            (status("Ready", "False", "Rejected", "else"), Word::Rejected),
-            (status("Other", "True", "", ""), Word::Installing),
-            (DataPlaneKafkaStatus::default(), Word::Installing),
+            (status("Ready", "True", "", ""), AgentWord::Ready),
+            (status("READY", "True", "", ""), AgentWord::Ready),
+            (status("Ready", "Unknown", "Error", ""), AgentWord::Unknown),
+            (status("Ready", "False", "Installing", ""), AgentWord::Installing),
+            (status("Ready", "False", "Deleted", ""), AgentWord::Deleted),
+            (status("Ready", "False", "Error", "no"), AgentWord::Error),
+            (status("Ready", "False", "Rejected", INSUFFICIENT), AgentWord::RejectedForCapacity),
+            (status("Ready", "False", "Rejected", "else"), AgentWord::Rejected),
+            (status("Other", "True", "", ""), AgentWord::Installing),
+            (DataPlaneKafkaStatus::default(), AgentWord::Installing),
         ];
         for (status, expected) in rows {
             assert_eq!(word(&status).0, expected, "{status:?}");

@@ -35,7 +35,8 @@ pub use report::{AgentReport, Amounts, Condition, FieldErrors, Nodes, Resize};
 use crate::auth::Authenticator;
 use crate::config::Config;
 use crate::limits::Limiter;
-use crate::store::{ReportWriter, ReportWriterOptions, Store};
+use crate::reports::{ReportWriter, ReportWriterOptions};
+use crate::store::Store;
 use error::{Code, Refusal};
 
 /// Where everything is.
@@ -63,6 +64,7 @@ impl App {
         let options = ReportWriterOptions {
             model_t: config.model_t.capacity(),
             mode: config.mode(),
+            bounds: config.bounds(),
             cool_down_ms: config.times.cool_down_ms,
         };
         Self {

@@ -3,13 +3,14 @@
 use axum::Json;
 use axum::extract::{RawPathParams, State};
 use axum::http::StatusCode;
+use fleet_control::KafkaEvent;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
 use super::callers::{Body, Id, Params, User};
 use super::error::{CODES, Code, Error, Refusal};
 use super::{App, BASE, rfc3339};
-use crate::store::{Kafka, KafkaFilter, KafkaStatus, NewKafka, parse_order, parse_search};
+use crate::store::{Kafka, KafkaFilter, NewKafka, parse_order, parse_search};
 
 /// As many as a page may have.
 const PAGE_MAX: i64 = 65_500;
@@ -133,7 +134,7 @@ fn served(kafka: &Kafka) -> KafkaRequest {
         id: kafka.id.clone(),
         kind: "Kafka".to_owned(),
         href: format!("{BASE}/kafkas/{}", kafka.id),
-        status: kafka.status.to_string(),
+        status: kafka.status().to_string(),
         cloud_provider: kafka.cloud_provider.clone(),
         multi_az: kafka.multi_az,
         region: kafka.region.clone(),
@@ -297,8 +298,8 @@ pub(super) async fn delete_kafka(
         kafka.organisation == user.organisation && (kafka.owner == user.name || user.is_org_admin)
     });
     let mut kafka = kafka.ok_or_else(Refusal::not_found)?;
-    if !kafka.status.is_going() {
-        kafka.status = KafkaStatus::Deprovision;
+    if !kafka.status().is_going() {
+        kafka.happens(KafkaEvent::DeletionRequested)?;
         tx.save_kafka(&kafka).await?;
         tx.commit().await?;
         app.wake.notify_waiters();

@@ -1,7 +1,7 @@
 //! A report as it comes in, and what of it cannot be used.
 
 use control::cluster::quantity;
-use control::fleet::{AgentReady, Capacity, NodeInfo, Report, ResizeInfo};
+use fleet_control::{AgentReady, Capacity, NodeInfo, Report, ResizeInfo};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 

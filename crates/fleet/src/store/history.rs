@@ -127,20 +127,8 @@ impl Store {
         path: &str,
         status: u16,
     ) -> Result<(), StoreError> {
-        sqlx::query(
-            "INSERT INTO audit (id, at, subject, method, path, status)
-             VALUES ($1, $2, $3, $4, $5, $6)",
-        )
-        .bind(new_id())
-        .bind(now_ms())
-        .bind(subject)
-        .bind(method)
-        .bind(path)
-        .bind(i64::from(status))
-        .execute(&self.pool)
-        .await
-        .map_err(write("the audit log"))?;
-        Ok(())
+        let mut connection = self.pool.acquire().await.map_err(write("the audit log"))?;
+        insert_audit(&mut connection, (subject, method, path), status).await
     }
 
     /// The newest entries of the audit log: when, who, method, path, status.
@@ -179,6 +167,41 @@ impl Tx {
     pub async fn decide(&mut self, decision: NewDecision<'_>) -> Result<(), StoreError> {
         insert(&mut self.inner, decision).await
     }
+
+    /// Remembers who asked for what, and how it is answered, if this transaction is.
+    ///
+    /// # Errors
+    /// If the database does not answer.
+    pub async fn audit(
+        &mut self,
+        subject: &str,
+        method: &str,
+        path: &str,
+        status: u16,
+    ) -> Result<(), StoreError> {
+        insert_audit(&mut self.inner, (subject, method, path), status).await
+    }
+}
+
+async fn insert_audit(
+    connection: &mut AnyConnection,
+    (subject, method, path): (&str, &str, &str),
+    status: u16,
+) -> Result<(), StoreError> {
+    sqlx::query(
+        "INSERT INTO audit (id, at, subject, method, path, status)
+         VALUES ($1, $2, $3, $4, $5, $6)",
+    )
+    .bind(new_id())
+    .bind(now_ms())
+    .bind(subject)
+    .bind(method)
+    .bind(path)
+    .bind(i64::from(status))
+    .execute(connection)
+    .await
+    .map_err(write("the audit log"))?;
+    Ok(())
 }
 
 pub(super) async fn insert(

@@ -1,8 +1,6 @@
 //! Kafkas, and how they are searched for.
 
-use std::fmt;
-
-use control::fleet::Capacity;
+use fleet_control::{Capacity, KafkaEvent, KafkaStatus};
 use sqlx::AssertSqlSafe;
 use sqlx::any::AnyRow;
 
@@ -11,59 +9,6 @@ use super::{
     Store, StoreError, Tx, count, flag, new_id, now_ms, number, number_or_none, read, text,
     text_or_none, write,
 };
-
-/// Where a Kafka is in its life.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum KafkaStatus {
-    /// It was asked for and has no place yet.
-    Accepted,
-    /// It has a place, and the agent makes it.
-    Provisioning,
-    /// It works.
-    Ready,
-    /// It found no place in time, or the agent could not make it.
-    Failed,
-    /// It is to go; the agent removes it.
-    Deprovision,
-    /// The agent has removed it.
-    Deleting,
-}
-
-const STATUSES: [KafkaStatus; 6] = [
-    KafkaStatus::Accepted,
-    KafkaStatus::Provisioning,
-    KafkaStatus::Ready,
-    KafkaStatus::Failed,
-    KafkaStatus::Deprovision,
-    KafkaStatus::Deleting,
-];
-
-impl KafkaStatus {
-    /// The word that is stored and served.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            KafkaStatus::Accepted => "accepted",
-            KafkaStatus::Provisioning => "provisioning",
-            KafkaStatus::Ready => "ready",
-            KafkaStatus::Failed => "failed",
-            KafkaStatus::Deprovision => "deprovision",
-            KafkaStatus::Deleting => "deleting",
-        }
-    }
-
-    /// Whether it is on its way out.
-    #[must_use]
-    pub fn is_going(self) -> bool {
-        matches!(self, KafkaStatus::Deprovision | KafkaStatus::Deleting)
-    }
-}
-
-impl fmt::Display for KafkaStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
 
 /// A Kafka, as it is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,8 +31,8 @@ pub struct Kafka {
     pub instance_type: String,
     /// Its size.
     pub size_id: String,
-    /// Where it is in its life.
-    pub status: KafkaStatus,
+    /// Where it is in its life. Only [`Kafka::happens`] changes it.
+    status: KafkaStatus,
     /// Why, in words.
     pub reason: String,
     /// The data plane it is on.
@@ -106,6 +51,23 @@ pub struct Kafka {
     pub created_at: i64,
     /// When it last changed.
     pub updated_at: i64,
+}
+
+impl Kafka {
+    /// Where it is in its life.
+    #[must_use]
+    pub fn status(&self) -> KafkaStatus {
+        self.status
+    }
+
+    /// Changes the status by an event.
+    ///
+    /// # Errors
+    /// If the event cannot happen in this status.
+    pub fn happens(&mut self, event: KafkaEvent) -> Result<(), StoreError> {
+        self.status = self.status.after(event).map_err(StoreError::KafkaTransition)?;
+        Ok(())
+    }
 }
 
 /// A Kafka that is asked for.
@@ -402,7 +364,7 @@ impl Store {
             "INSERT INTO kafkas (id, name, owner, organisation, cloud_provider, region, multi_az,
                 instance_type, size_id, status, placement_id, connections, partitions, throughput,
                 retention, created_at, updated_at)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, 'accepted', '', $10, $11, $12, $13, $14, $14)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $15, '', $10, $11, $12, $13, $14, $14)
              ON CONFLICT (name) WHERE deleted_at IS NULL DO NOTHING",
         )
         .bind(&id)
@@ -419,6 +381,7 @@ impl Store {
         .bind(throughput)
         .bind(retention)
         .bind(now)
+        .bind(KafkaStatus::Accepted.name())
         .execute(&self.pool)
         .await
         .map_err(write("a Kafka"))?;
@@ -551,7 +514,7 @@ impl Tx {
 
 fn decode(row: &AnyRow) -> Result<Kafka, StoreError> {
     let word = text(row, "status")?;
-    let status = STATUSES.into_iter().find(|status| status.name() == word);
+    let status = word.parse();
     Ok(Kafka {
         id: text(row, "id")?,
         name: text(row, "name")?,
@@ -562,7 +525,8 @@ fn decode(row: &AnyRow) -> Result<Kafka, StoreError> {
         multi_az: flag(row, "multi_az")?,
         instance_type: text(row, "instance_type")?,
         size_id: text(row, "size_id")?,
-        status: status.ok_or(StoreError::Corrupt { what: "the status of a Kafka", value: word })?,
+        status: status
+            .map_err(|_| StoreError::Corrupt { what: "the status of a Kafka", value: word })?,
         reason: text(row, "reason")?,
         plane_id: text_or_none(row, "plane_id")?,
         placement_id: text(row, "placement_id")?,

@@ -16,6 +16,7 @@ mod reports;
 use std::borrow::Cow;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use fleet_control::{IllegalKafkaEvent, IllegalPlaneChange};
 use sqlx::any::{AnyConnectOptions, AnyPoolOptions, AnyRow};
 use sqlx::migrate::{Migration, MigrationType, Migrator};
 use sqlx::{
@@ -23,13 +24,11 @@ use sqlx::{
 };
 
 pub use history::{Decision, DecisionKind, NewDecision};
-pub use kafkas::{
-    Kafka, KafkaFilter, KafkaStatus, NewKafka, Page, SearchError, parse_order, parse_search,
-};
+pub use kafkas::{Kafka, KafkaFilter, NewKafka, Page, SearchError, parse_order, parse_search};
 pub use leases::Lease;
 pub use planes::{NewPlane, Plane, PlaneFilter};
-pub(crate) use reports::change_state;
-pub use reports::{ReportOutcome, ReportWriter, ReportWriterOptions, StoredReport};
+pub(crate) use reports::Demand;
+pub use reports::StoredReport;
 
 /// Why the store could not do its work.
 #[derive(Debug, thiserror::Error)]
@@ -69,6 +68,12 @@ pub enum StoreError {
         /// As what.
         value: String,
     },
+    /// A data plane cannot change its state like that.
+    #[error("an illegal change of state")]
+    PlaneTransition(#[source] IllegalPlaneChange),
+    /// That cannot happen to a Kafka in its status.
+    #[error("an illegal change of status")]
+    KafkaTransition(#[source] IllegalKafkaEvent),
     /// The task that writes reports has ended.
     #[error("reports are no longer written")]
     Stopped,

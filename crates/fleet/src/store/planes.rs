@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use control::fleet::{Capacity, PlaneState};
+use fleet_control::{Capacity, PlaneState};
 use sqlx::any::AnyRow;
 use sqlx::{AnyConnection, AssertSqlSafe, Row as _};
 
 use super::reports::StoredReport;
 use super::{
-    Backend, Store, StoreError, Tx, count, flag, now_ms, number, number_or_none, read, text,
-    text_or_none, write,
+    Backend, DecisionKind, NewDecision, Store, StoreError, Tx, count, flag, now_ms, number,
+    number_or_none, read, text, text_or_none, write,
 };
 
 /// A data plane, as it is stored.
@@ -27,8 +27,8 @@ pub struct Plane {
     pub provider_type: String,
     /// What that provider calls it; nothing until it was asked to make it.
     pub provider_id: Option<String>,
-    /// Where it is in its life.
-    pub state: PlaneState,
+    /// Where it is in its life. Only [`Tx::change_state`] changes it.
+    state: PlaneState,
     /// Whether it is kept free by hand.
     pub draining: bool,
     /// Whether a person removes it.
@@ -92,6 +92,12 @@ pub struct PlaneFilter {
 }
 
 impl Plane {
+    /// Where it is in its life.
+    #[must_use]
+    pub fn state(&self) -> PlaneState {
+        self.state
+    }
+
     /// Whether the provider has nodes to make or to remove; nothing if that is not known.
     #[must_use]
     pub fn in_progress(&self) -> Option<bool> {
@@ -193,7 +199,7 @@ impl Tx {
 
     /// Several data planes, held as by [`Tx::plane`]. Those that are not there are left out. All who hold
     /// several do so in the order of ids, so that none waits for one that waits for it.
-    pub(super) async fn hold_planes(
+    pub(crate) async fn hold_planes(
         &mut self,
         ids: &[&str],
     ) -> Result<BTreeMap<String, Plane>, StoreError> {
@@ -223,8 +229,38 @@ impl Tx {
         Ok(planes)
     }
 
+    /// Changes the state of a data plane that is held and records the decision, if it changes at all. The data
+    /// plane has to be saved afterwards.
+    ///
+    /// # Errors
+    /// If the change is not in the table of transitions, or the database does not answer.
+    pub async fn change_state(
+        &mut self,
+        kind: DecisionKind,
+        plane: &mut Plane,
+        state: PlaneState,
+        reason: &str,
+    ) -> Result<(), StoreError> {
+        if plane.state != state {
+            let next = plane.state.change_to(state).map_err(StoreError::PlaneTransition)?;
+            self.decide(NewDecision {
+                plane: Some(&plane.id),
+                region: None,
+                kind,
+                was: plane.state.to_string(),
+                becomes: next.to_string(),
+                reason: reason.to_owned(),
+                dry_run: false,
+            })
+            .await?;
+            plane.state = next;
+        }
+        reason.clone_into(&mut plane.state_reason);
+        Ok(())
+    }
+
     /// Stores what has changed of data planes that are held.
-    pub(super) async fn save_planes(&mut self, planes: &[&Plane]) -> Result<(), StoreError> {
+    pub(crate) async fn save_planes(&mut self, planes: &[&Plane]) -> Result<(), StoreError> {
         save(&mut self.inner, planes).await
     }
 
@@ -443,6 +479,52 @@ fn decode(row: &AnyRow) -> Result<Plane, StoreError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_change_that_is_not_in_the_table_is_an_error_and_changes_nothing() {
+        use fleet_control::{KafkaEvent, KafkaStatus};
+        let dir = tempfile::tempdir().unwrap();
+        let url = format!("sqlite:{}", dir.path().join("fleet.db").display());
+        let store = Store::open(&url).await.unwrap();
+        let mut tx = store.begin().await.unwrap();
+        let new = NewPlane {
+            id: "p".to_owned(),
+            cloud_provider: "aws".to_owned(),
+            region: "r".to_owned(),
+            multi_az: true,
+            provider_type: "ocm".to_owned(),
+            nodes: 3,
+        };
+        tx.add_plane(&new).await.unwrap();
+        let mut plane = tx.plane("p").await.unwrap().unwrap();
+        let refused = tx.change_state(DecisionKind::State, &mut plane, PlaneState::Ready, "").await;
+        assert!(matches!(refused, Err(StoreError::PlaneTransition(_))), "{refused:?}");
+        assert_eq!(plane.state(), PlaneState::Accepted);
+        let next = PlaneState::Provisioning;
+        tx.change_state(DecisionKind::State, &mut plane, next, "created").await.unwrap();
+        assert_eq!((plane.state(), plane.state_reason.as_str()), (next, "created"));
+        tx.commit().await.unwrap();
+        let reasons =
+            store.decisions(Some("p"), 10).await.unwrap().into_iter().map(|one| one.reason);
+        assert_eq!(reasons.collect::<Vec<_>>(), ["created"]);
+
+        let kafka = crate::store::NewKafka {
+            name: "k".to_owned(),
+            owner: "ann".to_owned(),
+            organisation: "org".to_owned(),
+            cloud_provider: "aws".to_owned(),
+            region: "r".to_owned(),
+            multi_az: true,
+            instance_type: "standard".to_owned(),
+            size_id: "x1".to_owned(),
+            need: Capacity::default(),
+        };
+        let id = store.add_kafka(&kafka).await.unwrap().unwrap();
+        let mut kafka = store.kafka(&id).await.unwrap().unwrap();
+        let refused = kafka.happens(KafkaEvent::Removed);
+        assert!(matches!(refused, Err(StoreError::KafkaTransition(_))), "{refused:?}");
+        assert_eq!(kafka.status(), KafkaStatus::Accepted);
+    }
 
     #[test]
     fn many_are_written_in_few_statements() {

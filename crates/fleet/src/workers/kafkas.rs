@@ -1,11 +1,9 @@
 //! Kafkas: those that wait get a place, those that are gone are forgotten. And silent agents are noticed.
 
-use control::fleet::{PlaneState, Request, judge_silence, place};
+use fleet_control::{KafkaEvent, KafkaStatus, PlaneState, Request, judge_silence, place};
 
 use super::{Work, WorkError, Workers};
-use crate::store::{
-    DecisionKind, Kafka, KafkaStatus, NewDecision, Plane, PlaneFilter, change_state, new_id, now_ms,
-};
+use crate::store::{DecisionKind, Kafka, NewDecision, Plane, PlaneFilter, new_id, now_ms};
 
 impl Workers {
     pub(super) async fn look_after_kafkas(&self, work: Work<'_>) -> Result<(), WorkError> {
@@ -62,14 +60,14 @@ impl Workers {
         let mut tx = work.begin().await?;
         let Some(plane) = tx.plane(on).await? else { return Ok(false) };
         let free = plane.remaining().less(tx.reserved_on(on).await?);
-        if plane.state != PlaneState::Ready || plane.draining || !free.holds(kafka.need) {
+        if plane.state() != PlaneState::Ready || plane.draining || !free.holds(kafka.need) {
             return Ok(false);
         }
         let Some(mut held) = tx.kafka(&kafka.id).await? else { return Ok(false) };
-        if held.status != KafkaStatus::Accepted {
+        if held.status() != KafkaStatus::Accepted {
             return Ok(false);
         }
-        held.status = KafkaStatus::Provisioning;
+        held.happens(KafkaEvent::Placed)?;
         (held.plane_id, held.placement_id) = (Some(on.to_owned()), new_id());
         (held.reported_at, held.reason) = (None, String::new());
         tx.save_kafka(&held).await?;
@@ -100,11 +98,11 @@ impl Workers {
         }
         let mut tx = work.begin().await?;
         let Some(mut held) = tx.kafka(&kafka.id).await? else { return Ok(()) };
-        if held.status != KafkaStatus::Accepted {
+        if held.status() != KafkaStatus::Accepted {
             return Ok(());
         }
         if waited > patience {
-            held.status = KafkaStatus::Failed;
+            held.happens(KafkaEvent::PatienceEnded)?;
         }
         held.reason = reason;
         tx.save_kafka(&held).await?;
@@ -115,7 +113,7 @@ impl Workers {
     async fn forget(&self, work: &Work<'_>, kafka: &Kafka) -> Result<(), WorkError> {
         let mut tx = work.begin().await?;
         let Some(held) = tx.kafka(&kafka.id).await? else { return Ok(()) };
-        if held.status == kafka.status && held.plane_id == kafka.plane_id {
+        if held.status() == kafka.status() && held.plane_id == kafka.plane_id {
             tx.delete_kafka(&kafka.id).await?;
             tx.commit().await?;
             self.wake.notify_waiters();
@@ -128,19 +126,20 @@ impl Workers {
         let silence = |plane: &Plane| {
             let since = now - plane.last_seen.unwrap_or(plane.created_at);
             judge_silence(
-                plane.state,
+                plane.state(),
                 u64::try_from(since).unwrap_or(0),
                 self.config.times.silence_ms,
             )
         };
-        for plane in planes.iter().filter(|plane| silence(plane).0 != plane.state) {
+        for plane in planes.iter().filter(|plane| silence(plane).0 != plane.state()) {
             let mut tx = work.begin().await?;
             let Some(mut held) = tx.plane(&plane.id).await? else { continue };
             // It may have spoken meanwhile.
             let (state, reason) = silence(&held);
-            if state != held.state {
+            if state != held.state() {
                 tracing::warn!(plane = held.id, "{reason}");
-                change_state(&mut tx, &mut held, state, &reason.to_string()).await?;
+                let reason = reason.to_string();
+                tx.change_state(DecisionKind::State, &mut held, state, &reason).await?;
                 tx.save_plane(&held).await?;
                 tx.commit().await?;
             }

@@ -63,7 +63,7 @@ impl Workers {
 }
 
 fn is_due(plane: &Plane, now: i64) -> bool {
-    if plane.provider_type == STANDALONE || !plane.state.accepts_reports() {
+    if plane.provider_type == STANDALONE || !plane.state().accepts_reports() {
         return false;
     }
     let old = plane.nodes_asked_at.is_none_or(|at| now - at > WORD_AGE_MAX_MS);

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use control::fleet::{
-    Candidate, PlaneInRegion, PlaneState, RegionFacts, Request, confirm_removal, place,
-    plan_creation, plan_removals,
+use fleet_control::{
+    Candidate, KafkaStatus, PlaneInRegion, PlaneState, RegionFacts, Request, confirm_removal,
+    place, plan_creation, plan_removals,
 };
 
 use futures::TryFutureExt as _;
@@ -13,9 +13,7 @@ use futures::TryFutureExt as _;
 use super::{Work, WorkError, Workers, plane_ref};
 use crate::config::Region;
 use crate::provider::{AgentAccess, Progress, Provider, ProviderError, STANDALONE, Standalone};
-use crate::store::{
-    DecisionKind, KafkaStatus, NewDecision, NewPlane, Plane, PlaneFilter, change_state, new_id,
-};
+use crate::store::{DecisionKind, NewDecision, NewPlane, Plane, PlaneFilter, new_id};
 
 /// The steps of the way out that are done, as they are stored.
 const CONFIRMED: &str = "confirmed";
@@ -52,7 +50,7 @@ impl Workers {
 
     /// One step further in the life of a data plane.
     async fn further(&self, work: &mut Work<'_>, plane: Plane) -> Result<(), WorkError> {
-        match plane.state {
+        match plane.state() {
             PlaneState::Accepted => self.create(work, plane).await,
             PlaneState::Provisioning => self.wait_for(work, plane).await,
             PlaneState::Provisioned => self.install(work, plane).await,
@@ -123,7 +121,7 @@ impl Workers {
         let mut facts = self.region_facts(&plane.cloud_provider, &plane.region).await?;
         let mut tx = work.begin().await?;
         let Some(mut held) = tx.plane(&plane.id).await? else { return Ok(false) };
-        if held.state != PlaneState::Deprovisioning {
+        if held.state() != PlaneState::Deprovisioning {
             return Ok(false);
         }
         // Nothing is placed on a data plane while its row is held.
@@ -139,7 +137,7 @@ impl Workers {
         } else {
             let reason = removal.reason.to_string();
             held.removed_by_hand = false;
-            change_state(&mut tx, &mut held, PlaneState::Ready, &reason).await?;
+            tx.change_state(DecisionKind::State, &mut held, PlaneState::Ready, &reason).await?;
         }
         tx.save_plane(&held).await?;
         tx.commit().await?;
@@ -163,7 +161,7 @@ impl Workers {
             plane: Some(&plane.id),
             region: None,
             kind: DecisionKind::Remove,
-            was: plane.state.to_string(),
+            was: plane.state().to_string(),
             becomes: "deleted".to_owned(),
             reason: "nothing of it is left".to_owned(),
             dry_run: false,
@@ -198,7 +196,7 @@ impl Workers {
     ) -> Result<(), WorkError> {
         let mut tx = work.begin().await?;
         let Some(mut held) = tx.plane(&seen.id).await? else { return Ok(()) };
-        if held.state != seen.state {
+        if held.state() != seen.state() {
             // Somebody deleted it meanwhile. What the provider calls it is needed for that.
             if held.provider_id.is_none() {
                 change(&mut held);
@@ -208,7 +206,7 @@ impl Workers {
             return Ok(());
         }
         let (state, reason) = change(&mut held);
-        change_state(&mut tx, &mut held, state, &reason).await?;
+        tx.change_state(DecisionKind::State, &mut held, state, &reason).await?;
         tx.save_plane(&held).await?;
         tx.commit().await?;
         self.wake.notify_waiters();
@@ -297,21 +295,23 @@ impl Workers {
         }
         let mut tx = work.begin().await?;
         let Some(mut plane) = tx.plane(id).await? else { return Ok(()) };
-        if plane.state != PlaneState::Ready || tx.kafkas_on(id).await? > 0 {
+        if plane.state() != PlaneState::Ready || tx.kafkas_on(id).await? > 0 {
             return Ok(());
         }
-        tx.decide(NewDecision {
-            plane: Some(id),
-            region: None,
-            kind: DecisionKind::Remove,
-            was: plane.state.to_string(),
-            becomes: PlaneState::Deprovisioning.to_string(),
-            reason: reason.clone(),
-            dry_run,
-        })
-        .await?;
-        if !dry_run {
-            (plane.state, plane.state_reason) = (PlaneState::Deprovisioning, reason);
+        let next = PlaneState::Deprovisioning;
+        if dry_run {
+            tx.decide(NewDecision {
+                plane: Some(id),
+                region: None,
+                kind: DecisionKind::Remove,
+                was: plane.state().to_string(),
+                becomes: next.to_string(),
+                reason,
+                dry_run,
+            })
+            .await?;
+        } else {
+            tx.change_state(DecisionKind::Remove, &mut plane, next, &reason).await?;
             tx.save_plane(&plane).await?;
         }
         tx.commit().await?;
@@ -346,7 +346,7 @@ impl Workers {
         let unplaced = unplaced.count() as u64;
         let seen = planes.iter().map(|plane| PlaneInRegion {
             id: plane.id.clone(),
-            state: plane.state,
+            state: plane.state(),
             multi_az: plane.multi_az,
             kafkas: kafkas.get(&plane.id).copied().unwrap_or(0),
             draining: plane.draining,
@@ -366,7 +366,7 @@ impl Workers {
                 provider: plane.cloud_provider.clone(),
                 region: plane.region.clone(),
                 multi_az: plane.multi_az,
-                state: plane.state,
+                state: plane.state(),
                 draining: plane.draining,
                 free: plane.remaining().less(taken),
             }

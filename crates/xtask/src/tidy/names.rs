@@ -9,7 +9,8 @@ use super::rust;
 const LISTS: [&str; 2] = ["crates/control/src/annotations.rs", "crates/api/src/names.rs"];
 
 /// The crates whose sources use them. `local` is a Kubernetes of its own and knows nothing of Kafka clusters.
-const CRATES: [&str; 6] = ["api", "control", "fleet", "gregor", "objects", "operator"];
+const CRATES: [&str; 7] =
+    ["api", "control", "fleet", "fleet-control", "gregor", "objects", "operator"];
 
 /// The beginnings of names.
 const PREFIXES: [&str; 2] = ["\"strimzi.io/", "\"gregor.io/"];

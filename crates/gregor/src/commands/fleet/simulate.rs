@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::{Args, ValueEnum};
-use control::fleet::{Arrival, Capacity, Outcome, Policy, simulate};
+use fleet_control::{Arrival, Capacity, Outcome, Policy, simulate};
 use serde_json::json;
 
 use crate::output::{Format, Out};

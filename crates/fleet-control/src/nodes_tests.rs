@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::fleet::report::{NodeInfo, ResizeInfo};
+use crate::report::{NodeInfo, ResizeInfo};
 
 fn room(connections: u64, partitions: u64) -> Capacity {
     Capacity { connections, partitions, ..Capacity::default() }
@@ -15,10 +15,14 @@ fn facts() -> PlaneFacts {
         state: PlaneState::Ready,
         multi_az: true,
         mode: Mode::Auto,
+        // Wide enough for every report of the tables.
+        bounds: NodeBounds { nodes_min: 0, nodes_max: u32::MAX, node_delta_max: u32::MAX },
         model_t: room(100, 100),
         reserved: Capacity::default(),
         queued: None,
         in_progress: Some(false),
+        nodes_fixed: false,
+        kafkas: Some(0),
         since_step_up_ms: None,
         cool_down_ms: COOL_DOWN_MS,
     }
@@ -61,8 +65,8 @@ fn line(text: &str) -> Report {
 /// How many nodes there are to be.
 fn nodes(facts: &PlaneFacts, text: &str) -> (u32, String) {
     let report = line(text);
-    let (step, reason) = plan_nodes(facts, &report);
-    (step.target().unwrap_or(report.nodes.current), reason.to_string())
+    let judged = judge_report(facts, &report);
+    (judged.step.target().unwrap_or(report.nodes.current), judged.step_reason.to_string())
 }
 
 #[test]
@@ -242,7 +246,7 @@ fn no_capacity_is_said_if_one_of_two_numbers_is_short() {
         let judged = judge_report(&facts(), &line(&format!("3 ceiling=6 left={left}")));
         assert_eq!(judged.state, state, "{left}");
     }
-    for state in &crate::fleet::state::ALL {
+    for state in &crate::state::ALL {
         let judged = judge_report(&PlaneFacts { state: *state, ..facts() }, &line("3 ceiling=3"));
         let expected = if state.accepts_reports() { PlaneState::Full } else { *state };
         assert_eq!((judged.state, judged.step), (expected, NodeStep::Stay), "{state}");
@@ -296,32 +300,131 @@ fn nodes_do_not_go_if_they_would_come_back() {
     }
 }
 
+/// Reports of other agents: the formulae hold as they stand, each bound by itself, and the reason names the rule.
 #[test]
-fn a_report_that_contradicts_itself_is_recorded_and_takes_no_node_away() {
+fn reports_with_contradictory_bounds_are_recorded_and_follow_the_formulae() {
     use Assumption::*;
     const FREE: &str = "delta=1000/1000 left=100000/100000";
+    const SPARE: &str = "100000 connections and 100000 partitions left, more than 1000 connections \
+                         and 1000 partitions";
     let rows = [
-        ("9 ceiling=30 floor=3 min=3", vec![]),
-        ("9 ceiling=6 floor=3 min=3", vec![]),
-        ("2 ceiling=30 floor=1 min=3", vec![CurrentCoversWorkload]),
-        ("3 ceiling=30 floor=4 min=5", vec![CurrentCoversWorkload, CurrentAtFloor]),
-        ("9 ceiling=30 floor=4 min=3", vec![FloorBelowWorkload]),
-        ("9 ceiling=6 floor=3 min=7", vec![CeilingCoversWorkload]),
-        ("9 ceiling=3 floor=6 min=3", vec![FloorBelowWorkload, CeilingAboveFloor]),
-        ("9 ceiling=30 floor=0 min=3", vec![BoundsArePositive]),
-        ("9 ceiling=30 floor=3 min=3 step=0", vec![StepIsPositive]),
+        ("9 ceiling=30 floor=3 min=3", vec![], 6, SPARE),
+        // Floor 0: three nodes are the least all the same.
+        ("9 ceiling=30 floor=0 min=3", vec![BoundsArePositive], 6, SPARE),
+        ("6 ceiling=30 floor=0 min=0", vec![BoundsArePositive], 3, SPARE),
+        ("5 ceiling=30 floor=0 min=0", vec![BoundsArePositive], 5, "no step: 5-3 < least of all 3"),
+        // Floor above the workload minimum: the floor holds, rounded up.
+        ("9 ceiling=30 floor=4 min=3", vec![FloorBelowWorkload], 6, SPARE),
+        ("9 ceiling=30 floor=7 min=3", vec![FloorBelowWorkload], 9, "no step: 9-3 < floor 9"),
+        // Floor below it: the workload holds.
+        ("9 ceiling=30 floor=3 min=7", vec![], 9, "no step: 9-3 < workload minimum 7"),
+        ("9 ceiling=30 floor=3 min=9", vec![], 9, "no step: 9 <= workload minimum 9"),
+        // A ceiling below the current size, below the workload, below the floor.
+        ("9 ceiling=6 floor=3 min=3", vec![], 6, SPARE),
+        (
+            "9 ceiling=6 floor=3 min=7",
+            vec![CeilingCoversWorkload],
+            9,
+            "no step: 9-3 < workload minimum 7",
+        ),
+        ("9 ceiling=3 floor=6 min=3", vec![FloorBelowWorkload, CeilingAboveFloor], 6, SPARE),
+        ("9 ceiling=0 floor=0 min=3", vec![CeilingCoversWorkload, BoundsArePositive], 6, SPARE),
+        // Fewer nodes than the report itself asks for.
+        (
+            "2 ceiling=30 floor=1 min=3",
+            vec![CurrentCoversWorkload],
+            2,
+            "no step: 2 <= workload minimum 3",
+        ),
+        (
+            "6 ceiling=30 floor=7 min=3",
+            vec![CurrentAtFloor, FloorBelowWorkload],
+            6,
+            "no step: 6-3 < floor 9",
+        ),
+        ("9 ceiling=30 floor=3 min=3 step=0", vec![StepIsPositive], 9, "no step: nodeDelta is 0"),
     ];
-    for (text, broken) in rows {
-        let judged = judge_report(&facts(), &line(&format!("{text} {FREE}")));
-        let goes = matches!(judged.step, NodeStep::Down { .. });
-        assert_eq!(judged.broken, broken, "{text}");
-        assert_eq!(goes, broken.is_empty(), "{text}: {}", judged.step_reason);
+    for (text, broken, target, reason) in rows {
+        let text = format!("{text} {FREE}");
+        assert_eq!(judge_report(&facts(), &line(&text)).broken, broken, "{text}");
+        assert_eq!(nodes(&facts(), &text), (target, reason.to_owned()), "{text}");
     }
-    let crossing = line("9 ceiling=30 floor=3 min=3 delta=1000/1000 left=1001/1001");
-    assert_eq!(judge_report(&facts(), &crossing).broken, [StepKeepsThreshold]);
-    // More nodes are given to it all the same.
-    let short = judge_report(&facts(), &line("2 ceiling=30 floor=0 min=3"));
-    assert_eq!(short.step, NodeStep::Up { target: 5 });
+    let crossing = "9 ceiling=30 floor=3 min=3 delta=1000/1000 left=1001/1001";
+    assert_eq!(judge_report(&facts(), &line(crossing)).broken, [StepKeepsThreshold]);
+    let left =
+        "no step: with 1 connections and 1 partitions left the nodes would have to come back";
+    assert_eq!(nodes(&facts(), crossing), (9, left.to_owned()));
+    // More nodes are given to it all the same, and none with a step of 0 or a ceiling below the current size.
+    for (text, target) in [
+        ("2 ceiling=30 floor=0 min=3", 5),
+        ("3 ceiling=30 floor=6 min=3", 6),
+        ("3 ceiling=30 floor=3 min=9", 6),
+        ("9 ceiling=6 floor=3 min=3", 9),
+        ("3 ceiling=30 floor=3 min=3 step=0", 3),
+    ] {
+        assert_eq!(nodes(&facts(), text).0, target, "{text}");
+    }
+}
+
+#[test]
+fn a_report_outside_the_bounds_of_the_manager_is_refused_and_changes_nothing() {
+    let bounds = NodeBounds { nodes_min: 6, nodes_max: 18, node_delta_max: 3 };
+    let bounded = PlaneFacts { bounds, state: PlaneState::Full, ..facts() };
+    let ceiling = "nodeInfo.ceiling is 19, and at most 18 nodes are permitted";
+    let delta = "resizeInfo.nodeDelta is 4, and at most 3 are permitted";
+    let rows: [(&str, u32, &[&str]); 7] = [
+        ("3 ceiling=18", 6, &[]),
+        ("3 ceiling=19", 3, &[ceiling]),
+        ("15 ceiling=18", 18, &[]),
+        ("16 ceiling=18", 16, &[]),
+        ("3 ceiling=18 step=4", 3, &[delta]),
+        ("3 ceiling=19 step=4", 3, &[ceiling, delta]),
+        (
+            "3 ceiling=4294967295",
+            3,
+            &["nodeInfo.ceiling is 4294967295, and at most 18 nodes are permitted"],
+        ),
+    ];
+    for (text, target, refused) in rows {
+        let judged = judge_report(&bounded, &line(text));
+        let told: Vec<_> = judged.refused.iter().map(ToString::to_string).collect();
+        assert_eq!(told, refused, "{text}");
+        assert_eq!(nodes(&bounded, text).0, target, "{text}");
+        if !refused.is_empty() {
+            assert_eq!((judged.state, judged.step), (PlaneState::Full, NodeStep::Stay), "{text}");
+        }
+    }
+    // The manager's own floor holds where the report has a lower one.
+    const FREE: &str = "delta=1000/1000 left=100000/100000";
+    assert_eq!(nodes(&bounded, &format!("9 ceiling=18 floor=1 min=1 {FREE}")).0, 6);
+    let held = (6, "no step: 6-3 < floor 6".to_owned());
+    assert_eq!(nodes(&bounded, &format!("6 ceiling=18 floor=1 min=1 {FREE}")), held);
+}
+
+#[test]
+fn a_workload_minimum_of_0_takes_no_node_away_where_kafkas_are_or_may_be() {
+    const TEXT: &str = "9 ceiling=30 floor=3 min=0 delta=1000/1000 left=100000/100000";
+    for (kafkas, target, reason) in [
+        (Some(0), 6, "100000 connections"),
+        (Some(2), 9, "no step: the workload minimum is 0 with 2 Kafkas placed"),
+        (None, 9, "no step: the workload minimum is 0 and the Kafkas are not counted"),
+    ] {
+        let (nodes, told) = nodes(&PlaneFacts { kafkas, ..facts() }, TEXT);
+        assert_eq!(nodes, target, "{kafkas:?}");
+        assert!(told.starts_with(reason), "{told}");
+    }
+}
+
+#[test]
+fn nodes_that_nobody_scales_are_full_without_capacity_and_never_go() {
+    let fixed = PlaneFacts { nodes_fixed: true, queued: Some(room(500, 500)), ..facts() };
+    let judged = judge_report(&fixed, &line("3 ceiling=30 min=3"));
+    assert_eq!((judged.state, judged.step), (PlaneState::Full, NodeStep::Stay));
+    assert_eq!(judged.step_reason, NodeReason::NodesFixed);
+    let fixed = PlaneFacts { nodes_fixed: true, ..facts() };
+    let free = "9 ceiling=30 min=3 floor=3 delta=1000/1000 left=100000/100000";
+    assert_eq!(nodes(&fixed, free), (9, "no step: nobody scales these nodes".to_owned()));
+    assert_eq!(judge_report(&fixed, &line(free)).state, PlaneState::Ready);
 }
 
 #[test]
@@ -405,8 +508,11 @@ fn any_report() -> impl Strategy<Value = Report> {
 }
 
 fn any_facts() -> impl Strategy<Value = PlaneFacts> {
-    (any::<bool>(), 0u64..300, proptest::option::of(0u64..4000)).prop_map(
-        |(multi_az, reserved, queued)| PlaneFacts {
+    let states = proptest::sample::select(crate::state::ALL.to_vec());
+    let ready = prop_oneof![Just(PlaneState::Ready), states];
+    (any::<bool>(), 0u64..300, proptest::option::of(0u64..4000), ready).prop_map(
+        |(multi_az, reserved, queued, state)| PlaneFacts {
+            state,
             multi_az,
             reserved: room(reserved, reserved),
             queued: queued.map(|need| room(need, need)),
@@ -416,6 +522,15 @@ fn any_facts() -> impl Strategy<Value = PlaneFacts> {
 }
 
 proptest! {
+    #[test]
+    fn every_state_that_follows_from_a_report_is_in_the_table(
+        facts in any_facts(), report in any_report(), ready in any::<bool>(),
+    ) {
+        let ready = if ready { AgentReady::Yes } else { AgentReady::No };
+        let judged = judge_report(&facts, &Report { ready, ..report });
+        prop_assert!(judged.state == facts.state || facts.state.can_become(judged.state));
+    }
+
     #[test]
     fn no_step_leaves_its_bounds(facts in any_facts(), report in any_report()) {
         let NodeInfo { ceiling, floor, current, current_work_load_minimum: minimum } = report.nodes;
@@ -437,6 +552,7 @@ proptest! {
     fn ready_is_said_only_if_something_fits_and_full_only_if_nothing_can_be_done(
         facts in any_facts(), report in any_report(),
     ) {
+        let facts = PlaneFacts { state: PlaneState::Ready, ..facts };
         let judged = judge_report(&facts, &report);
         let fits = report.remaining.less(facts.reserved).covers(facts.model_t);
         prop_assert_eq!(judged.state == PlaneState::Ready, fits);
@@ -472,7 +588,7 @@ proptest! {
                 resize: ResizeInfo { node_delta, delta: room(delta, delta) },
                 ..report()
             };
-            match plan_nodes(&facts, &report).0 {
+            match judge_report(&facts, &report).step {
                 NodeStep::Stay => return Ok(()),
                 NodeStep::Up { target } => { directions.push(true); current = target; }
                 NodeStep::Down { target } => { directions.push(false); current = target; }

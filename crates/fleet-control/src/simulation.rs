@@ -5,7 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::nodes::{COOL_DOWN_MS, Mode, NodeStep, PlaneFacts, judge_report, step_nodes};
+use super::nodes::{
+    COOL_DOWN_MS, Mode, NodeBounds, NodeStep, PlaneFacts, judge_report, step_nodes,
+};
 use super::placement::{Candidate, Request, place};
 use super::regions::{PlaneInRegion, RegionFacts, plan_creation, plan_removals};
 use super::report::{AgentReady, Capacity, NodeInfo, Report, ResizeInfo};
@@ -224,10 +226,17 @@ impl World<'_> {
             state: plane.state,
             multi_az: self.policy.multi_az,
             mode: Mode::Auto,
+            bounds: NodeBounds {
+                nodes_min: self.policy.nodes_min,
+                nodes_max: self.policy.nodes_max,
+                node_delta_max: self.policy.node_delta,
+            },
             model_t: self.policy.headroom,
             reserved: Capacity::default(),
             queued,
             in_progress: Some(plane.coming.is_some()),
+            nodes_fixed: false,
+            kafkas: Some(plane.kafkas),
             since_step_up_ms: plane.last_up.map(|at| (self.now - at) * 60_000),
             cool_down_ms: COOL_DOWN_MS,
         }

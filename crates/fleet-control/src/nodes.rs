@@ -1,12 +1,14 @@
 //! What one report means: the state of the data plane, and whether nodes come or go.
 //!
+//! 0. The manager's own bounds win: a report outside them is refused, and changes nothing.
 //! 1. No step goes above the restricted ceiling, or below the restricted floor, what the workload needs,
 //!    or three nodes.
 //! 2. `ready` is said only if a Kafka of Model T fits; `full` if and only if none fits and no step up is
 //!    permitted.
 //! 3. After a step down there is still room for a Kafka of Model T, so that the step is not taken back.
 //! 4. What is not known permits nothing: without the provider's word that no step is going on, none begins.
-//! 5. A report that contradicts itself never takes a node away.
+//! 5. Contradictions of a report are recorded. Each bound holds by itself, so a report with contradictory bounds
+//!    takes a node away only if all of them permit it.
 
 use std::fmt;
 
@@ -32,6 +34,36 @@ pub enum Mode {
     Manual,
 }
 
+/// What the manager permits, whatever a report says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NodeBounds {
+    /// The least number of nodes.
+    pub nodes_min: u32,
+    /// The most nodes.
+    pub nodes_max: u32,
+    /// The most nodes of one step.
+    pub node_delta_max: u32,
+}
+
+/// A number of a report that is outside the manager's bounds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OutOfBounds {
+    /// The ceiling is higher than the manager permits.
+    Ceiling {
+        /// The reported ceiling.
+        reported: u32,
+        /// The most nodes.
+        limit: u32,
+    },
+    /// A step is larger than the manager permits.
+    NodeDelta {
+        /// The reported step.
+        reported: u32,
+        /// The most nodes of one step.
+        limit: u32,
+    },
+}
+
 /// What is known of a data plane besides its report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlaneFacts {
@@ -41,6 +73,8 @@ pub struct PlaneFacts {
     pub multi_az: bool,
     /// Who decides about nodes.
     pub mode: Mode,
+    /// What the manager permits.
+    pub bounds: NodeBounds,
     /// What one Kafka of Model T takes.
     pub model_t: Capacity,
     /// What Kafkas take that were placed here and that the report does not count yet.
@@ -49,6 +83,10 @@ pub struct PlaneFacts {
     pub queued: Option<Capacity>,
     /// Whether the provider has nodes to make or to remove; unknown if it could not be asked.
     pub in_progress: Option<bool>,
+    /// Whether nobody scales its nodes: no step is ever permitted.
+    pub nodes_fixed: bool,
+    /// How many Kafkas are placed here; unknown if nobody has counted them.
+    pub kafkas: Option<u64>,
     /// How long ago the last step up was; nothing if there was none.
     pub since_step_up_ms: Option<u64>,
     /// How long after a step up none goes down.
@@ -96,11 +134,15 @@ pub struct Judgement {
     pub step_reason: NodeReason,
     /// What the report contradicts itself in.
     pub broken: Vec<Assumption>,
+    /// Why the report is refused; empty if it is not. A refused report changes nothing.
+    pub refused: Vec<OutOfBounds>,
 }
 
 /// Why a data plane is in its state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StateReason {
+    /// The report is outside the manager's bounds.
+    Refused,
     /// In this state reports change nothing.
     NotAccepting,
     /// The agent says so, or says nothing.
@@ -204,8 +246,13 @@ pub enum NodeReason {
     CoolingDown,
     /// Somebody waits for a place.
     QueueNotEmpty,
-    /// The report contradicts itself.
-    Contradiction(Assumption),
+    /// The report says that the workload needs no nodes, and there may be Kafkas.
+    WorkloadNotCounted {
+        /// How many there are, if that is known.
+        kafkas: Option<u64>,
+    },
+    /// Nobody scales these nodes.
+    NodesFixed,
 }
 
 /// "Restricted Ceiling: The provided ceiling in the status but rounded down to multi-az node requirements
@@ -252,7 +299,12 @@ pub fn judge_report(facts: &PlaneFacts, report: &Report) -> Judgement {
         step: NodeStep::Stay,
         step_reason: NodeReason::NotAsked,
         broken: broken.clone(),
+        refused: Vec::new(),
     };
+    let refused = out_of_bounds(facts, report);
+    if !refused.is_empty() {
+        return Judgement { refused, ..stay(facts.state, StateReason::Refused) };
+    }
     if !facts.state.accepts_reports() {
         return stay(facts.state, StateReason::NotAccepting);
     }
@@ -263,11 +315,20 @@ pub fn judge_report(facts: &PlaneFacts, report: &Report) -> Judgement {
         return stay(PlaneState::Ready, StateReason::Manual);
     }
     let (state, state_reason) = capacity_state(facts, report);
-    let (mut step, mut step_reason) = plan_nodes(facts, report);
-    if let (NodeStep::Down { .. }, Some(first)) = (step, broken.first()) {
-        (step, step_reason) = (NodeStep::Stay, NodeReason::Contradiction(*first));
-    }
-    Judgement { state, state_reason, step, step_reason, broken }
+    let (step, step_reason) = plan_nodes(facts, report);
+    Judgement { state, state_reason, step, step_reason, broken, refused: Vec::new() }
+}
+
+/// Where nobody scales the nodes, no report orders any.
+fn out_of_bounds(facts: &PlaneFacts, report: &Report) -> Vec<OutOfBounds> {
+    let NodeBounds { nodes_max, node_delta_max, .. } = facts.bounds;
+    let (ceiling, delta) = (report.nodes.ceiling, report.resize.node_delta);
+    let rows = [
+        (ceiling > nodes_max, OutOfBounds::Ceiling { reported: ceiling, limit: nodes_max }),
+        (delta > node_delta_max, OutOfBounds::NodeDelta { reported: delta, limit: node_delta_max }),
+    ];
+    let broken = rows.into_iter().filter(|(broken, _)| *broken && !facts.nodes_fixed);
+    broken.map(|(_, which)| which).collect()
 }
 
 /// A data plane whose agent has not been heard of for that long. What it said last may be wrong by now, so
@@ -285,7 +346,7 @@ pub fn judge_silence(state: PlaneState, for_ms: u64, limit_ms: u64) -> (PlaneSta
 /// Kafka Cluster of Model T consumes correspondingly. If there's available capacity then the cluster will be
 /// marked as `ready`. If there's no available capacity: […] `compute_node_scaling_up` […] `full`"
 ///
-/// Which of the two is decided by whether a step up is permitted (see the module doc of `fleet`, 1).
+/// Which of the two is decided by whether a step up is permitted (see the documentation of the crate, 1).
 fn capacity_state(facts: &PlaneFacts, report: &Report) -> (PlaneState, StateReason) {
     let remaining = report.remaining.less(facts.reserved);
     if remaining.covers(facts.model_t) {
@@ -298,8 +359,7 @@ fn capacity_state(facts: &PlaneFacts, report: &Report) -> (PlaneState, StateReas
 }
 
 /// Whether nodes come or go. Up is looked at first; a report never does both.
-#[must_use]
-pub fn plan_nodes(facts: &PlaneFacts, report: &Report) -> (NodeStep, NodeReason) {
+fn plan_nodes(facts: &PlaneFacts, report: &Report) -> (NodeStep, NodeReason) {
     match need_for_more(facts, report) {
         Some(need) => match step_up(facts, report).and_then(|target| begin(facts, target)) {
             Ok(target) => (NodeStep::Up { target }, need),
@@ -325,7 +385,7 @@ fn need_for_more(facts: &PlaneFacts, report: &Report) -> Option<NodeReason> {
     if !remaining.covers(facts.model_t) {
         return Some(NodeReason::NoRoom { remaining });
     }
-    let need = facts.queued?;
+    let need = facts.queued.filter(|_| !facts.nodes_fixed)?;
     let steps = restricted_ceiling(report.nodes.ceiling, facts.multi_az)
         .saturating_sub(report.nodes.current)
         .checked_div(step_nodes(report.resize.node_delta, facts.multi_az))?;
@@ -339,6 +399,9 @@ fn step_up(facts: &PlaneFacts, report: &Report) -> Result<u32, NodeReason> {
     let current = report.nodes.current;
     let ceiling = restricted_ceiling(report.nodes.ceiling, facts.multi_az);
     let step = step_nodes(report.resize.node_delta, facts.multi_az);
+    if facts.nodes_fixed {
+        return Err(NodeReason::NodesFixed);
+    }
     if current >= ceiling {
         return Err(NodeReason::AtCeiling { current, ceiling });
     }
@@ -362,16 +425,22 @@ fn step_down(facts: &PlaneFacts, report: &Report) -> Result<u32, NodeReason> {
     let minimum = report.nodes.current_work_load_minimum;
     let step = step_nodes(report.resize.node_delta, facts.multi_az);
     let remaining = report.remaining.less(facts.reserved);
+    if facts.nodes_fixed {
+        return Err(NodeReason::NodesFixed);
+    }
     if !remaining.exceeds(report.resize.delta) {
         return Err(NodeReason::NothingToSpare);
     }
     if current <= minimum {
         return Err(NodeReason::WorkloadNeedsAll { current, minimum });
     }
+    if minimum == 0 && facts.kafkas != Some(0) {
+        return Err(NodeReason::WorkloadNotCounted { kafkas: facts.kafkas });
+    }
     if step == 0 {
         return Err(NodeReason::StepIsZero);
     }
-    let floor = restricted_floor(report.nodes.floor, facts.multi_az);
+    let floor = restricted_floor(report.nodes.floor.max(facts.bounds.nodes_min), facts.multi_az);
     let after = current.saturating_sub(step);
     let bounds = [(minimum, "workload minimum"), (floor, "floor"), (NODES_MIN, "least of all")];
     for (minimum, bound) in bounds {
@@ -416,9 +485,23 @@ fn begin(facts: &PlaneFacts, target: u32) -> Result<u32, NodeReason> {
     }
 }
 
+impl fmt::Display for OutOfBounds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            OutOfBounds::Ceiling { reported, limit } => {
+                write!(f, "nodeInfo.ceiling is {reported}, and at most {limit} nodes are permitted")
+            }
+            OutOfBounds::NodeDelta { reported, limit } => {
+                write!(f, "resizeInfo.nodeDelta is {reported}, and at most {limit} are permitted")
+            }
+        }
+    }
+}
+
 impl fmt::Display for StateReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            StateReason::Refused => write!(f, "the report is outside the bounds of the manager"),
             StateReason::NotAccepting => write!(f, "reports change nothing in this state"),
             StateReason::AgentNotReady => write!(f, "the agent is not ready"),
             StateReason::AgentSilent { for_ms } => {
@@ -467,7 +550,13 @@ impl fmt::Display for NodeReason {
             }
             NodeReason::CoolingDown => write!(f, "no step: the last step up was just now"),
             NodeReason::QueueNotEmpty => write!(f, "no step: a Kafka waits for a place"),
-            NodeReason::Contradiction(which) => write!(f, "no step: {which}"),
+            NodeReason::WorkloadNotCounted { kafkas: Some(kafkas) } => {
+                write!(f, "no step: the workload minimum is 0 with {kafkas} Kafkas placed")
+            }
+            NodeReason::WorkloadNotCounted { kafkas: None } => {
+                write!(f, "no step: the workload minimum is 0 and the Kafkas are not counted")
+            }
+            NodeReason::NodesFixed => write!(f, "no step: nobody scales these nodes"),
         }
     }
 }

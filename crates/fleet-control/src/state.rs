@@ -126,6 +126,27 @@ impl PlaneState {
     pub fn can_become(self, next: PlaneState) -> bool {
         TRANSITIONS.iter().any(|(from, to, _)| (*from, *to) == (self, next))
     }
+
+    /// The next state.
+    ///
+    /// # Errors
+    /// If the pair is not in [`TRANSITIONS`].
+    pub fn change_to(self, next: PlaneState) -> Result<PlaneState, IllegalPlaneChange> {
+        if self.can_become(next) {
+            return Ok(next);
+        }
+        Err(IllegalPlaneChange { from: self, to: next })
+    }
+}
+
+/// A change of state that is not in the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a data plane that is {from} cannot become {to}")]
+pub struct IllegalPlaneChange {
+    /// The state.
+    pub from: PlaneState,
+    /// What it was to become.
+    pub to: PlaneState,
 }
 
 /// A name that no state has.
@@ -172,6 +193,13 @@ mod tests {
                 state == Cleanup || state == Deprovisioning || state.can_become(Deprovisioning)
             );
             assert!(!Cleanup.can_become(state), "cleanup is the end");
+            for next in ALL {
+                assert_eq!(
+                    state.change_to(next).is_ok(),
+                    state.can_become(next),
+                    "{state} -> {next}"
+                );
+            }
         }
     }
 

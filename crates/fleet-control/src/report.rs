@@ -123,8 +123,7 @@ pub struct Report {
     pub resize: ResizeInfo,
 }
 
-/// What the formulae take for granted. A report that breaks one is believed in so far as it asks for more
-/// nodes, and never in so far as it asks for less.
+/// What the formulae take for granted. What a report breaks is recorded; the bounds that it gives hold all the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Assumption {
     /// 1: there are no fewer nodes than the workload needs.

@@ -13,9 +13,12 @@
 //! 2. Nodes go only if, after they are gone, there is room for one more Kafka of Model T. By the letter
 //!    the next report could ask for the same nodes again, and so on for ever.
 //!
-//! Every decision comes with its reason. Nothing here knows what time it is or how nodes are made.
+//! Every decision comes with its reason. Nothing here does I/O, knows what time it is or how nodes are made.
+
+#![warn(clippy::wildcard_enum_match_arm)]
 
 mod agent;
+mod kafka;
 mod nodes;
 mod placement;
 mod regions;
@@ -24,9 +27,13 @@ mod simulation;
 mod state;
 
 pub use agent::{BrokerNeed, HostedKafka, PlaneNode, Pool, Survey, survey};
+pub use kafka::{
+    AgentWord, IllegalKafkaEvent, KAFKA_TRANSITIONS, KafkaEvent, KafkaStatus, UnknownKafkaStatus,
+    read_agent,
+};
 pub use nodes::{
-    COOL_DOWN_MS, Judgement, Mode, NodeReason, NodeStep, PlaneFacts, StateReason, judge_report,
-    judge_silence, plan_nodes, restricted_ceiling, restricted_floor, step_nodes,
+    COOL_DOWN_MS, Judgement, Mode, NodeBounds, NodeReason, NodeStep, OutOfBounds, PlaneFacts,
+    StateReason, judge_report, judge_silence, restricted_ceiling, restricted_floor, step_nodes,
 };
 pub use placement::{Candidate, PlaceReason, Placed, Request, place};
 pub use regions::{
@@ -37,4 +44,4 @@ pub use report::{
     AgentReady, Assumption, Capacity, NodeInfo, Report, ResizeInfo, broken_assumptions,
 };
 pub use simulation::{Arrival, Outcome, Policy, simulate};
-pub use state::{PlaneState, TRANSITIONS, UnknownPlaneState};
+pub use state::{IllegalPlaneChange, PlaneState, TRANSITIONS, UnknownPlaneState};

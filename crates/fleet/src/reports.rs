@@ -1,0 +1,256 @@
+//! Reports of agents, many in one transaction.
+//!
+//! Each report is read with its data plane, `fleet-control` decides what it means, and the answer is stored. All that
+//! have come while the last transaction was written go into the next one, so that the disk is waited for once
+//! for many. Nobody is answered before the transaction is on disk.
+//!
+//! 1. The reports of one data plane are handled one after the other, in this process and in others.
+//! 2. A report with a number that is not above the last one changes nothing.
+//! 3. What is wanted of a provider is only recorded here; a worker asks for it.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use fleet_control::{Capacity, Mode, NodeBounds, NodeStep, PlaneFacts, Report, judge_report};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::identity::account_name;
+use crate::provider::STANDALONE;
+use crate::store::{
+    DecisionKind, Demand, NewDecision, Plane, Store, StoreError, StoredReport, Tx, now_ms,
+};
+
+/// As many as a transaction should not be larger than.
+const BATCH_MAX: usize = 256;
+
+/// A report that waits longer than this for its transaction is told so; the agent sends the next one.
+const QUEUE: usize = 4096;
+
+/// What became of a report.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ReportOutcome {
+    /// It was stored with what follows from it.
+    Stored,
+    /// A later one is stored already, or this very one.
+    Old,
+    /// It is outside the manager's bounds, and changes nothing.
+    Refused(String),
+    /// There is no such data plane.
+    NoSuchPlane,
+}
+
+/// What the meaning of a report depends on besides.
+#[derive(Debug, Clone, Copy)]
+pub struct ReportWriterOptions {
+    /// What one Kafka of Model T takes.
+    pub model_t: Capacity,
+    /// Who decides about nodes.
+    pub mode: Mode,
+    /// What the manager permits.
+    pub bounds: NodeBounds,
+    /// How long after a step up none goes down.
+    pub cool_down_ms: u64,
+}
+
+struct Job {
+    plane: String,
+    sequence: Option<i64>,
+    report: Report,
+    answer: oneshot::Sender<Result<ReportOutcome, StoreError>>,
+}
+
+/// Hands reports to the task that writes them. Clones share the task, which ends with the last of them.
+#[derive(Debug, Clone)]
+pub struct ReportWriter {
+    jobs: mpsc::Sender<Job>,
+}
+
+impl ReportWriter {
+    /// Starts the task.
+    #[must_use]
+    pub fn start(store: Store, options: ReportWriterOptions) -> Self {
+        let (jobs, queue) = mpsc::channel(QUEUE);
+        tokio::spawn(write_batches(store, options, queue));
+        Self { jobs }
+    }
+
+    /// Stores a report, with what follows from it. Returns when it is on disk.
+    ///
+    /// # Errors
+    /// If it was not stored, or if nobody can say.
+    pub async fn write(
+        &self,
+        plane: &str,
+        sequence: Option<i64>,
+        report: Report,
+    ) -> Result<ReportOutcome, StoreError> {
+        let (answer, answered) = oneshot::channel();
+        let job = Job { plane: plane.to_owned(), sequence, report, answer };
+        self.jobs.send(job).await.map_err(|_| StoreError::Stopped)?;
+        answered.await.map_err(|_| StoreError::Stopped)?
+    }
+}
+
+async fn write_batches(store: Store, options: ReportWriterOptions, mut queue: mpsc::Receiver<Job>) {
+    let mut jobs = Vec::new();
+    while queue.recv_many(&mut jobs, BATCH_MAX).await > 0 {
+        // In the order of ids, so that two replicas never wait for each other's rows. The sort is stable,
+        // so the reports of one data plane stay in their order.
+        jobs.sort_by(|a, b| a.plane.cmp(&b.plane));
+        match write_batch(&store, &options, &jobs).await {
+            Ok(outcomes) => {
+                for (job, outcome) in jobs.drain(..).zip(outcomes) {
+                    let _ = job.answer.send(Ok(outcome));
+                }
+            }
+            Err(error) => {
+                tracing::warn!(error = %crate::chain(&error), reports = jobs.len(), "reports were not stored");
+                for job in jobs.drain(..) {
+                    let _ = job.answer.send(Err(StoreError::Stopped));
+                }
+                // Whatever is wrong with the database, it is not mended by being asked more often.
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+    }
+}
+
+async fn write_batch(
+    store: &Store,
+    options: &ReportWriterOptions,
+    jobs: &[Job],
+) -> Result<Vec<ReportOutcome>, StoreError> {
+    let mut tx = store.begin().await?;
+    let demand = tx.demand().await?;
+    // Statements cost more than what they say, so all data planes are read by few, and written by few.
+    let mut ids: Vec<_> = jobs.iter().map(|job| job.plane.as_str()).collect();
+    ids.dedup();
+    let mut planes = tx.hold_planes(&ids).await?;
+    let mut changed = BTreeSet::new();
+    let mut outcomes = Vec::with_capacity(jobs.len());
+    for job in jobs {
+        let outcome = match planes.get_mut(&job.plane) {
+            Some(plane) => write_one(&mut tx, (options, &demand), plane, job).await?,
+            None => ReportOutcome::NoSuchPlane,
+        };
+        if matches!(outcome, ReportOutcome::Stored | ReportOutcome::Refused(_)) {
+            changed.insert(job.plane.as_str());
+        }
+        outcomes.push(outcome);
+    }
+    planes.retain(|id, _| changed.contains(id.as_str()));
+    tx.save_planes(&planes.values().collect::<Vec<_>>()).await?;
+    tx.commit().await?;
+    Ok(outcomes)
+}
+
+async fn write_one(
+    tx: &mut Tx,
+    (options, demand): (&ReportWriterOptions, &Demand),
+    plane: &mut Plane,
+    job: &Job,
+) -> Result<ReportOutcome, StoreError> {
+    if let (Some(last), Some(new)) = (plane.sequence, job.sequence)
+        && new <= last
+    {
+        return Ok(ReportOutcome::Old);
+    }
+    let now = now_ms();
+    let mut reserved = demand.reserved.get(&plane.id).copied().unwrap_or_default();
+    if reserved != Capacity::default() && plane.state().accepts_reports() {
+        reserved = tx.count_reported(&plane.id).await?;
+    }
+    let mut facts = facts(plane, options, demand, reserved, now);
+    if job.report.nodes.current_work_load_minimum == 0 {
+        // Some agents do not compute it; then the Kafkas that are placed there count.
+        facts.kafkas = Some(tx.kafkas_on(&plane.id).await?);
+    }
+    let judged = judge_report(&facts, &job.report);
+    if !judged.refused.is_empty() {
+        let why: Vec<_> = judged.refused.iter().map(ToString::to_string).collect();
+        return refuse(tx, plane, why.join("; ")).await;
+    }
+    plane.last_seen = Some(now);
+    plane.sequence = job.sequence.or(plane.sequence);
+    if plane.state().accepts_reports() {
+        plane.report = Some(StoredReport::from(&job.report));
+        let broken: Vec<_> = judged.broken.iter().map(ToString::to_string).collect();
+        plane.broken = broken.join("; ");
+        plane.step_reason = judged.step_reason.to_string();
+        let reason = judged.state_reason.to_string();
+        tx.change_state(DecisionKind::State, plane, judged.state, &reason).await?;
+        let step = (judged.step, judged.step_reason.to_string());
+        change_nodes(tx, plane, step, demand.dry_run, now).await?;
+    }
+    Ok(ReportOutcome::Stored)
+}
+
+/// Audits a refused report, once for each reason: an agent repeats itself every minute.
+async fn refuse(tx: &mut Tx, plane: &mut Plane, why: String) -> Result<ReportOutcome, StoreError> {
+    let broken = format!("refused: {why}");
+    if plane.broken != broken {
+        tracing::warn!(plane = plane.id, reason = why, "report refused");
+        let path = format!("{}/agent-clusters/{}/status", crate::http::BASE, plane.id);
+        tx.audit(&account_name(&plane.id), "PUT", &path, 400).await?;
+        plane.broken = broken;
+    }
+    Ok(ReportOutcome::Refused(why))
+}
+
+fn facts(
+    plane: &Plane,
+    options: &ReportWriterOptions,
+    demand: &Demand,
+    reserved: Capacity,
+    now: i64,
+) -> PlaneFacts {
+    let queued = |multi_az| {
+        let key = (plane.cloud_provider.clone(), plane.region.clone(), multi_az);
+        demand.queued.get(&key).copied()
+    };
+    // A Kafka without zones may come to where there are some, but not the other way round.
+    let both = [queued(false), if plane.multi_az { queued(true) } else { None }];
+    let queued = both.into_iter().flatten().max_by_key(|need| (need.connections, need.partitions));
+    PlaneFacts {
+        state: plane.state(),
+        multi_az: plane.multi_az,
+        mode: options.mode,
+        bounds: options.bounds,
+        model_t: options.model_t,
+        reserved,
+        queued: queued.filter(|_| !plane.draining),
+        in_progress: plane.in_progress(),
+        nodes_fixed: plane.provider_type == STANDALONE,
+        kafkas: None,
+        since_step_up_ms: plane.last_step_up.map(|at| u64::try_from(now - at).unwrap_or(0)),
+        cool_down_ms: options.cool_down_ms,
+    }
+}
+
+async fn change_nodes(
+    tx: &mut Tx,
+    plane: &mut Plane,
+    (step, reason): (NodeStep, String),
+    dry_run: bool,
+    now: i64,
+) -> Result<(), StoreError> {
+    let Some(target) = step.target().map(i64::from) else { return Ok(()) };
+    let was = plane.report.as_ref().map(|report| report.nodes[2].to_string()).unwrap_or_default();
+    let decision = NewDecision {
+        plane: Some(&plane.id),
+        region: None,
+        kind: DecisionKind::Nodes,
+        was,
+        becomes: target.to_string(),
+        reason,
+        dry_run,
+    };
+    tx.decide(decision).await?;
+    if !dry_run {
+        plane.nodes_wanted = Some(target);
+        if matches!(step, NodeStep::Up { .. }) {
+            plane.last_step_up = Some(now);
+        }
+    }
+    Ok(())
+}
