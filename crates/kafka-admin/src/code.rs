@@ -28,14 +28,20 @@ impl Code {
     pub const REPLICA_NOT_AVAILABLE: Self = Self(9);
     /// The connection between nodes broke.
     pub const NETWORK_EXCEPTION: Self = Self(13);
+    /// The name is none that Kafka takes.
+    pub const INVALID_TOPIC_EXCEPTION: Self = Self(17);
     /// The node does not serve the version.
     pub const UNSUPPORTED_VERSION: Self = Self(35);
     /// The topic is there already.
     pub const TOPIC_ALREADY_EXISTS: Self = Self(36);
+    /// The setting does not exist, or not with this value.
+    pub const INVALID_CONFIG: Self = Self(40);
     /// The node asked is not the active controller: nothing was done.
     pub const NOT_CONTROLLER: Self = Self(41);
     /// The request makes no sense to Kafka.
     pub const INVALID_REQUEST: Self = Self(42);
+    /// `delete.topic.enable` is off.
+    pub const TOPIC_DELETION_DISABLED: Self = Self(73);
     /// An election is not possible: no eligible replica is there.
     pub const ELIGIBLE_LEADERS_NOT_AVAILABLE: Self = Self(83);
     /// The partition has the leader it should have.
@@ -44,6 +50,10 @@ impl Code {
     pub const NO_REASSIGNMENT_IN_PROGRESS: Self = Self(85);
     /// The level asked for cannot be had.
     pub const INVALID_UPDATE_VERSION: Self = Self(95);
+    /// The quota for changes is used up; the request may be sent again later.
+    pub const THROTTLING_QUOTA_EXCEEDED: Self = Self(89);
+    /// No topic has this id.
+    pub const UNKNOWN_TOPIC_ID: Self = Self(100);
     /// No broker of this id is registered.
     pub const BROKER_ID_NOT_REGISTERED: Self = Self(102);
     /// The cluster id is another.

@@ -88,7 +88,7 @@ async fn a_quorum_grows_from_one_to_five_and_shrinks_to_one() -> anyhow::Result<
     // And the cluster works.
     let new = NewTopic::new(common::topic("after"), 1, 1);
     let created = through.create_topics(std::slice::from_ref(&new), false).await?;
-    assert_eq!(created[&new.name], Ok(()));
+    assert!(created[&new.name].is_ok(), "{created:?}");
     Ok(())
 }
 

@@ -62,6 +62,12 @@ pub struct InvalidId {
     text: String,
 }
 
+impl InvalidId {
+    pub(crate) fn new(what: &'static str, text: &str) -> Self {
+        Self { what, text: text.to_owned() }
+    }
+}
+
 /// The id of one log directory, that is of one disk's content: a wiped disk comes back with another.
 ///
 /// Kafka writes it as 22 characters of URL-safe base64 (`meta.properties`, `--initial-controllers`).

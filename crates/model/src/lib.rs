@@ -9,4 +9,4 @@ mod ids;
 mod topic;
 
 pub use ids::{ClusterId, DirectoryId, InvalidId, NodeId};
-pub use topic::{InvalidTopicName, PartitionId, TopicName, TopicPartition};
+pub use topic::{InvalidTopicName, PartitionId, TopicId, TopicName, TopicPartition};

@@ -3,7 +3,11 @@
 use std::fmt;
 use std::str::FromStr;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
+
+use crate::ids::InvalidId;
 
 /// The name of a topic: 1 to 249 of `[a-zA-Z0-9._-]`, not `.` and not `..`, as Kafka demands.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -57,6 +61,63 @@ impl fmt::Display for TopicName {
     }
 }
 
+/// The id of a topic. A topic that is deleted and created again under the same name has another one.
+///
+/// Kafka writes it as 22 characters of URL-safe base64.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct TopicId([u8; 16]);
+
+impl TopicId {
+    /// The id that those 16 bytes are, or `None` for the zero id, which Kafka uses for "no id".
+    #[must_use]
+    pub fn from_bytes(bytes: [u8; 16]) -> Option<Self> {
+        (bytes != [0; 16]).then_some(Self(bytes))
+    }
+
+    /// The 16 bytes as they travel on the wire.
+    #[must_use]
+    pub const fn to_bytes(self) -> [u8; 16] {
+        self.0
+    }
+}
+
+impl FromStr for TopicId {
+    type Err = InvalidId;
+    fn from_str(text: &str) -> Result<Self, InvalidId> {
+        let bytes = URL_SAFE_NO_PAD.decode(text).ok();
+        bytes
+            .and_then(|bytes| <[u8; 16]>::try_from(bytes).ok())
+            .and_then(Self::from_bytes)
+            .ok_or_else(|| InvalidId::new("a topic id", text))
+    }
+}
+
+impl TryFrom<String> for TopicId {
+    type Error = InvalidId;
+    fn try_from(text: String) -> Result<Self, InvalidId> {
+        text.parse()
+    }
+}
+
+impl From<TopicId> for String {
+    fn from(id: TopicId) -> Self {
+        id.to_string()
+    }
+}
+
+impl fmt::Display for TopicId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&URL_SAFE_NO_PAD.encode(self.0))
+    }
+}
+
+impl fmt::Debug for TopicId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 /// The number of a partition within its topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -102,6 +163,17 @@ mod tests {
         }
         for name in ["", ".", "..", "a b", "ä", "a/b", &"x".repeat(250)] {
             assert!(TopicName::new(name).is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn topic_ids_are_written_as_kafka_writes_them() {
+        let text = "U3fHvCoMVWiCVYa2ri_K5w";
+        let id: TopicId = text.parse().unwrap();
+        assert_eq!((id.to_string().as_str(), id.to_bytes()[0]), (text, 0x53));
+        for text in ["", "AAAAAAAAAAAAAAAAAAAAAA", "U3fH", "U3fHvCoMVWiCVYa2ri/K5w"] {
+            let error = text.parse::<TopicId>().unwrap_err();
+            assert_eq!(error.to_string(), format!("\"{text}\" is not a topic id"));
         }
     }
 

@@ -17,7 +17,7 @@ use kafka_protocol::messages::{
     CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest,
     DescribeTopicPartitionsRequest, MetadataRequest,
 };
-use model::{NodeId, PartitionId, TopicName};
+use model::{NodeId, PartitionId, TopicId, TopicName};
 
 use super::reassignments::{ListReassignmentsError, Reassignment};
 use super::{Admin, plain_error, wire};
@@ -33,6 +33,8 @@ const PAGE_PARTITIONS: i32 = 2000;
 pub struct TopicListing {
     /// Its name.
     pub name: TopicName,
+    /// Its id.
+    pub id: TopicId,
     /// Whether it is Kafka's own.
     pub internal: bool,
     /// How many partitions it has.
@@ -44,6 +46,8 @@ pub struct TopicListing {
 pub struct Topic {
     /// Its name.
     pub name: TopicName,
+    /// Its id.
+    pub id: TopicId,
     /// Whether it is Kafka's own.
     pub internal: bool,
     /// Its partitions, by number.
@@ -68,9 +72,9 @@ pub struct Partition {
     pub offline: Vec<NodeId>,
     /// Those that are out of sync and yet may lead without loss.
     pub eligible_leaders: Vec<NodeId>,
-    /// Those that a move in flight adds.
+    /// Those that a move in flight adds; empty if moves were not read ([`TopicPages::without_moves`]).
     pub adding: Vec<NodeId>,
-    /// Those that a move in flight takes away.
+    /// Those that a move in flight takes away; empty if moves were not read.
     pub removing: Vec<NodeId>,
 }
 
@@ -180,6 +184,7 @@ pub struct TopicPages {
     admin: Admin,
     names: Vec<TopicRequest>,
     page_partitions: i32,
+    with_moves: bool,
     cursor: Option<Cursor>,
     /// The topic that the last page ended within: it goes on with the next.
     begun: Option<Topic>,
@@ -192,6 +197,13 @@ impl TopicPages {
     #[must_use]
     pub fn with_page_partitions(mut self, partitions: i32) -> Self {
         self.page_partitions = partitions.clamp(1, PAGE_PARTITIONS);
+        self
+    }
+
+    /// Does not read the moves in flight, which else are read once for each page.
+    #[must_use]
+    pub fn without_moves(mut self) -> Self {
+        self.with_moves = false;
         self
     }
 
@@ -213,7 +225,11 @@ impl TopicPages {
             .with_cursor(self.cursor.clone());
         let client = &self.admin.client;
         let answer = client.call(Route::Any, Effect::Reads, &request, |_| Code::NONE).await?;
-        let moves = self.admin.list_reassignments().await?;
+        let moves = if self.with_moves {
+            self.admin.list_reassignments().await?
+        } else {
+            Moves::new()
+        };
         let mut page = TopicPage::default();
         let mut topics = VecDeque::from(self.begun.take().map_or(vec![], |topic| vec![topic]));
         for topic in answer.topics {
@@ -253,6 +269,7 @@ impl Admin {
             Refusal::check_code(topic.error_code)?;
             topics.push(TopicListing {
                 name: wire::topic_name(MetadataRequest::ID, &topic.name.unwrap_or_default())?,
+                id: wire::topic_id(MetadataRequest::ID, topic.topic_id)?,
                 internal: topic.is_internal,
                 partitions: topic.partitions.len(),
             });
@@ -270,6 +287,7 @@ impl Admin {
             admin: self.clone(),
             names: names.iter().map(request).collect(),
             page_partitions: PAGE_PARTITIONS,
+            with_moves: true,
             cursor: None,
             begun: None,
             finished: false,
@@ -290,12 +308,12 @@ impl Admin {
         Ok(all)
     }
 
-    /// Creates topics, or only says whether it could.
+    /// Creates topics, or only says whether it could. A topic that was created has its id in the answer.
     pub async fn create_topics(
         &self,
         topics: &[NewTopic],
         validate_only: bool,
-    ) -> Result<BTreeMap<TopicName, Result<(), Refusal>>, CreateTopicsError> {
+    ) -> Result<BTreeMap<TopicName, Result<Option<TopicId>, Refusal>>, CreateTopicsError> {
         let request = CreateTopicsRequest::default()
             .with_topics(topics.iter().map(creatable).collect())
             .with_timeout_ms(self.client.server_timeout_ms())
@@ -307,7 +325,10 @@ impl Admin {
         let mut results = BTreeMap::new();
         for topic in answer.topics {
             let name = wire::topic_name(CreateTopicsRequest::ID, &topic.name)?;
-            results.insert(name, Refusal::check(topic.error_code, topic.error_message));
+            let result = Refusal::check(topic.error_code, topic.error_message);
+            // With `validate_only` there is none yet.
+            let id = TopicId::from_bytes(topic.topic_id.into_bytes());
+            results.insert(name, result.map(|()| id));
         }
         Ok(results)
     }
@@ -329,6 +350,58 @@ impl Admin {
         for topic in answer.responses {
             let name = topic.name.unwrap_or_default();
             let name = wire::topic_name(DeleteTopicsRequest::ID, &name)?;
+            results.insert(name, Refusal::check(topic.error_code, topic.error_message));
+        }
+        Ok(results)
+    }
+
+    /// Deletes the topics that have these ids. A topic that was created again under the same name has another id
+    /// and stays; the answer for the former one is `UNKNOWN_TOPIC_ID`.
+    pub async fn delete_topics_by_id(
+        &self,
+        ids: &[TopicId],
+    ) -> Result<BTreeMap<TopicId, Result<(), Refusal>>, DeleteTopicsError> {
+        let topic =
+            |id: &TopicId| DeleteTopicState::default().with_name(None).with_topic_id(wire::id(*id));
+        let request = DeleteTopicsRequest::default()
+            .with_topics(ids.iter().map(topic).collect())
+            .with_timeout_ms(self.client.server_timeout_ms());
+        let code = |answer: &<DeleteTopicsRequest as Api>::Answer| {
+            Code(answer.responses.first().map_or(0, |topic| topic.error_code))
+        };
+        let answer = self.client.call(Route::Controller, Effect::Changes, &request, code).await?;
+        let mut results = BTreeMap::new();
+        for topic in answer.responses {
+            let id = wire::topic_id(DeleteTopicsRequest::ID, topic.topic_id)?;
+            results.insert(id, Refusal::check(topic.error_code, topic.error_message));
+        }
+        Ok(results)
+    }
+
+    /// Brings several topics to the given numbers of partitions in one request; Kafka chooses the brokers.
+    pub async fn create_partitions_of(
+        &self,
+        totals: &BTreeMap<TopicName, i32>,
+    ) -> Result<BTreeMap<TopicName, Result<(), Refusal>>, CallError> {
+        if totals.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        let wanted = |(name, total): (&TopicName, &i32)| {
+            CreatePartitionsTopic::default()
+                .with_name(wire::topic(name))
+                .with_count(*total)
+                .with_assignments(None)
+        };
+        let request = CreatePartitionsRequest::default()
+            .with_topics(totals.iter().map(wanted).collect())
+            .with_timeout_ms(self.client.server_timeout_ms());
+        let code = |answer: &<CreatePartitionsRequest as Api>::Answer| {
+            Code(answer.results.first().map_or(0, |topic| topic.error_code))
+        };
+        let answer = self.client.call(Route::Controller, Effect::Changes, &request, code).await?;
+        let mut results = BTreeMap::new();
+        for topic in answer.results {
+            let name = wire::topic_name(CreatePartitionsRequest::ID, &topic.name)?;
             results.insert(name, Refusal::check(topic.error_code, topic.error_message));
         }
         Ok(results)
@@ -410,7 +483,8 @@ fn read_topic(
         .map(|partition| read_partition(&name, partition, moves))
         .collect::<Result<Vec<_>, _>>()?;
     partitions.sort_by_key(|partition| partition.id);
-    Ok(Ok(Topic { name, internal: topic.is_internal, partitions }))
+    let id = wire::topic_id(api, topic.topic_id)?;
+    Ok(Ok(Topic { name, id, internal: topic.is_internal, partitions }))
 }
 
 fn read_partition(

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use kafka_protocol::messages as m;
 use kafka_protocol::protocol::StrBytes;
-use model::{DirectoryId, NodeId, PartitionId, TopicName, TopicPartition};
+use model::{DirectoryId, NodeId, PartitionId, TopicId, TopicName, TopicPartition};
 use uuid::Uuid;
 
 use crate::net::CallError;
@@ -22,6 +22,15 @@ pub(super) fn topic(name: &TopicName) -> m::TopicName {
 /// error.
 pub(super) fn topic_name(api: ApiId, name: &m::TopicName) -> Result<TopicName, CallError> {
     TopicName::new(name.0.to_string()).map_err(|error| nonsense(api, error))
+}
+
+/// A topic's id out of an answer. Every topic of KRaft has one.
+pub(super) fn topic_id(api: ApiId, id: Uuid) -> Result<TopicId, CallError> {
+    TopicId::from_bytes(id.into_bytes()).ok_or_else(|| nonsense(api, "a topic without an id"))
+}
+
+pub(super) fn id(id: TopicId) -> Uuid {
+    Uuid::from_bytes(id.to_bytes())
 }
 
 pub(super) fn partition(

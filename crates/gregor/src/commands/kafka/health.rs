@@ -124,7 +124,8 @@ pub(super) mod tests {
     }
 
     pub(in super::super) fn topic(name: &str, partitions: Vec<Partition>) -> Topic {
-        Topic { name: TopicName::new(name).unwrap(), internal: false, partitions }
+        let id = "U3fHvCoMVWiCVYa2ri_K5w".parse().unwrap();
+        Topic { name: TopicName::new(name).unwrap(), id, internal: false, partitions }
     }
 
     #[test]
