@@ -46,6 +46,10 @@ pub enum Annotation {
     RebalanceTemplate,
     /// `strimzi.io/rebalance-auto-approval`.
     RebalanceAutoApproval,
+    /// `strimzi.io/managed`.
+    Managed,
+    /// `gregor.io/topic-config`.
+    TopicConfig,
     /// `strimzi.io/force-renew`.
     ForceRenew,
     /// `strimzi.io/force-replace`.
@@ -101,11 +105,11 @@ pub enum Annotation {
 impl Annotation {
     /// All of them.
     #[rustfmt::skip]
-    pub const ALL: [Self; 40] = [
+    pub const ALL: [Self; 42] = [
         Self::PauseReconciliation, Self::ManualRollingUpdate, Self::MaxParallel, Self::AllowOfflineBatches,
         Self::AcceptMetadataLoss, Self::SkipScaleDownCheck, Self::QuorumMigration, Self::DiskReplaced,
         Self::NextNodeIds, Self::RemoveNodeIds, Self::Engine, Self::CruiseControlUrl, Self::Rebalance, Self::RebalanceTemplate, Self::RebalanceAutoApproval,
-        Self::ForceRenew, Self::ForceReplace, Self::AutoRebalanceRound, Self::ScramCredential, Self::Revision,
+        Self::Managed, Self::TopicConfig, Self::ForceRenew, Self::ForceReplace, Self::AutoRebalanceRound, Self::ScramCredential, Self::Revision,
         Self::Settings, Self::ConfigurationHash, Self::KafkaVersion, Self::Quorum, Self::ServerCertHash,
         Self::ListenerCertThumbprints, Self::ClusterCaCertGeneration, Self::ClusterCaKeyGeneration,
         Self::ClientsCaCertGeneration, Self::ClientsCaKeyGeneration, Self::CaCertGeneration,
@@ -175,6 +179,10 @@ const ROWS: [Columns; Annotation::ALL.len()] = {
         ("strimzi.io/rebalance-template", "KafkaRebalance", User,
             "`true` makes the resource a template for the rebalances that the cluster starts by itself"),
         ("strimzi.io/rebalance-auto-approval", "KafkaRebalance", User, "`true` approves every proposal"),
+        ("strimzi.io/managed", "KafkaTopic", User, "`false` leaves the topic alone, also when the resource is deleted"),
+        ("gregor.io/topic-config", "KafkaTopic", User,
+            "`keep` keeps settings of the topic that a resource without `spec.config` does not have, `replace` resets them; \
+             the operator writes `keep` if the topic existed before its resource"),
         ("strimzi.io/force-renew", "Secret", User, "`true` renews the certificate of the authority"),
         ("strimzi.io/force-replace", "Secret", User, "`true` replaces the key of the authority"),
         ("gregor.io/auto-rebalance-round", "KafkaRebalance", Operator,

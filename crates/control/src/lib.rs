@@ -18,5 +18,6 @@ pub mod registration;
 pub mod rolling;
 pub mod rules;
 pub mod scaling;
+pub mod topics;
 pub mod users;
 mod words;

@@ -24,14 +24,22 @@ pub enum Loop {
     Kafka,
     /// One pass over a `KafkaRebalance`. It beats at each write.
     KafkaRebalance,
+    /// One pass over `KafkaTopic` resources of a cluster. It beats at each write and each page that it reads.
+    KafkaTopic,
     /// One pass over a `StrimziPodSet`. It beats at each write.
     StrimziPodSet,
 }
 
 impl Loop {
     /// All of them.
-    pub const ALL: [Self; 5] =
-        [Self::Lease, Self::Controllers, Self::Kafka, Self::KafkaRebalance, Self::StrimziPodSet];
+    pub const ALL: [Self; 6] = [
+        Self::Lease,
+        Self::Controllers,
+        Self::Kafka,
+        Self::KafkaRebalance,
+        Self::KafkaTopic,
+        Self::StrimziPodSet,
+    ];
 
     /// The longest time without progress.
     #[must_use]
@@ -45,7 +53,7 @@ impl Loop {
             // Between two beats a pass only reads. Nodes are asked in parallel, so a read of a whole cluster takes
             // as long as its slowest calls: at most ten in a row, of at most 30 s (API server), 8 s (Kafka), 11 s
             // (Cruise Control) or 5 s (node). Twice that.
-            Self::Kafka | Self::KafkaRebalance | Self::StrimziPodSet => 600,
+            Self::Kafka | Self::KafkaRebalance | Self::KafkaTopic | Self::StrimziPodSet => 600,
         })
     }
 
@@ -57,6 +65,7 @@ impl Loop {
             Self::Controllers => "controllers",
             Self::Kafka => "Kafka",
             Self::KafkaRebalance => "KafkaRebalance",
+            Self::KafkaTopic => "KafkaTopic",
             Self::StrimziPodSet => "StrimziPodSet",
         }
     }
