@@ -12,7 +12,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use kube::CustomResourceExt;
 use serde_json::{Number, Value};
 
-use crate::{Kafka, KafkaNodePool, KafkaRebalance, StrimziPodSet};
+use crate::{Kafka, KafkaNodePool, KafkaRebalance, KafkaTopic, StrimziPodSet};
 
 /// The older version, served but not stored.
 pub const OLD_VERSION: &str = "v1beta2";
@@ -26,10 +26,14 @@ const OLD_VALUES: &[(&str, &[&str], &str)] = &[
 
 /// All definitions, in the order in which they are best read.
 pub fn crds() -> Vec<CustomResourceDefinition> {
-    [Kafka::crd(), KafkaNodePool::crd(), KafkaRebalance::crd(), StrimziPodSet::crd()]
-        .into_iter()
-        .map(definition)
-        .collect()
+    let kinds = [
+        Kafka::crd(),
+        KafkaNodePool::crd(),
+        KafkaRebalance::crd(),
+        KafkaTopic::crd(),
+        StrimziPodSet::crd(),
+    ];
+    kinds.into_iter().map(definition).collect()
 }
 
 /// A definition as it is written in a file, with whole numbers where a number is whole.
@@ -171,6 +175,7 @@ mod tests {
                 r#"kafkas.kafka.strimzi.io ["k"] ["strimzi"]"#,
                 r#"kafkanodepools.kafka.strimzi.io ["knp"] ["strimzi"]"#,
                 r#"kafkarebalances.kafka.strimzi.io ["kr"] ["strimzi"]"#,
+                r#"kafkatopics.kafka.strimzi.io ["kt"] ["strimzi"]"#,
                 r#"strimzipodsets.core.strimzi.io ["sps"] ["strimzi"]"#,
             ]
         );

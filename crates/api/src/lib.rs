@@ -1,7 +1,7 @@
 //! The custom resources of Gregor as Rust types, with their schemas and what of them is honoured.
 //!
-//! The resources are those that people already have: `Kafka`, `KafkaNodePool` and `KafkaRebalance`
-//! of `kafka.strimzi.io`, and `StrimziPodSet` of `core.strimzi.io`. Three things hold everywhere:
+//! The resources are those that people already have: `Kafka`, `KafkaNodePool`, `KafkaRebalance` and
+//! `KafkaTopic` of `kafka.strimzi.io`, and `StrimziPodSet` of `core.strimzi.io`. Three things hold everywhere:
 //!
 //! 1. **Nothing that a user wrote is lost.** Every object of a schema keeps the fields that it does
 //!    not know ([`Rest`]), in the API server and in our types, so that they can be reported.
@@ -26,6 +26,7 @@ pub mod pod_set;
 pub mod read;
 pub mod rebalance;
 pub mod schema;
+pub mod topic;
 
 mod common;
 
@@ -37,3 +38,4 @@ pub use kafka::{Kafka, KafkaSpec, KafkaStatus};
 pub use node_pool::{KafkaNodePool, KafkaNodePoolSpec, KafkaNodePoolStatus};
 pub use pod_set::{StrimziPodSet, StrimziPodSetSpec, StrimziPodSetStatus};
 pub use rebalance::{KafkaRebalance, KafkaRebalanceSpec, KafkaRebalanceStatus};
+pub use topic::{KafkaTopic, KafkaTopicSpec, KafkaTopicStatus};

@@ -57,7 +57,7 @@ fn nothing_of_an_example_is_lost_and_its_pools_are_as_the_name_says() {
 }
 
 #[test]
-fn the_entity_operator_is_all_that_is_not_honoured_in_the_examples() {
+fn the_user_operator_is_all_that_is_not_honoured_in_the_examples() {
     for (name, _) in EXAMPLES {
         for object in read(name) {
             let kind = Kind::of(object["kind"].as_str().unwrap()).unwrap();
@@ -66,8 +66,13 @@ fn the_entity_operator_is_all_that_is_not_honoured_in_the_examples() {
                 .map(|finding| (finding.path, finding.verdict))
                 .collect();
             let expected = match kind {
-                Kind::Kafka => vec![("spec.entityOperator".to_owned(), Verdict::Accepted)],
-                Kind::KafkaNodePool | Kind::KafkaRebalance | Kind::StrimziPodSet => vec![],
+                Kind::Kafka => {
+                    vec![("spec.entityOperator.userOperator".to_owned(), Verdict::Accepted)]
+                }
+                Kind::KafkaNodePool
+                | Kind::KafkaRebalance
+                | Kind::KafkaTopic
+                | Kind::StrimziPodSet => vec![],
             };
             assert_eq!(found, expected, "{name}");
         }

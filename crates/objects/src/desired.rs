@@ -117,7 +117,7 @@ fn field_findings(written: &Value, found: &Found) -> (Vec<Note>, Option<Note>) {
     for (resource, finding) in kafka.chain(pools) {
         let message = format!("{resource}: {finding}");
         match finding.verdict {
-            Verdict::Honoured => {}
+            Verdict::Honoured | Verdict::Unneeded => {}
             Verdict::Accepted => warnings.push(Note::new(Reason::UnhonouredFields, message)),
             Verdict::Unknown => warnings.push(Note::new(Reason::UnknownFields, message)),
             Verdict::Refused => refused.push(message),

@@ -1,6 +1,6 @@
 //! What is honoured of each field of Strimzi 1.2.0, and what a user must be told.
 //!
-//! The table has a verdict on each of its 2,582 field paths. It is generated from a few rules by
+//! The table has a verdict on each of its 2,603 field paths. It is generated from a few rules by
 //! path (`compat/rules.tsv`) and the list of paths, and kept in `compat/fields.tsv` so that a change
 //! of a rule shows what it changes. Besides it there are single values of honoured fields that are
 //! not (`values.tsv`), and fields of `v1beta2` that `v1` no longer has (`removed.tsv`).
@@ -23,14 +23,21 @@ pub enum Kind {
     KafkaNodePool,
     /// `KafkaRebalance`.
     KafkaRebalance,
+    /// `KafkaTopic`.
+    KafkaTopic,
     /// `StrimziPodSet`.
     StrimziPodSet,
 }
 
 impl Kind {
     /// All of them.
-    pub const ALL: [Kind; 4] =
-        [Kind::Kafka, Kind::KafkaNodePool, Kind::KafkaRebalance, Kind::StrimziPodSet];
+    pub const ALL: [Kind; 5] = [
+        Kind::Kafka,
+        Kind::KafkaNodePool,
+        Kind::KafkaRebalance,
+        Kind::KafkaTopic,
+        Kind::StrimziPodSet,
+    ];
 
     /// As it is written in a manifest.
     pub fn name(self) -> &'static str {
@@ -38,6 +45,7 @@ impl Kind {
             Kind::Kafka => "Kafka",
             Kind::KafkaNodePool => "KafkaNodePool",
             Kind::KafkaRebalance => "KafkaRebalance",
+            Kind::KafkaTopic => "KafkaTopic",
             Kind::StrimziPodSet => "StrimziPodSet",
         }
     }
@@ -55,6 +63,8 @@ pub enum Verdict {
     Honoured,
     /// It is kept and nothing is done about it; a Warning says so.
     Accepted,
+    /// It is about a pod that Gregor does not need, so that there is nothing to do and nothing to say.
+    Unneeded,
     /// The resource is not acted on as long as it is there: doing the rest without it would be
     /// something else than what was asked for, and harmful.
     Refused,
@@ -68,6 +78,7 @@ impl Verdict {
         match self {
             Verdict::Honoured => "honoured",
             Verdict::Accepted => "accepted",
+            Verdict::Unneeded => "unneeded",
             Verdict::Refused => "refused",
             Verdict::Unknown => "unknown",
         }
@@ -75,7 +86,7 @@ impl Verdict {
 
     /// The verdict that is written so in the tables.
     pub fn of(name: &str) -> Option<Verdict> {
-        [Verdict::Honoured, Verdict::Accepted, Verdict::Refused]
+        [Verdict::Honoured, Verdict::Accepted, Verdict::Unneeded, Verdict::Refused]
             .into_iter()
             .find(|verdict| verdict.name() == name)
     }

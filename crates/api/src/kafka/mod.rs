@@ -1,6 +1,7 @@
 //! `Kafka`: a cluster, its listeners, its security and its rebalancing.
 
 pub mod cruise_control;
+pub mod entity_operator;
 pub mod listener;
 pub mod status;
 pub mod template;
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::common::{JvmOptions, Rest, Verbatim};
 use cruise_control::CruiseControl;
+use entity_operator::EntityOperator;
 use listener::Listener;
 pub use status::KafkaStatus;
 use template::KafkaTemplate;
@@ -57,9 +59,9 @@ use template::KafkaTemplate;
 pub struct KafkaSpec {
     /// The Kafka cluster itself.
     pub kafka: KafkaCluster,
-    /// Operators for topics and users.
+    /// Topics and users as resources.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub entity_operator: Option<Verbatim>,
+    pub entity_operator: Option<EntityOperator>,
     /// The authority that signs the certificates of the nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster_ca: Option<CertificateAuthority>,

@@ -10,6 +10,7 @@
 mod listener;
 mod pool;
 mod template;
+mod topic;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,6 +24,7 @@ use crate::kafka::{self, AuthorizationType, CertificateAuthority, MetricsType, R
 use crate::{Kafka, KafkaNodePool};
 
 pub use pool::{storage_from_text, storage_text};
+pub use topic::{Topics, topic, topics};
 
 /// Something in a resource that cannot be read as a wish.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

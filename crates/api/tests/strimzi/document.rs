@@ -3,8 +3,9 @@
 use crate::rules::{self, Rule};
 use crate::strimzi;
 
-const KINDS: [&str; 4] = ["Kafka", "KafkaNodePool", "KafkaRebalance", "StrimziPodSet"];
-const VERDICTS: [&str; 3] = ["honoured", "accepted", "refused"];
+const KINDS: [&str; 5] =
+    ["Kafka", "KafkaNodePool", "KafkaRebalance", "KafkaTopic", "StrimziPodSet"];
+const VERDICTS: [&str; 4] = ["honoured", "accepted", "unneeded", "refused"];
 
 const INTRODUCTION: &str = "\
 <!-- Generated from crates/api/compat; `GREGOR_UPDATE=1 cargo test -p api` writes it anew. -->
@@ -16,6 +17,7 @@ nothing in it is lost; this page says what is done about each part.
 
 - **honoured**: it is acted on.
 - **accepted**: it is kept and nothing is done about it; the resource has a condition `Warning` that names it.
+- **unneeded**: it is about a pod that Strimzi runs and Gregor does not need; it is kept, and there is nothing to say about it.
 - **refused**: the resource is not acted on as long as it is there, because doing the rest without it
   would be harmful; the condition says so, and a running cluster is left as it is.
 
@@ -62,7 +64,7 @@ fn counts() -> String {
     };
     let spec = |cells: &[&str]| cells[1].starts_with("spec");
     let mut text = String::from(
-        "| | fields | honoured | accepted | refused | honoured, share |\n|---|---:|---:|---:|---:|---:|\n",
+        "| | fields | honoured | accepted | unneeded | refused | honoured, share |\n|---|---:|---:|---:|---:|---:|---:|\n",
     );
     for kind in KINDS {
         text += &numbers(kind, count(&|cells| cells[0] == kind));
@@ -86,9 +88,12 @@ fn of_a_component(cells: &[&str]) -> bool {
     !rebalancing.iter().any(|name| part.starts_with(name))
 }
 
-fn numbers(name: &str, (all, [honoured, accepted, refused]): (usize, [usize; 3])) -> String {
+fn numbers(name: &str, (all, by_verdict): (usize, [usize; 4])) -> String {
+    let [honoured, accepted, unneeded, refused] = by_verdict;
     let share = 100.0 * honoured as f64 / all as f64;
-    format!("| {name} | {all} | {honoured} | {accepted} | {refused} | {share:.0} % |\n")
+    format!(
+        "| {name} | {all} | {honoured} | {accepted} | {unneeded} | {refused} | {share:.0} % |\n"
+    )
 }
 
 /// A table of ours as it is, with some columns as code.

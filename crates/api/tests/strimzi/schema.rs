@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{random, strimzi};
 use api::compat::{Kind, Verdict, fields};
 use api::crds::{crds, manifest};
-use api::{Kafka, KafkaNodePool, KafkaRebalance, StrimziPodSet};
+use api::{Kafka, KafkaNodePool, KafkaRebalance, KafkaTopic, StrimziPodSet};
 use proptest::prelude::*;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -185,6 +185,7 @@ fn round_trip_as(kind: Kind, object: &Value) {
         Kind::Kafka => round_trip::<Kafka>(object),
         Kind::KafkaNodePool => round_trip::<KafkaNodePool>(object),
         Kind::KafkaRebalance => round_trip::<KafkaRebalance>(object),
+        Kind::KafkaTopic => round_trip::<KafkaTopic>(object),
         Kind::StrimziPodSet => round_trip::<StrimziPodSet>(object),
     }
 }

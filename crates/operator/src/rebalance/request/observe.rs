@@ -59,7 +59,7 @@ pub(crate) fn annotations(kr: &KafkaRebalance) -> Annotations {
 fn ignored_fields(written: &Value) -> Vec<IgnoredField> {
     let findings = compat::unhonoured(written, compat::Kind::KafkaRebalance).into_iter();
     let field = |finding: compat::Finding| match finding.verdict {
-        Verdict::Honoured => None,
+        Verdict::Honoured | Verdict::Unneeded => None,
         Verdict::Accepted | Verdict::Refused => Some(IgnoredField::Unhonoured(finding.to_string())),
         Verdict::Unknown => Some(IgnoredField::Unknown(finding.to_string())),
     };
