@@ -37,6 +37,9 @@ pub struct Settings {
     pub interval: Duration,
     /// How long a pod may take to become ready.
     pub operation_timeout: Duration,
+    /// Whether a cluster may manage resources of topics in another namespace. Whoever may edit a `Kafka` would have the
+    /// operator write to resources there.
+    pub watches_other_namespaces: bool,
 }
 
 impl Settings {

@@ -25,6 +25,7 @@ pub mod rebalance;
 pub mod runtime;
 mod store;
 mod time;
+mod topics;
 pub mod users;
 pub mod words;
 pub mod write;

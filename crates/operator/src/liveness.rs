@@ -274,6 +274,7 @@ mod tests {
             cluster_domain: "cluster.local".to_owned(),
             interval: Duration::from_secs(120),
             operation_timeout: crate::context::OPERATION_TIMEOUT,
+            watches_other_namespaces: false,
         };
         let lease = ElectionOptions {
             namespace: "ns".to_owned(),

@@ -20,7 +20,7 @@ use crate::lease::{Election, Timing};
 use crate::liveness::Beats;
 use crate::metrics::Metrics;
 use crate::write::Writer;
-use crate::{client, cluster, http, pod_set, rebalance, words};
+use crate::{client, cluster, http, pod_set, rebalance, topics, words};
 
 /// How the operator is run.
 #[derive(Debug, Clone)]
@@ -143,7 +143,8 @@ async fn controllers(
 ) {
     let clusters = cluster::run(context.clone(), shutdown.clone());
     let rebalances = rebalance::request::run(context.clone(), shutdown.clone());
-    tokio::join!(clusters, rebalances, pod_set::run(context, shutdown));
+    let topics = topics::run(context.clone(), shutdown.clone());
+    tokio::join!(clusters, rebalances, topics, pod_set::run(context, shutdown));
 }
 
 async fn keep(election: &mut Option<Election>) {

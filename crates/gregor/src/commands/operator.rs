@@ -66,6 +66,15 @@ pub(crate) struct Operator {
         value_parser = clap::value_parser!(u64).range(TIMEOUT_MIN_MS..=TIMEOUT_MAX_MS)
     )]
     operation_timeout_ms: u64,
+    /// Honour `watchedNamespace` of `spec.entityOperator.topicOperator`: manage KafkaTopics in other namespaces
+    #[arg(
+        long,
+        value_name = "BOOL",
+        env = "STRIMZI_ENTITY_OPERATOR_WATCHED_NAMESPACE_ENABLED",
+        default_value_t = false,
+        action = clap::ArgAction::Set
+    )]
+    watched_namespace_enabled: bool,
     /// The DNS domain of the Kubernetes cluster
     #[arg(
         long,
@@ -141,6 +150,7 @@ impl Operator {
                 cluster_domain: self.cluster_domain,
                 interval: Duration::from_secs(self.interval.max(1)),
                 operation_timeout: Duration::from_millis(self.operation_timeout_ms),
+                watches_other_namespaces: self.watched_namespace_enabled,
             },
             identity,
             election: (!self.no_election).then_some(election),
@@ -250,9 +260,11 @@ mod tests {
             "--http-host=::1",
             "--no-election",
             "--operation-timeout-ms=600000",
+            "--watched-namespace-enabled=true",
         ])
         .unwrap();
         assert_eq!(options.settings.operation_timeout, Duration::from_secs(600));
+        assert!(options.settings.watches_other_namespaces);
         assert_eq!(options.settings.namespaces, ["a", "b"]);
         let images: Vec<_> = options.settings.kafka_images.into_iter().collect();
         assert_eq!(images, [("4.1.2".into(), "z".into()), ("4.3.1".into(), "x/y:1".into())]);
@@ -270,6 +282,7 @@ mod tests {
         assert_eq!(options.election.unwrap().lease, "gregor-operator");
         assert_eq!(options.settings.interval, Duration::from_secs(120));
         assert_eq!(options.settings.operation_timeout, Duration::from_secs(300));
+        assert!(!options.settings.watches_other_namespaces);
     }
 
     #[test]

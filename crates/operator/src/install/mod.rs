@@ -95,6 +95,7 @@ mod tests {
                 "CustomResourceDefinition kafkas.kafka.strimzi.io",
                 "CustomResourceDefinition kafkanodepools.kafka.strimzi.io",
                 "CustomResourceDefinition kafkarebalances.kafka.strimzi.io",
+                "CustomResourceDefinition kafkatopics.kafka.strimzi.io",
                 "CustomResourceDefinition strimzipodsets.core.strimzi.io",
                 "ServiceAccount ops/gregor-operator",
                 "ClusterRole gregor-operator",

@@ -22,7 +22,8 @@ pub const NAMESPACED: &[Right] = &[
     ("kafka.strimzi.io", &["kafkas"], &["get", "list", "watch", "patch"]),
     ("kafka.strimzi.io", &["kafkanodepools"], &["list", "watch", "patch"]),
     ("kafka.strimzi.io", &["kafkarebalances"], &["get", "list", "watch", "create", "patch", "delete"]),
-    ("kafka.strimzi.io", &["kafkas/status", "kafkanodepools/status", "kafkarebalances/status"], &["patch"]),
+    ("kafka.strimzi.io", &["kafkatopics"], &["list", "watch", "patch"]),
+    ("kafka.strimzi.io", &["kafkas/status", "kafkanodepools/status", "kafkarebalances/status", "kafkatopics/status"], &["patch"]),
     // Dependents block the deletion of their Kafka. Where the admission plugin OwnerReferencesPermissionEnforcement
     // is on (OpenShift, and local mode) that needs this right, which no request shows.
     ("kafka.strimzi.io", &["kafkas/finalizers"], &["update"]),

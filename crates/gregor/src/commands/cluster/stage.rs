@@ -66,6 +66,7 @@ pub(super) async fn stage(
             .get(install::TIMEOUT_VARIABLE)
             .and_then(|text| text.parse().ok())
             .map_or(OPERATION_TIMEOUT, Duration::from_millis),
+        watches_other_namespaces: false,
     };
     let resolve = hosts.names(reach.directory().as_deref())?;
     let stage = Stage::new(config, settings, resolve)?;

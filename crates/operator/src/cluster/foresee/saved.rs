@@ -100,6 +100,7 @@ impl Saved {
             cluster_domain: self.cluster_domain.clone(),
             interval: Duration::ZERO,
             operation_timeout: OPERATION_TIMEOUT,
+            watches_other_namespaces: false,
         }
     }
 

@@ -20,6 +20,7 @@ fn settings() -> Settings {
         cluster_domain: "cluster.local".to_owned(),
         interval: Duration::ZERO,
         operation_timeout: OPERATION_TIMEOUT,
+        watches_other_namespaces: false,
     }
 }
 

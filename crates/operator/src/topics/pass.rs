@@ -1,0 +1,235 @@
+//! One pass over topics of a cluster: triage, view, plans, changes, statuses.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Instant;
+
+use api::names::Names;
+use control::topics::{
+    Answers, Ownership, Plan, Report, Settings, Triage, View, of_vanished, plan, triage,
+};
+use futures::stream::{self, StreamExt as _};
+use k8s_openapi::api::core::v1::Pod;
+use kafka_admin::Admin;
+use kube::Api;
+use kube::api::ListParams;
+use model::{TopicId, TopicName};
+
+use super::act::Actor;
+use super::cache::Entry;
+use super::error::TopicsError;
+use super::schedule::End;
+use super::view;
+use crate::context::Context;
+use crate::words::chain;
+
+/// Resources that are read and changed together. The first of many are done while the others wait.
+const CHUNK: usize = 1000;
+
+/// Writes to the API server at a time.
+pub(super) const WRITERS: usize = 16;
+
+/// The label of the pods of Strimzi's entity operator.
+const COMPONENT_LABEL: &str = "strimzi.io/name";
+
+/// What a pass is about.
+#[derive(Debug)]
+pub(super) struct Work {
+    pub(super) task: Task,
+    /// Whether it is over all resources of the cluster.
+    pub(super) is_all: bool,
+    pub(super) entries: Vec<Arc<Entry>>,
+    pub(super) vanished: Vec<Arc<Entry>>,
+    /// The claims of all resources of the cluster.
+    pub(super) ownership: Ownership,
+}
+
+/// What is done with the resources.
+#[derive(Debug)]
+pub(super) enum Task {
+    /// Their cluster goes: they are let go of.
+    Release,
+    /// They are compared with Kafka.
+    Reconcile { settings: Settings },
+}
+
+/// How a pass ended.
+#[derive(Debug)]
+pub(super) struct Done {
+    pub(super) end: End,
+    /// Resources that are gone and whose topics still have to be deleted.
+    pub(super) vanished: Vec<Arc<Entry>>,
+}
+
+/// Makes one pass.
+pub(super) async fn run(ctx: &Context, names: &Names, work: Work) -> Done {
+    if work.entries.is_empty() && work.vanished.is_empty() {
+        return Done { end: End::Through(BTreeSet::new()), vanished: Vec::new() };
+    }
+    let Task::Reconcile { settings } = &work.task else {
+        let actor = Actor { ctx, admin: None };
+        let held: Vec<_> =
+            work.entries.iter().filter(|one| one.resource.has_finalizer).cloned().collect();
+        let retry = actor.release(held).await;
+        return Done { end: End::Through(retry), vanished: Vec::new() };
+    };
+    match reconcile(ctx, names, &work, settings).await {
+        Ok((retry, vanished)) => Done { end: End::Through(retry), vanished },
+        Err(error) => {
+            let (of, error) = (&names.cluster, chain(&error));
+            tracing::debug!("topics of {}/{of} are not reconciled: {error}", names.namespace);
+            Done { end: End::NotBegun, vanished: work.vanished }
+        }
+    }
+}
+
+async fn reconcile(
+    ctx: &Context,
+    names: &Names,
+    work: &Work,
+    settings: &Settings,
+) -> Result<(BTreeSet<String>, Vec<Arc<Entry>>), TopicsError> {
+    let access = ctx.admins.kept(names).and_then(|access| access.brokers);
+    let admin = access.ok_or(TopicsError::NoBrokers)?;
+    no_entity_operator(ctx, names).await?;
+    let mut retry = BTreeSet::new();
+    let pass = Pass { actor: Actor { ctx, admin: Some(&admin) }, admin: &admin, work, settings };
+    for some in work.entries.chunks(CHUNK) {
+        retry.extend(pass.chunk(some).await?);
+    }
+    let vanished = pass.vanished().await;
+    Ok((retry, vanished))
+}
+
+/// Two operators would undo each other's work, so the one that runs goes first.
+async fn no_entity_operator(ctx: &Context, names: &Names) -> Result<(), TopicsError> {
+    let pods: Api<Pod> = Api::namespaced(ctx.client.clone(), &names.namespace);
+    let label = format!("{COMPONENT_LABEL}={}-entity-operator", names.cluster);
+    let found = pods.list_metadata(&ListParams::default().labels(&label)).await;
+    let found = found.map_err(|error| TopicsError::Pods(Box::new(error)))?;
+    match found.items.into_iter().next() {
+        Some(pod) => Err(TopicsError::EntityOperator(pod.metadata.name.unwrap_or_default())),
+        None => Ok(()),
+    }
+}
+
+struct Pass<'a> {
+    actor: Actor<'a>,
+    admin: &'a Admin,
+    work: &'a Work,
+    settings: &'a Settings,
+}
+
+/// Resources by what they need.
+#[derive(Default)]
+struct Sorted {
+    reports: Vec<(Arc<Entry>, Report)>,
+    releases: Vec<Arc<Entry>>,
+    deletions: Vec<Deletion>,
+    compared: BTreeMap<TopicName, Arc<Entry>>,
+}
+
+/// A resource whose topic goes, by its id if that is known.
+pub(super) type Deletion = (Arc<Entry>, TopicName, Option<TopicId>);
+
+impl Pass<'_> {
+    /// Some resources; those that are to be tried again are returned.
+    async fn chunk(&self, entries: &[Arc<Entry>]) -> Result<BTreeSet<String>, TopicsError> {
+        let begun = Instant::now();
+        let metrics = self.actor.ctx.writer.metrics();
+        for one in entries {
+            metrics.pass_begun("KafkaTopic", &one.resource.namespace, self.work.is_all);
+        }
+        let mut sorted = self.sort(entries);
+        // First what fails for want of an answer, before anything was done.
+        let views = self.views(&sorted.compared).await?;
+        let mut retry = self.actor.release(sorted.releases).await;
+        let (failed, again) = self.actor.delete(sorted.deletions).await;
+        sorted.reports.extend(failed);
+        retry.extend(again);
+        let plans = self.plans(&sorted.compared, &views);
+        let (plans, again) = self.actor.mark(plans).await;
+        retry.extend(again);
+        let mut answers = self.actor.change(&plans).await;
+        for (topic, (entry, plan)) in &plans {
+            let answer = answers.answers.remove(topic).unwrap_or_default();
+            sorted.reports.push((entry.clone(), plan.report(&entry.resource, answer)));
+        }
+        retry.extend(answers.retry);
+        for (entry, report) in &sorted.reports {
+            let namespace = &entry.resource.namespace;
+            metrics.pass_ended("KafkaTopic", namespace, begun.elapsed(), report.is_good());
+        }
+        retry.extend(self.actor.report(sorted.reports).await);
+        Ok(retry)
+    }
+
+    fn sort(&self, entries: &[Arc<Entry>]) -> Sorted {
+        let mut sorted = Sorted::default();
+        for entry in entries {
+            let decision = triage(&entry.resource, &self.work.ownership);
+            let entry = entry.clone();
+            match decision {
+                Triage::Ignore => {}
+                Triage::Report(report) => sorted.reports.push((entry, report)),
+                Triage::Release => sorted.releases.push(entry),
+                Triage::Delete { topic, id } => sorted.deletions.push((entry, topic, id)),
+                Triage::Reconcile { topic } => drop(sorted.compared.insert(topic, entry)),
+            }
+        }
+        sorted
+    }
+
+    async fn views(
+        &self,
+        compared: &BTreeMap<TopicName, Arc<Entry>>,
+    ) -> Result<BTreeMap<TopicName, View>, TopicsError> {
+        let replicas = |entry: &Entry| {
+            let spec = entry.resource.spec.as_ref();
+            spec.and_then(|spec| spec.replicas).and_then(|count| usize::try_from(count).ok())
+        };
+        let wanted =
+            compared.iter().map(|(topic, entry)| (topic.clone(), replicas(entry))).collect();
+        view::read(self.admin, self.actor.ctx.writer.metrics(), &wanted).await
+    }
+
+    /// The plans of all whose topics Kafka has shown, or said that it does not have.
+    fn plans(
+        &self,
+        compared: &BTreeMap<TopicName, Arc<Entry>>,
+        views: &BTreeMap<TopicName, View>,
+    ) -> Plans {
+        let with_view = compared.iter().filter_map(|(topic, entry)| {
+            let plan = plan(&entry.resource, views.get(topic)?, self.settings);
+            Some((topic.clone(), (entry.clone(), plan)))
+        });
+        with_view.collect()
+    }
+
+    /// Deletes the topics of resources that are gone and had no finalizer; those that failed are returned.
+    async fn vanished(&self) -> Vec<Arc<Entry>> {
+        let meant = self.work.vanished.iter().filter_map(|entry| {
+            Some((entry.clone(), of_vanished(&entry.resource, &self.work.ownership)?))
+        });
+        let meant: Vec<_> = meant.collect();
+        self.actor.delete_vanished(meant).await
+    }
+}
+
+/// Plans by topic, each with its resource.
+pub(super) type Plans = BTreeMap<TopicName, (Arc<Entry>, Plan)>;
+
+/// What Kafka answered, by topic, and which resources are to be tried again.
+#[derive(Default)]
+pub(super) struct Changed {
+    pub(super) answers: BTreeMap<TopicName, Answers>,
+    pub(super) retry: BTreeSet<String>,
+}
+
+/// Does something for each item, some at a time.
+pub(super) async fn each<T, R, F: Future<Output = R>>(
+    items: Vec<T>,
+    work: impl FnMut(T) -> F,
+) -> Vec<R> {
+    stream::iter(items).map(work).buffer_unordered(WRITERS).collect().await
+}
