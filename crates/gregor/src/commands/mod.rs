@@ -17,6 +17,7 @@ mod operator;
 mod reach;
 mod shim;
 mod state;
+mod topic;
 mod up;
 mod user;
 
@@ -48,6 +49,8 @@ pub(crate) enum Command {
     /// Restart nodes of a Kafka cluster, one after another, when it is safe
     #[command(after_help = cluster::ROLL_EXAMPLES)]
     Roll(Box<cluster::Roll>),
+    /// Manage topics of a Kafka cluster as resources
+    Topic(Box<topic::Topic>),
     /// Those who may log in to a Kafka cluster: make them, list them, take them away
     User(Box<user::User>),
     /// Be the first process of a Kafka node: format its disks, run Kafka, tell how it is
@@ -91,6 +94,7 @@ impl Command {
             Command::Status(status) => status.run(),
             Command::Why(why) => why.run(),
             Command::Roll(roll) => roll.run(),
+            Command::Topic(topic) => topic.run(),
             Command::User(user) => user.run(),
             Command::Node(node) => node.run(),
             Command::Balance(balance) => balance.run(),

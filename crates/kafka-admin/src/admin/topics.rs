@@ -225,11 +225,8 @@ impl TopicPages {
             .with_cursor(self.cursor.clone());
         let client = &self.admin.client;
         let answer = client.call(Route::Any, Effect::Reads, &request, |_| Code::NONE).await?;
-        let moves = if self.with_moves {
-            self.admin.list_reassignments().await?
-        } else {
-            Moves::new()
-        };
+        let moves =
+            if self.with_moves { self.admin.list_reassignments().await? } else { Moves::new() };
         let mut page = TopicPage::default();
         let mut topics = VecDeque::from(self.begun.take().map_or(vec![], |topic| vec![topic]));
         for topic in answer.topics {
