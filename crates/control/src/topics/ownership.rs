@@ -46,10 +46,4 @@ impl Ownership {
     pub fn owner(&self, topic: &str) -> Option<&str> {
         Some(self.claims.get(topic)?.first()?.name.as_str())
     }
-
-    /// Whether a resource other than the owner claims a topic.
-    #[must_use]
-    pub fn is_contested(&self, topic: &str) -> bool {
-        self.claims.get(topic).is_some_and(|claims| claims.len() > 1)
-    }
 }

@@ -140,12 +140,6 @@ fn other_replicas(spec: &Spec, found: &Found) -> Option<Problem> {
 }
 
 impl Plan {
-    /// Whether Kafka is asked to change anything.
-    #[must_use]
-    pub fn changes_kafka(&self) -> bool {
-        self.create.is_some() || !self.config.is_empty() || self.partitions.is_some()
-    }
-
     /// The status of the resource after the plan was carried out with these answers. Of several problems the first
     /// counts.
     #[must_use]

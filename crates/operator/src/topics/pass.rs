@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
-use api::names::Names;
+use api::names::{NAME_LABEL, Names};
 use control::topics::{
     Answers, Ownership, Plan, Report, Settings, Triage, View, of_vanished, plan, triage,
 };
@@ -28,9 +28,6 @@ const CHUNK: usize = 1000;
 
 /// Writes to the API server at a time.
 pub(super) const WRITERS: usize = 16;
-
-/// The label of the pods of Strimzi's entity operator.
-const COMPONENT_LABEL: &str = "strimzi.io/name";
 
 /// What a pass is about.
 #[derive(Debug)]
@@ -104,7 +101,7 @@ async fn reconcile(
 /// Two operators would undo each other's work, so the one that runs goes first.
 async fn no_entity_operator(ctx: &Context, names: &Names) -> Result<(), TopicsError> {
     let pods: Api<Pod> = Api::namespaced(ctx.client.clone(), &names.namespace);
-    let label = format!("{COMPONENT_LABEL}={}-entity-operator", names.cluster);
+    let label = format!("{NAME_LABEL}={}-entity-operator", names.cluster);
     let found = pods.list_metadata(&ListParams::default().labels(&label)).await;
     let found = found.map_err(|error| TopicsError::Pods(Box::new(error)))?;
     match found.items.into_iter().next() {

@@ -16,10 +16,11 @@ const CRATES: [&str; 7] =
 const PREFIXES: [&str; 2] = ["\"strimzi.io/", "\"gregor.io/"];
 
 /// Names that are neither annotations nor labels, and prefixes.
-const OTHERS: [(&str, &str); 6] = [
+const OTHERS: [(&str, &str); 7] = [
     ("gregor.io/drain", "the finalizer of a pool"),
     ("gregor.io/scram-user", "the finalizer of the Secret of a user"),
     ("strimzi.io/auto-rebalancing", "the finalizer of a KafkaRebalance"),
+    ("strimzi.io/topic-operator", "the finalizer of a KafkaTopic"),
     ("gregor.io/operator", "the reporter of Events"),
     ("strimzi.io/", "the prefix that templates may not use"),
     ("gregor.io/", "the prefix that templates may not use"),

@@ -14,7 +14,7 @@ use super::rust;
 const SHELL: &str = "crates/operator/src/";
 
 /// The functions that it calls, and what for.
-const CALLED: [(&str, &str); 20] = [
+const CALLED: [(&str, &str); 25] = [
     ("cluster::decide::decide", "the decision of a pass over a cluster"),
     ("cluster::decide::needs", "the facts that it requires"),
     ("cluster::decide::next_pass_ms", "when the next pass begins"),
@@ -35,6 +35,11 @@ const CALLED: [(&str, &str); 20] = [
     ("rebalance::load::load", "facts: the load of a cluster"),
     ("rebalance::cruise_control::address", "which Cruise Control may be contacted"),
     ("rebalance::cruise_control::check_service", "the same, for its Service"),
+    ("topics::triage", "whether a KafkaTopic is acted on, and what Kafka is asked about its topic"),
+    ("topics::plan", "the decision about one KafkaTopic"),
+    ("topics::of_vanished", "the same, for one that was deleted without a finalizer"),
+    ("topics::batch::records_of", "the size of a change of a topic in the metadata log"),
+    ("topics::batch::cut", "requests of at most as many records as Kafka accepts"),
 ];
 
 pub(super) fn check(repository: &Repository) -> Vec<Finding> {
