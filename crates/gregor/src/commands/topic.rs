@@ -261,7 +261,10 @@ impl View for DescribedView {
     fn table(&self, _: Option<u16>) -> String {
         let topic = &self.topic;
         let mut text = String::new();
-        let mut line = |name: &str, value: String| text.push_str(&format!("{name:<13}{value}\n"));
+        let mut line = |name: &str, value: String| {
+            let value = if value.is_empty() { "-" } else { &value };
+            text.push_str(&format!("{name:<13}{value}\n"));
+        };
         line("Name:", topic.name.clone());
         line("Topic:", topic.topic.clone());
         line("Topic id:", optional(topic.topic_id.as_ref()));

@@ -323,8 +323,8 @@ impl Admin {
         for topic in answer.topics {
             let name = wire::topic_name(CreateTopicsRequest::ID, &topic.name)?;
             let result = Refusal::check(topic.error_code, topic.error_message);
-            // With `validate_only` there is none yet.
-            let id = TopicId::from_bytes(topic.topic_id.into_bytes());
+            // With `validate_only` Kafka answers with the id of a topic that it does not create.
+            let id = TopicId::from_bytes(topic.topic_id.into_bytes()).filter(|_| !validate_only);
             results.insert(name, result.map(|()| id));
         }
         Ok(results)
