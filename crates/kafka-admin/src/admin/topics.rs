@@ -9,6 +9,7 @@ use kafka_protocol::messages::create_topics_request::{
     CreatableReplicaAssignment, CreatableTopic, CreatableTopicConfig,
 };
 use kafka_protocol::messages::delete_topics_request::DeleteTopicState;
+use kafka_protocol::messages::delete_topics_response::DeletableTopicResult;
 use kafka_protocol::messages::describe_topic_partitions_request::{Cursor, TopicRequest};
 use kafka_protocol::messages::describe_topic_partitions_response::{
     DescribeTopicPartitionsResponsePartition, DescribeTopicPartitionsResponseTopic,
@@ -336,15 +337,8 @@ impl Admin {
         names: &[TopicName],
     ) -> Result<BTreeMap<TopicName, Result<(), Refusal>>, DeleteTopicsError> {
         let topic = |name| DeleteTopicState::default().with_name(Some(wire::topic(name)));
-        let request = DeleteTopicsRequest::default()
-            .with_topics(names.iter().map(topic).collect())
-            .with_timeout_ms(self.client.server_timeout_ms());
-        let code = |answer: &<DeleteTopicsRequest as Api>::Answer| {
-            Code(answer.responses.first().map_or(0, |topic| topic.error_code))
-        };
-        let answer = self.client.call(Route::Controller, Effect::Changes, &request, code).await?;
         let mut results = BTreeMap::new();
-        for topic in answer.responses {
+        for topic in self.delete(names.iter().map(topic).collect()).await? {
             let name = topic.name.unwrap_or_default();
             let name = wire::topic_name(DeleteTopicsRequest::ID, &name)?;
             results.insert(name, Refusal::check(topic.error_code, topic.error_message));
@@ -360,19 +354,26 @@ impl Admin {
     ) -> Result<BTreeMap<TopicId, Result<(), Refusal>>, DeleteTopicsError> {
         let topic =
             |id: &TopicId| DeleteTopicState::default().with_name(None).with_topic_id(wire::id(*id));
+        let mut results = BTreeMap::new();
+        for topic in self.delete(ids.iter().map(topic).collect()).await? {
+            let id = wire::topic_id(DeleteTopicsRequest::ID, topic.topic_id)?;
+            results.insert(id, Refusal::check(topic.error_code, topic.error_message));
+        }
+        Ok(results)
+    }
+
+    async fn delete(
+        &self,
+        topics: Vec<DeleteTopicState>,
+    ) -> Result<Vec<DeletableTopicResult>, CallError> {
         let request = DeleteTopicsRequest::default()
-            .with_topics(ids.iter().map(topic).collect())
+            .with_topics(topics)
             .with_timeout_ms(self.client.server_timeout_ms());
         let code = |answer: &<DeleteTopicsRequest as Api>::Answer| {
             Code(answer.responses.first().map_or(0, |topic| topic.error_code))
         };
         let answer = self.client.call(Route::Controller, Effect::Changes, &request, code).await?;
-        let mut results = BTreeMap::new();
-        for topic in answer.responses {
-            let id = wire::topic_id(DeleteTopicsRequest::ID, topic.topic_id)?;
-            results.insert(id, Refusal::check(topic.error_code, topic.error_message));
-        }
-        Ok(results)
+        Ok(answer.responses)
     }
 
     /// Brings several topics to the given numbers of partitions in one request; Kafka chooses the brokers.
