@@ -284,7 +284,7 @@ mod tests {
         assert!(decision.record.roll.nodes.contains_key(&id(1)));
     }
 
-    /// The controllers that are desired, the ones that lag, and what is awaited.
+    /// The desired controllers, the ones that lag, and whether the removal of the others is refused.
     #[test]
     fn a_refused_change_of_controllers_settles_with_a_warning() {
         let rows: [(&str, &[i32], &[i32], bool); 3] = [
