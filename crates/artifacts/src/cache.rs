@@ -1,7 +1,7 @@
-//! Directories in the cache: one for each version of a program.
+//! Cache directories: one per version of a program.
 //!
-//! A directory appears by one rename, whole, and is never changed afterwards. Whatever is not whole is
-//! a staging directory, which belongs to the holder of the version's lock file.
+//! A directory appears by one rename, complete, and never changes afterwards. Anything incomplete is a
+//! staging directory, which belongs to the holder of the version's lock file.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -11,37 +11,37 @@ use crate::manifest::{self, Layout, Manifest};
 use crate::sums::{self, Sums};
 use crate::{Event, FetchError, Progress};
 
-/// Where a program comes from.
+/// Origin of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
-    /// Put together by us, in the cache.
+    /// Assembled by Gregor, in the cache.
     Cache,
     /// A directory that the user named: `GREGOR_KAFKA_HOME`, `KUBEBUILDER_ASSETS`.
     Given,
 }
 
-/// The place of one version in the cache.
+/// One version in the cache.
 pub(crate) struct Slot<'a> {
-    /// The directory of all versions.
+    /// The directory with all versions.
     pub(crate) dir: PathBuf,
-    /// The version and its program, for people.
+    /// Program and version, for messages.
     pub(crate) what: &'a str,
     pub(crate) version: &'a str,
     pub(crate) layout: &'a Layout,
-    /// What the files must be, if that is pinned.
+    /// Pinned checksums of the files, if any.
     pub(crate) sums: Option<&'a Sums>,
     pub(crate) progress: &'a dyn Progress,
 }
 
 impl Slot<'_> {
-    /// The directory, which `assemble` makes if it is not there or not whole: it returns a staging
-    /// directory that takes its place.
+    /// Returns the directory. If it is missing or damaged, `assemble` fills a staging directory that replaces
+    /// it.
     pub(crate) fn ensure(
         &self,
         assemble: impl FnOnce() -> Result<PathBuf, FetchError>,
     ) -> Result<PathBuf, FetchError> {
         let root = self.dir.join(self.version);
-        // Without the lock: directories appear whole, and this is the way that is taken nearly always.
+        // Without the lock: directories appear complete, and this path is nearly always taken.
         if self.find_damage(&root).is_none() {
             return Ok(root);
         }
@@ -49,7 +49,7 @@ impl Slot<'_> {
         let _lock = self.lock()?;
         self.remove_leftovers()?;
         match self.find_damage(&root) {
-            // Whoever held the lock before us has done it.
+            // The previous holder of the lock has done it.
             None => return Ok(root),
             Some(reason) if root.exists() => {
                 self.progress.report(Event::Damaged { root: &root, reason: &reason });
@@ -59,22 +59,22 @@ impl Slot<'_> {
         let staging = assemble()?;
         let result = self.publish(&staging, &root);
         if result.is_err() {
-            // The error that is told is the first one; the next run tries the removal again.
+            // Report the first error; the next run retries the removal.
             let _ = fs::remove_dir_all(&staging);
         }
         result.map(|()| root)
     }
 
-    /// What is wrong with a directory, by names and sizes, and by the sums that its files had when it was
-    /// published: one of an older program may have been assembled without pins.
+    /// What is wrong with a directory, by names and sizes, and by the checksums from when it was published:
+    /// an older program may have assembled it without pins.
     fn find_damage(&self, root: &Path) -> Option<String> {
         let pinned = || self.sums?.find_difference(&Manifest::stored(root, self.layout)?);
         manifest::find_damage(root, self.layout)
             .or_else(|| pinned().map(|difference| difference.to_string()))
     }
 
-    /// Fills a new staging directory, which goes away again if that fails. Its name ends in the
-    /// process's id: what outlived a killed process must not write into ours.
+    /// Fills a new staging directory, which is removed if that fails. Its name ends in the process id: a
+    /// child that outlived a killed process must not write into ours.
     pub(crate) fn fresh_staging(
         &self,
         fill: impl FnOnce(&Path) -> Result<(), FetchError>,
@@ -90,14 +90,14 @@ impl Slot<'_> {
         }
     }
 
-    /// A directory for what is worth keeping when a run is interrupted; the next run finds it.
+    /// A directory for results that are worth keeping across interrupted runs.
     pub(crate) fn lasting_staging(&self) -> Result<PathBuf, FetchError> {
         let staging = self.dir.join(format!(".partial-{}", self.version));
         fs::create_dir_all(&staging).map_err(FetchError::io("create", &staging))?;
         Ok(staging)
     }
 
-    /// Held until the file is dropped, and by the kernel taken from a process that dies.
+    /// Held until the file is dropped; the kernel releases it if the process dies.
     fn lock(&self) -> Result<File, FetchError> {
         let path = self.dir.join(format!("{}.lock", self.version));
         let open = File::options().create(true).truncate(false).write(true).open(&path);
@@ -113,7 +113,7 @@ impl Slot<'_> {
         }
     }
 
-    /// Writes the manifest and moves the directory to its place.
+    /// Writes the manifest and renames the directory to its final name.
     fn publish(&self, staging: &Path, root: &Path) -> Result<(), FetchError> {
         let files = (self.layout.names)(staging)?.len();
         self.progress.report(Event::Verifying { files });
@@ -136,9 +136,8 @@ impl Slot<'_> {
         format!(".staging-{}-", self.version)
     }
 
-    /// Removes what interrupted runs have left; the lock says that none of them still runs. But a
-    /// program that one of them started may, so that a directory cannot be emptied now: the next run
-    /// will.
+    /// Removes leftovers of interrupted runs; with the lock held, none of those runs is alive. A child of one
+    /// may be, so that a directory cannot be removed now: the next run will.
     fn remove_leftovers(&self) -> Result<(), FetchError> {
         let prefix = self.staging_prefix();
         for entry in fs::read_dir(&self.dir).map_err(FetchError::io("read", &self.dir))? {
@@ -146,7 +145,7 @@ impl Slot<'_> {
             if entry.file_name().to_string_lossy().starts_with(&prefix) {
                 let path = entry.path();
                 if let Err(error) = fs::remove_dir_all(&path) {
-                    tracing::warn!(?path, %error, "could not remove what an earlier run left");
+                    tracing::warn!(?path, %error, "cannot remove the leftovers of an earlier run");
                 }
             }
         }
@@ -154,7 +153,7 @@ impl Slot<'_> {
     }
 }
 
-/// Writes a file that is on the disk when this returns.
+/// Writes a file and syncs it to disk.
 pub(crate) fn write_synced(path: &Path, text: &str) -> Result<(), FetchError> {
     use io::Write as _;
     let write = || {

@@ -1,4 +1,4 @@
-//! What the process environment says about where things are, as a value.
+//! Environment variables that say where programs and files are, as a value.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -8,26 +8,26 @@ use crate::{FetchError, sums};
 /// Where to look for programs and where to keep files.
 #[derive(Debug, Clone, Default)]
 pub struct Environment {
-    /// `PATH`: where `java`, `mvn` and `go` are looked for.
+    /// `PATH`, to find `java`, `mvn` and `go`.
     pub path: Option<OsString>,
-    /// `JAVA_HOME`: wins over `PATH`.
+    /// `JAVA_HOME`; takes precedence over `PATH`.
     pub java_home: Option<PathBuf>,
-    /// `GREGOR_KAFKA_HOME`: a Kafka that somebody else installed.
+    /// `GREGOR_KAFKA_HOME`: an existing Kafka installation.
     pub kafka_home: Option<PathBuf>,
     /// `KUBEBUILDER_ASSETS`: a directory with the programs of a Kubernetes control plane.
     pub kubernetes_assets: Option<PathBuf>,
-    /// `GREGOR_GO`: the program `go`; wins over `PATH`.
+    /// `GREGOR_GO`: the `go` program; takes precedence over `PATH`.
     pub go: Option<PathBuf>,
-    /// `GREGOR_CACHE_DIR`, or the user's cache directory for Gregor.
+    /// `GREGOR_CACHE_DIR`, or Gregor's directory in the user's cache directory.
     pub cache_dir: Option<PathBuf>,
-    /// The pinned SHA-256 sums of Kafka's jars, by version, in the format of `sha256sum`.
+    /// Pinned SHA-256 checksums of Kafka's jars, by version, in `sha256sum` format.
     pub pinned_jars: Vec<(String, String)>,
-    /// Whether a version of Kafka without pinned sums may be fetched, on the word of the repository alone.
+    /// Whether Kafka versions without pinned checksums may be downloaded.
     pub allow_unpinned: bool,
 }
 
 impl Environment {
-    /// The environment that this process was started with. An empty variable counts as not set.
+    /// The environment of this process. An empty variable counts as unset.
     #[must_use]
     pub fn from_process() -> Self {
         let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
@@ -46,8 +46,8 @@ impl Environment {
         }
     }
 
-    /// The directory that holds one directory per version of a program, as an absolute path: the
-    /// tools that fill it are run from elsewhere.
+    /// The directory with one directory per version of a program, as an absolute path: the tools that fill it
+    /// run in another working directory.
     pub(crate) fn cache(&self, program: &str) -> Result<PathBuf, FetchError> {
         let base = self.cache_dir.as_deref().ok_or(FetchError::NoCacheDir)?;
         let absolute = std::path::absolute(base).map_err(FetchError::io("find", base))?;
@@ -61,7 +61,7 @@ impl Environment {
     }
 }
 
-/// Whether this is a file that may be run.
+/// Whether this is an executable file.
 pub(crate) fn is_program(file: &Path) -> bool {
     use std::os::unix::fs::PermissionsExt as _;
     file.metadata().is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)

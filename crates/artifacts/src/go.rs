@@ -1,4 +1,4 @@
-//! Finds Go, runs it, and makes sense of what it prints.
+//! Finds and runs Go, and parses its output.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
@@ -13,10 +13,10 @@ pub(crate) struct Go {
     program: PathBuf,
 }
 
-/// What Go has done.
+/// Progress of a build.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Step<'a> {
-    /// Began to download a module.
+    /// Started to download a module.
     Downloading(&'a str),
     /// Compiled a package.
     Compiled,
@@ -28,16 +28,16 @@ pub(crate) struct Build<'a> {
     pub(crate) module: &'a Path,
     /// The package with the program.
     pub(crate) package: &'a str,
-    /// What the linker is told.
+    /// `-ldflags`.
     pub(crate) linker_flags: &'a str,
     /// The file to write.
     pub(crate) output: &'a Path,
 }
 
-/// Finds a Go of at least that version: `GREGOR_GO`, else the first in `PATH`, else the one that is
-/// kept in the cache for machines whose own is missing or too old.
+/// Finds a Go of at least this version: `GREGOR_GO`, else the first in `PATH`, else the one that
+/// `tools/prepare` installed in the cache.
 ///
-/// A `GREGOR_GO` that is set and wrong is an error rather than a reason to look further.
+/// An unusable `GREGOR_GO` is an error; nothing else is tried.
 pub(crate) fn find(environment: &Environment, minimum: &str) -> Result<Go, FetchError> {
     if let Some(program) = &environment.go {
         return check(program.clone(), minimum);
@@ -57,7 +57,7 @@ pub(crate) fn find(environment: &Environment, minimum: &str) -> Result<Go, Fetch
 fn check(program: PathBuf, minimum: &str) -> Result<Go, FetchError> {
     let output = Command::new(&program)
         .arg("version")
-        // It must tell its own version, not that of one that it would download.
+        // It must print its own version, not that of a toolchain that it would download.
         .env("GOTOOLCHAIN", "local")
         .stdin(Stdio::null())
         .output()
@@ -73,8 +73,7 @@ fn check(program: PathBuf, minimum: &str) -> Result<Go, FetchError> {
     }
 }
 
-/// Reads `go version go1.26.8 linux/amd64`; what is after the second number of a pre-release counts as
-/// nothing.
+/// Parses `go version go1.26.8 linux/amd64`. The suffix of a pre-release is ignored.
 fn version(answer: &str) -> Option<(u32, u32, u32)> {
     let word = answer.split_whitespace().find_map(|word| {
         word.strip_prefix("go").filter(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
@@ -88,7 +87,7 @@ fn version(answer: &str) -> Option<(u32, u32, u32)> {
 }
 
 impl Go {
-    /// Builds one program, telling what is done. The sums in the module's `go.sum` are checked, and the
+    /// Builds one program and reports progress. The checksums in the module's `go.sum` are verified, and the
     /// module is not changed.
     pub(crate) fn build(
         &self,
@@ -96,8 +95,8 @@ impl Go {
         mut each: impl FnMut(Step<'_>),
     ) -> Result<(), FetchError> {
         let mut child = Command::new(&self.program)
-            // No `-trimpath`: every change of such a flag compiles everything again, and the programs
-            // name no path of ours.
+            // No `-trimpath`: a change of such a flag recompiles everything, and the programs name no path of
+            // ours.
             .args(["build", "-mod=readonly", "-buildvcs=false", "-v", "-ldflags"])
             .arg(build.linker_flags)
             .arg("-o")
@@ -106,7 +105,7 @@ impl Go {
             .env("CGO_ENABLED", "0")
             .env("GOTOOLCHAIN", "local")
             .env("GOWORK", "off")
-            // Flags of the user's could name another go.sum (-modfile) or other sources (-overlay).
+            // Flags of the user could name another go.sum (-modfile) or other sources (-overlay).
             .env("GOFLAGS", "-mod=readonly")
             .current_dir(build.module)
             .stdin(Stdio::null())
@@ -122,12 +121,12 @@ impl Go {
             })
         });
         let status = child.wait().map_err(FetchError::io("run", &self.program))?;
-        tracing::debug!(package = build.package, %status, "Go ended");
+        tracing::debug!(package = build.package, %status, "Go finished");
         if status.success() { Ok(()) } else { Err(explain(build.package, status, &output)) }
     }
 }
 
-/// With `-v`, Go prints the path of each package it has compiled, alone in a line.
+/// With `-v`, Go prints the path of each package that it compiled on a line of its own.
 fn step(line: &str) -> Option<Step<'_>> {
     match line.strip_prefix("go: downloading ") {
         Some(module) => Some(Step::Downloading(module)),
@@ -136,7 +135,7 @@ fn step(line: &str) -> Option<Step<'_>> {
     }
 }
 
-/// Turns Go's output into the error that says what to do.
+/// Turns Go's output into an error with a remedy.
 fn explain(package: &str, status: ExitStatus, output: &[String]) -> FetchError {
     let program = package.rsplit('/').next().unwrap_or(package).to_owned();
     let telling = |line: &&String| !line.is_empty() && step(line).is_none();
@@ -149,7 +148,7 @@ fn explain(package: &str, status: ExitStatus, output: &[String]) -> FetchError {
     if let Some(line) = has(&["SECURITY ERROR", "checksum mismatch"]) {
         return FetchError::GoSumDiffers { program, line };
     }
-    /// What Go says when it cannot get at a module, whatever the reason.
+    /// Substrings of Go's errors when it cannot reach a module.
     const UNREACHABLE: [&str; 7] = [
         "dial tcp",
         "no such host",

@@ -1,4 +1,4 @@
-//! The jars of a Kafka home: which there are, and whether each is whole.
+//! The jars of a Kafka home.
 
 use std::fs::{self, File};
 use std::io::{Read as _, Seek as _, SeekFrom};
@@ -7,8 +7,8 @@ use std::path::Path;
 use crate::FetchError;
 use crate::manifest::Layout;
 
-/// A Kafka home. The number is raised when a home of an older Gregor must be assembled again (a jar
-/// more in the pom).
+/// A Kafka home. The number is increased when homes of an older Gregor must be assembled again (such as for
+/// another jar in the pom).
 pub(crate) const LAYOUT: Layout = Layout {
     header: "gregor kafka home, layout 1",
     noun: "jar",
@@ -16,10 +16,10 @@ pub(crate) const LAYOUT: Layout = Layout {
     is_whole: is_complete_zip,
 };
 
-/// The directories of a home that hold jars.
+/// The directories with jars.
 const JAR_DIRS: [&str; 2] = ["libs", "agents"];
 
-/// The names of all jars of a home, sorted. A directory that is not there has none.
+/// The names of all jars, sorted. A missing directory has none.
 pub(crate) fn jar_names(root: &Path) -> Result<Vec<String>, FetchError> {
     let mut names = Vec::new();
     for dir in JAR_DIRS {
@@ -39,10 +39,10 @@ pub(crate) fn jar_names(root: &Path) -> Result<Vec<String>, FetchError> {
     Ok(names)
 }
 
-/// Whether the zip's directory, which stands at the very end of the file, is all there. A download
-/// that was cut short has lost it.
+/// Whether the zip's central directory, at the end of the file, is complete. A truncated download has lost
+/// it.
 fn is_complete_zip(file: &mut File) -> std::io::Result<bool> {
-    /// Size of the end record without its comment, and the longest comment.
+    /// Size of the end record without its comment, and the maximum comment length.
     const END_BYTES: usize = 22;
     const COMMENT_BYTES_MAX: u64 = 0xffff;
     let size = file.metadata()?.len();

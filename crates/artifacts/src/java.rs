@@ -1,4 +1,4 @@
-//! Finds the Java that runs Kafka.
+//! Finds a Java for Kafka.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -9,22 +9,21 @@ use crate::{Environment, FetchError};
 /// Kafka 4 is compiled for this version.
 const MAJOR_MIN: u32 = 17;
 
-/// A Java that Kafka runs on.
+/// A Java that can run Kafka.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Java {
-    /// The program `java`.
+    /// The `java` program.
     pub program: PathBuf,
     /// The major version, 17 or more.
     pub major: u32,
-    /// The exact build, such as `17.0.15+6-Debian-1deb12u1`, in letters that a file name may have:
-    /// what one build has compiled or archived is of no use to another.
+    /// The exact build, such as `17.0.15+6-Debian-1deb12u1`, reduced to characters for file names: compiled
+    /// classes and archives fit one build only.
     pub build: String,
 }
 
 /// Finds a Java of version 17 or newer: the one in `JAVA_HOME`, else the first in `PATH`.
 ///
-/// A `JAVA_HOME` that is set and wrong is an error rather than a reason to look further: whoever set
-/// it wants that Java.
+/// An unusable `JAVA_HOME` is an error; nothing else is tried.
 pub fn find(environment: &Environment) -> Result<Java, FetchError> {
     let program = match &environment.java_home {
         Some(home) => {
@@ -47,7 +46,7 @@ pub fn find(environment: &Environment) -> Result<Java, FetchError> {
     Ok(Java { program, major, build: build(&answer) })
 }
 
-/// What `java -version` says; it says it on stderr.
+/// Output of `java -version`, which is on stderr.
 fn ask_version(program: &Path) -> Result<String, FetchError> {
     let output = Command::new(program)
         .arg("-version")
@@ -57,8 +56,8 @@ fn ask_version(program: &Path) -> Result<String, FetchError> {
     Ok(String::from_utf8_lossy(&output.stderr).into_owned())
 }
 
-/// Reads `openjdk version "17.0.15" 2025-04-15` in whichever line it is: a JVM may first tell which
-/// options it picked up from the environment. Up to Java 8 the major version came second ("1.8.0").
+/// Parses `openjdk version "17.0.15" 2025-04-15` on any line: a JVM may first print options that it picked up
+/// from the environment. Up to Java 8 the major version came second ("1.8.0").
 fn major_version(answer: &str) -> Option<u32> {
     let quoted =
         answer.lines().find_map(|line| line.split_once("version \"")).map(|(_, rest)| rest)?;
@@ -69,8 +68,8 @@ fn major_version(answer: &str) -> Option<u32> {
     }
 }
 
-/// The build in `OpenJDK Runtime Environment (build 17.0.15+6-Debian-1deb12u1)`; that of the virtual
-/// machine follows and may differ. A Java that names none gets the whole answer, which is as good.
+/// The build in `OpenJDK Runtime Environment (build 17.0.15+6-Debian-1deb12u1)`; that of the virtual machine
+/// follows and may differ. Without one, the whole output serves the purpose.
 fn build(answer: &str) -> String {
     let named = answer.split_once("(build ").and_then(|(_, rest)| rest.split([',', ')']).next());
     let fit = |c: char| if c.is_ascii_alphanumeric() || "+-.".contains(c) { c } else { '_' };

@@ -1,7 +1,7 @@
 //! Kafka homes: directories with the jars of one Kafka version and a log configuration.
 //!
-//! A home in the cache appears whole and is never changed afterwards; only its log configuration
-//! follows the program's.
+//! A home in the cache appears complete and never changes afterwards, except its log configuration, which
+//! follows the program.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,14 +13,13 @@ use crate::{
     Environment, Event, FetchError, KafkaVersion, Progress, jars, java, manifest, maven, sums,
 };
 
-/// Logs to stdout; see the file for the system properties that set its levels.
+/// Logs to stdout; the file documents the system properties for its levels.
 const LOG4J_CONFIG: &str = include_str!("../kafka/log4j2.properties");
 
-/// Where it is in a home that we assembled.
+/// Its path in a home that we assembled.
 const LOG4J_FILE: &str = "config/log4j2.properties";
 
-/// Jars without which a home is none, as beginnings of their names; those of Kafka are followed by
-/// its version.
+/// Prefixes of the jars that every home has; those of Kafka are followed by its version.
 const KAFKA_JARS: [&str; 5] = [
     "libs/kafka_2.13-",
     "libs/kafka-clients-",
@@ -44,39 +43,39 @@ pub struct KafkaHome {
     pub version: KafkaVersion,
     /// The directory.
     pub root: PathBuf,
-    /// Whether we assembled it, or the user pointed at it.
+    /// Whether Gregor assembled it or the user provided it.
     pub source: Source,
     log4j_config: PathBuf,
 }
 
 impl KafkaHome {
-    /// The value of `-cp`: every jar. The JVM itself resolves the `*`.
+    /// The value of `-cp`: all jars. The JVM expands the `*`.
     #[must_use]
     pub fn class_path(&self) -> String {
         format!("{}/*", self.root.join("libs").display())
     }
 
-    /// The value of `-Dlog4j2.configurationFile`: a configuration of ours that logs to stdout, at
-    /// the level that `-Dgregor.log.level` names.
+    /// The value of `-Dlog4j2.configurationFile`: our configuration, which logs to stdout at the level in
+    /// `-Dgregor.log.level`.
     #[must_use]
     pub fn log4j_config(&self) -> &Path {
         &self.log4j_config
     }
 
-    /// The Prometheus agent's jar. A home that we did not assemble may have none.
+    /// The JMX exporter's jar. A home that we did not assemble may have none.
     #[must_use]
     pub fn jmx_agent(&self) -> Option<PathBuf> {
         let names = jars::jar_names(&self.root).ok()?;
         names.iter().find(|name| name.starts_with(AGENT_JAR)).map(|name| self.root.join(name))
     }
 
-    /// The SHA-256 sums of all jars, in the format in which they are pinned.
+    /// SHA-256 checksums of all jars, in the format of the pins.
     pub fn sums(&self) -> Result<String, FetchError> {
         sums::text_of(&self.root)
     }
 
-    /// Reads every jar and compares it with what was fetched. A home that we did not assemble has
-    /// no manifest; its jars are then only checked to be whole.
+    /// Reads every jar and compares it with the manifest. A home that we did not assemble has none; its jars
+    /// are only checked for completeness.
     pub fn verify(&self, progress: &dyn Progress) -> Result<(), FetchError> {
         progress.report(Event::Verifying { files: jars::jar_names(&self.root)?.len() });
         match self.source {
@@ -86,11 +85,10 @@ impl KafkaHome {
     }
 }
 
-/// Gives a home of that version (`None`: of the given home, else the default version), which is
-/// assembled in the cache if there is none.
+/// Returns a home of this version (`None`: that of the provided home, else the default version). It is
+/// assembled in the cache if necessary.
 ///
-/// Blocks for as long as that takes. Two processes may call it at once: one assembles, the other
-/// waits and then finds it done.
+/// Blocks until then. Of two concurrent processes one assembles, and the other waits and uses the result.
 pub fn ensure(
     environment: &Environment,
     version: Option<KafkaVersion>,
@@ -105,7 +103,7 @@ pub fn ensure(
     }
 }
 
-/// Checks the home that the user pointed at.
+/// Checks the home that the user provided.
 fn given_home(
     environment: &Environment,
     root: &Path,
@@ -121,15 +119,15 @@ fn given_home(
         names.iter().find_map(|name| name.strip_prefix(prefix)?.strip_suffix(".jar"))
     };
     let found = version_after("libs/kafka_2.13-")
-        .ok_or_else(|| refuse("there is no libs/kafka_2.13-*.jar in it"))?;
+        .ok_or_else(|| refuse("it has no libs/kafka_2.13-*.jar"))?;
     if version_after("libs/kafka-clients-") != Some(found) {
-        return Err(refuse(&format!("there is no libs/kafka-clients-{found}.jar in it")));
+        return Err(refuse(&format!("it has no libs/kafka-clients-{found}.jar")));
     }
     let found: KafkaVersion = found.parse()?;
     match wanted {
         Some(wanted) if wanted != found => Err(FetchError::VersionDiffers { wanted, found, root }),
         _ => {
-            // Ours is kept beside the homes: that directory is not for us to write in.
+            // Ours is stored beside the homes: we do not write to the user's directory.
             let log4j_config = environment.cache("kafka")?.join("log4j2.properties");
             refresh_log4j_config(&log4j_config)?;
             Ok(KafkaHome { version: found, root, source: Source::Given, log4j_config })
@@ -183,7 +181,7 @@ impl Cached<'_> {
     }
 }
 
-/// Maven copies everything into one directory; an agent does not belong on the class path.
+/// Maven copies everything into one directory; agents do not belong on the class path.
 fn move_agents(staging: &Path) -> Result<(), FetchError> {
     let dir = staging.join("agents");
     fs::create_dir(&dir).map_err(FetchError::io("create", &dir))?;
@@ -196,7 +194,7 @@ fn move_agents(staging: &Path) -> Result<(), FetchError> {
     Ok(())
 }
 
-/// The first of the main jars that is not among `jars`.
+/// The first required jar that is not in `jars`.
 fn find_missing_jar(version: &KafkaVersion, jars: &[String]) -> Option<String> {
     let kafka = KAFKA_JARS.iter().map(|prefix| format!("{prefix}{version}.jar"));
     let mut others =
@@ -207,8 +205,7 @@ fn find_missing_jar(version: &KafkaVersion, jars: &[String]) -> Option<String> {
         .or_else(|| others.next().map(|p| format!("{p}*.jar")))
 }
 
-/// Writes our log configuration there, unless it is there already. By a rename, as a JVM may be
-/// reading the file now.
+/// Writes our log configuration unless it is up to date. By a rename, because a JVM may be reading the file.
 fn refresh_log4j_config(path: &Path) -> Result<(), FetchError> {
     if fs::read_to_string(path).is_ok_and(|text| text == LOG4J_CONFIG) {
         return Ok(());
@@ -216,7 +213,7 @@ fn refresh_log4j_config(path: &Path) -> Result<(), FetchError> {
     if let Some(dir) = path.parent() {
         fs::create_dir_all(dir).map_err(FetchError::io("create", dir))?;
     }
-    // A name of its own for each writer, also for two threads of one process.
+    // A unique name per writer, also for two threads of one process.
     static WRITERS: AtomicU64 = AtomicU64::new(0);
     let writer = WRITERS.fetch_add(1, Ordering::Relaxed);
     let new = path.with_extension(format!("new-{}-{writer}", std::process::id()));

@@ -1,9 +1,9 @@
 //! The programs of a Kubernetes control plane: etcd, kube-apiserver, kube-controller-manager,
 //! kube-scheduler, and kubectl.
 //!
-//! They are the user's own (`KUBEBUILDER_ASSETS`), or are in the cache, or are built once by Go from
-//! two modules that are part of this program and pin every source by its hash. Building takes minutes,
-//! so what an interrupted run has finished is kept for the next one.
+//! They are provided by the user (`KUBEBUILDER_ASSETS`), or cached, or built once by Go from two embedded
+//! modules that pin every source by its hash. Building takes minutes, so finished programs of an interrupted
+//! run are kept.
 
 use std::fs::{self, File};
 use std::io::Read as _;
@@ -21,8 +21,8 @@ use crate::{Environment, Event, FetchError, Progress};
 /// The version that is built.
 pub const VERSION: &str = "1.36.3";
 
-/// The first line of the manifest. The number is raised when the programs of an older Gregor must be
-/// built again (other flags, another etcd).
+/// The first line of the manifest. The number is increased when programs of an older Gregor must be built
+/// again (other flags, another etcd).
 const LAYOUT: Layout = Layout {
     header: "gregor kubernetes programs, layout 1",
     noun: "program",
@@ -30,27 +30,27 @@ const LAYOUT: Layout = Layout {
     is_whole: is_executable_file,
 };
 
-/// The programs.
+/// A program of the control plane.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Program {
-    /// The store of the API server.
+    /// The API server's store.
     Etcd,
-    /// The API.
+    /// kube-apiserver.
     ApiServer,
-    /// The controllers of Kubernetes' own resources.
+    /// kube-controller-manager.
     ControllerManager,
-    /// Chooses nodes for pods.
+    /// kube-scheduler: assigns pods to nodes.
     Scheduler,
-    /// The client for people.
+    /// The command line client.
     Kubectl,
 }
 
 impl Program {
-    /// All of them, the quickest to build first, so that a mistake in the set-up shows early.
+    /// All programs, the quickest to build first, so that a misconfiguration shows early.
     pub const ALL: [Self; 5] =
         [Self::Etcd, Self::Kubectl, Self::ApiServer, Self::Scheduler, Self::ControllerManager];
 
-    /// The name of its file.
+    /// Its file name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -62,7 +62,7 @@ impl Program {
         }
     }
 
-    /// The arguments that make it print its version and end.
+    /// Arguments to print the version.
     const fn version_arguments(self) -> &'static [&'static str] {
         match self {
             Self::Kubectl => &["version", "--client"],
@@ -87,7 +87,7 @@ impl Program {
     }
 }
 
-/// A Go module that is part of this program.
+/// A Go module that is embedded in this program.
 struct Module {
     name: &'static str,
     files: [(&'static str, &'static str); 3],
@@ -114,23 +114,23 @@ const ETCD: Module = Module {
 /// A directory with the five programs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Binaries {
-    /// The version that kube-apiserver says it has, without a `v`.
+    /// The version that kube-apiserver reports, without `v`.
     pub version: String,
     /// The directory.
     pub dir: PathBuf,
-    /// Whether we built them, or the user pointed at them.
+    /// Whether Gregor built them or the user provided them.
     pub source: Source,
 }
 
 impl Binaries {
-    /// The file of one of them.
+    /// The path of a program.
     #[must_use]
     pub fn program(&self, program: Program) -> PathBuf {
         self.dir.join(program.name())
     }
 
-    /// Reads every file again and compares it with what was built. What the user pointed at is run
-    /// instead, which [`ensure`] has done already.
+    /// Reads every file and compares it with the manifest. Programs of the user have none; [`ensure`] has run
+    /// them.
     pub fn verify(&self, progress: &dyn Progress) -> Result<(), FetchError> {
         progress.report(Event::Verifying { files: Program::ALL.len() });
         match (self.source, self.dir.parent()) {
@@ -140,10 +140,9 @@ impl Binaries {
     }
 }
 
-/// Gives the programs, which are built if they are neither given nor in the cache.
+/// Returns the programs, which are built if they are neither provided nor cached.
 ///
-/// Blocks for as long as that takes. Two processes may call it at once: one builds, the other waits
-/// and then finds it done.
+/// Blocks until then. Of two concurrent processes one builds, and the other waits and uses the result.
 pub fn ensure(
     environment: &Environment,
     version: Option<&str>,
@@ -173,7 +172,7 @@ pub fn ensure(
     Ok(Binaries { version: VERSION.to_owned(), dir: root.join("bin"), source: Source::Cache })
 }
 
-/// Checks the directory that the user pointed at.
+/// Checks the directory that the user provided.
 fn given(dir: &Path, wanted: Option<&str>) -> Result<Binaries, FetchError> {
     let refuse = |reason: String| FetchError::NotKubernetesAssets { dir: dir.to_owned(), reason };
     let root = std::path::absolute(dir).map_err(FetchError::io("find", dir))?;
@@ -181,7 +180,7 @@ fn given(dir: &Path, wanted: Option<&str>) -> Result<Binaries, FetchError> {
     for program in Program::ALL {
         let file = root.join(program.name());
         if !is_program(&file) {
-            return Err(refuse(format!("there is no program {} in it", program.name())));
+            return Err(refuse(format!("it has no program {}", program.name())));
         }
         let answer = ask_version(&file, program.version_arguments())
             .map_err(|reason| refuse(format!("{} does not run: {reason}", program.name())))?;
@@ -190,8 +189,8 @@ fn given(dir: &Path, wanted: Option<&str>) -> Result<Binaries, FetchError> {
             version = named.map(|version| version.trim().to_owned());
         }
     }
-    let version = version
-        .ok_or_else(|| refuse("kube-apiserver --version does not name a version".to_owned()))?;
+    let version =
+        version.ok_or_else(|| refuse("kube-apiserver --version printed no version".to_owned()))?;
     match wanted {
         Some(wanted) if wanted != version => Err(FetchError::KubernetesVersionDiffers {
             wanted: wanted.to_owned(),
@@ -214,10 +213,10 @@ fn ask_version(program: &Path, arguments: &[&str]) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Builds what is not there yet. A program appears in `bin` by one rename, so what is there is whole.
+/// Builds missing programs. A program appears in `bin` by one rename, so existing ones are complete.
 fn build_all(go: &Go, staging: &Path, progress: &dyn Progress) -> Result<(), FetchError> {
     let (bin, source) = (staging.join("bin"), staging.join("source"));
-    // An earlier run may have been of a Gregor with other modules: what it built is not kept then.
+    // An earlier run may have had other modules: its programs are discarded.
     if write_modules(&source)? == Modules::Changed && bin.exists() {
         fs::remove_dir_all(&bin).map_err(FetchError::io("remove", &bin))?;
     }
@@ -240,7 +239,7 @@ fn build_all(go: &Go, staging: &Path, progress: &dyn Progress) -> Result<(), Fet
             });
         };
         report(packages);
-        // With our id: a Go that outlived a killed process must not write into the same file.
+        // With the process id: a Go that outlived a killed process must not write to the same file.
         let output = source.join(format!("{}.{}", program.name(), std::process::id()));
         let build = Build {
             module: &source.join(program.module().name),
@@ -269,7 +268,7 @@ enum Modules {
     Changed,
 }
 
-/// Writes the modules, and tells whether they were there already.
+/// Writes the modules; returns whether they were already there.
 fn write_modules(source: &Path) -> Result<Modules, FetchError> {
     let mut modules = Modules::Same;
     for module in [&KUBE, &ETCD] {
@@ -287,8 +286,8 @@ fn write_modules(source: &Path) -> Result<Modules, FetchError> {
     Ok(modules)
 }
 
-/// Without symbols a program is a third smaller. Kubernetes' version is stamped by the linker; without
-/// that it says v0.0.0, and clients that compare versions go wrong.
+/// Without symbols a program is a third smaller. The linker sets Kubernetes' version; without it the server
+/// reports v0.0.0, which breaks clients that compare versions.
 fn linker_flags(program: Program) -> String {
     if program == Program::Etcd {
         return "-s -w".to_owned();
@@ -305,7 +304,7 @@ fn linker_flags(program: Program) -> String {
     flags
 }
 
-/// What the module asks for: `go 1.26.0`.
+/// The Go version that the module requires, such as `1.26.0`.
 fn minimum_go() -> &'static str {
     let (_, text) = KUBE.files[0];
     text.lines().find_map(|line| line.strip_prefix("go ")).unwrap_or("1.26.0")
@@ -323,7 +322,7 @@ fn program_names(root: &Path) -> Result<Vec<String>, FetchError> {
     Ok(names)
 }
 
-/// Every executable of the systems that Go builds for begins with one of these.
+/// Magic numbers of executables on the systems that Go builds for.
 pub(crate) fn is_executable_file(file: &mut File) -> std::io::Result<bool> {
     const ELF: &[u8; 4] = b"\x7fELF";
     const MACH_O: &[u8; 4] = b"\xcf\xfa\xed\xfe";

@@ -1,9 +1,13 @@
-//! Gets the programs that Gregor runs but does not contain, into a cache.
+//! Downloads or builds the programs that Gregor runs but does not contain, into a cache.
 //!
-//! They are Apache Kafka, assembled by Maven from Maven Central, the Java that runs it, and the
-//! programs of a Kubernetes control plane, built by Go. Nothing here starts what it gets,
-//! and nothing reads the process environment except [`Environment::from_process`], so that tests can hand in
-//! another one.
+//! These are Apache Kafka, assembled by Maven from Maven Central, the Java that runs it, and the programs of
+//! a Kubernetes control plane, built by Go. This crate does not start what it gets. Only
+//! [`Environment::from_process`] reads the process environment, so that tests can pass another one.
+
+#![allow(
+    missing_docs,
+    reason = "fields and error variants whose names or messages say it need no comment"
+)]
 
 mod cache;
 mod environment;

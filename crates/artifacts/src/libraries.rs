@@ -1,4 +1,4 @@
-//! Java libraries for programs that are run against Gregor, as its users have them.
+//! Java libraries of client programs that are tested against Gregor.
 
 use std::path::PathBuf;
 
@@ -6,27 +6,27 @@ use crate::cache::Slot;
 use crate::manifest::Layout;
 use crate::{Environment, FetchError, Progress, jars, java, maven, sums};
 
-/// A directory with `libs`, and nothing else.
+/// A directory with only `libs`.
 const LAYOUT: Layout = Layout { header: "gregor libraries, layout 1", ..jars::LAYOUT };
 
-/// Libraries that belong together.
+/// A set of libraries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Libraries<'a> {
-    /// A name for them, and for their directory in the cache.
+    /// Name of the set, and of its cache directory.
     pub name: &'a str,
-    /// Changed whenever the pom is.
+    /// Changes whenever the pom does.
     pub version: &'a str,
-    /// The text of a `pom.xml` that names them.
+    /// The text of a `pom.xml` with the dependencies.
     pub pom: &'a str,
-    /// Pinned SHA-256 sums of all jars: the output of `sha256sum libs/*.jar`.
+    /// Pinned SHA-256 checksums of all jars: the output of `sha256sum libs/*.jar`.
     pub sums: &'a str,
 }
 
-/// Gives the directory that has the jars in `libs`, which Maven fills if there is none. Needs no network
+/// Returns the directory with the jars in `libs`; Maven fills it on first use. No network is needed
 /// afterwards.
 ///
 /// # Errors
-/// If they cannot be had.
+/// If they cannot be downloaded.
 pub fn ensure(
     environment: &Environment,
     libraries: &Libraries<'_>,

@@ -1,8 +1,8 @@
-//! Reads what another program prints.
+//! Reads the output of another program.
 
 use std::io::{BufRead as _, BufReader, Read};
 
-/// All lines of a stream that is text for people, so bytes that are not are replaced.
+/// All lines of a text stream; invalid UTF-8 is replaced.
 pub(crate) fn read_lines(stream: impl Read, mut each: impl FnMut(&str)) -> Vec<String> {
     let mut reader = BufReader::new(stream);
     let mut lines = Vec::new();

@@ -1,8 +1,7 @@
-//! The list of what belongs to a directory in the cache, with sizes and hashes, written when it is
-//! assembled.
+//! The manifest of a cache directory: its files with sizes and hashes, written when it is assembled.
 //!
-//! Names and sizes are compared every time a directory is used: that finds a disk that was full or a
-//! cache that was cleaned by halves, in a millisecond. Hashes are compared only when asked for.
+//! Names and sizes are compared on every use, which detects a full disk or a half-cleaned cache within a
+//! millisecond. Hashes are compared only on request.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
@@ -15,15 +14,15 @@ use crate::FetchError;
 /// The manifest's name in a directory.
 pub(crate) const FILE: &str = "manifest";
 
-/// What one kind of directory holds.
+/// Content of one kind of cache directory.
 pub(crate) struct Layout {
-    /// The first line of its manifests; another one in the file is another layout.
+    /// The first line of its manifests; another header means another layout.
     pub(crate) header: &'static str,
-    /// What one of its files is called.
+    /// The noun for one of its files, for messages.
     pub(crate) noun: &'static str,
-    /// The names of the files that there are, relative to the directory, sorted.
+    /// The names of the files, relative to the directory, sorted.
     pub(crate) names: fn(&Path) -> Result<Vec<String>, FetchError>,
-    /// Whether a file is not cut short, as far as can be told from the file alone.
+    /// Whether a file is complete, as far as the file itself shows.
     pub(crate) is_whole: fn(&mut File) -> io::Result<bool>,
 }
 
@@ -41,7 +40,7 @@ struct Entry {
 }
 
 impl Manifest {
-    /// Lists and hashes every file there is. `Err(Damaged)` for one that is not whole.
+    /// Lists and hashes all files. `Err(Damaged)` if one is incomplete.
     pub(crate) fn of(root: &Path, layout: &Layout) -> Result<Self, FetchError> {
         let mut entries = Vec::new();
         for name in (layout.names)(root)? {
@@ -56,12 +55,12 @@ impl Manifest {
         Ok(Self(entries))
     }
 
-    /// The manifest that was written into a directory, if there is one of that layout.
+    /// The manifest of a directory, if it has one of this layout.
     pub(crate) fn stored(root: &Path, layout: &Layout) -> Option<Self> {
         Self::from_text(&std::fs::read_to_string(root.join(FILE)).ok()?, layout)
     }
 
-    /// Names and SHA-256 sums, by name.
+    /// Names and SHA-256 checksums, sorted by name.
     pub(crate) fn sums(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|one| (one.name.as_str(), one.sha256.as_str()))
     }
@@ -70,13 +69,13 @@ impl Manifest {
         self.0.len()
     }
 
-    /// The text of the file: a header, then `hash size name` a line.
+    /// The file content: a header, then `hash size name` per line.
     pub(crate) fn to_text(&self, layout: &Layout) -> String {
         let line = |one: &Entry| format!("{} {} {}\n", one.sha256, one.size_bytes, one.name);
         std::iter::once(format!("{}\n", layout.header)).chain(self.0.iter().map(line)).collect()
     }
 
-    /// Reads [`Manifest::to_text`] back; `None` for anything else, another layout too.
+    /// Parses [`Manifest::to_text`]; `None` for anything else, including another layout.
     pub(crate) fn from_text(text: &str, layout: &Layout) -> Option<Self> {
         let mut lines = text.lines();
         if lines.next() != Some(layout.header) {
@@ -92,7 +91,7 @@ impl Manifest {
         lines.map(entry).collect::<Option<Vec<_>>>().filter(|all| !all.is_empty()).map(Self)
     }
 
-    /// The first file that is missing or has another size, in words.
+    /// The first file that is missing or has another size.
     pub(crate) fn find_missing(&self, root: &Path) -> Option<String> {
         self.0.iter().find_map(|one| match root.join(&one.name).metadata() {
             Ok(meta) if meta.len() == one.size_bytes => None,
@@ -104,18 +103,18 @@ impl Manifest {
         })
     }
 
-    /// The first difference to what is there now, in words.
+    /// The first difference to the current content.
     pub(crate) fn find_difference(&self, now: &Manifest, noun: &str) -> Option<String> {
         let lost = self.0.iter().find(|one| !now.0.contains(one));
         let added = || now.0.iter().find(|one| self.0.iter().all(|known| known.name != one.name));
         match lost {
-            Some(one) => Some(format!("{} is not the {noun} that was fetched", one.name)),
-            None => added().map(|one| format!("{} was not there when it was fetched", one.name)),
+            Some(one) => Some(format!("{} is not the {noun} that was downloaded", one.name)),
+            None => added().map(|one| format!("{} was not part of the download", one.name)),
         }
     }
 }
 
-/// What is wrong with a directory in the cache, by names and sizes.
+/// What is wrong with a cache directory, by names and sizes.
 pub(crate) fn find_damage(root: &Path, layout: &Layout) -> Option<String> {
     match Manifest::stored(root, layout) {
         Some(manifest) => manifest.find_missing(root),
@@ -123,7 +122,7 @@ pub(crate) fn find_damage(root: &Path, layout: &Layout) -> Option<String> {
     }
 }
 
-/// Reads every file and compares it with what was fetched.
+/// Reads all files and compares them with the manifest.
 pub(crate) fn verify(root: &Path, layout: &Layout) -> Result<(), FetchError> {
     let now = Manifest::of(root, layout)?;
     let difference = match Manifest::stored(root, layout) {
@@ -136,8 +135,8 @@ pub(crate) fn verify(root: &Path, layout: &Layout) -> Result<(), FetchError> {
     }
 }
 
-/// Hashes one file; `None` if it is cut short. The content is also forced to the disk, so that a
-/// directory whose rename survives a power cut has its files too.
+/// Hashes one file; `None` if it is incomplete. The file is also synced to disk, so that a directory whose
+/// rename survives a power failure has its files too.
 fn read(path: &Path, name: &str, layout: &Layout) -> io::Result<Option<Entry>> {
     let mut file = File::open(path)?;
     if !(layout.is_whole)(&mut file)? {
@@ -262,7 +261,7 @@ mod tests {
         assert_eq!(manifest.find_missing(home.path()), None);
         let now = Manifest::of(home.path(), &LAYOUT).unwrap();
         let difference = manifest.find_difference(&now, "jar").unwrap();
-        assert_eq!(difference, "libs/a.jar is not the jar that was fetched");
+        assert_eq!(difference, "libs/a.jar is not the jar that was downloaded");
 
         fs::remove_file(home.path().join("libs/b.jar")).unwrap();
         assert_eq!(manifest.find_missing(home.path()).unwrap(), "libs/b.jar is missing");

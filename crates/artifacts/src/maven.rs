@@ -1,4 +1,4 @@
-//! Runs Maven and makes sense of what it prints.
+//! Runs Maven and parses its output.
 
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
@@ -9,7 +9,7 @@ use crate::lines::read_lines;
 use crate::version::POM;
 use crate::{Environment, Event, FetchError, KafkaVersion, Progress};
 
-/// Copies Kafka's jars, with all they need, into `staging/libs`.
+/// Copies Kafka's jars and their dependencies into `staging/libs`.
 pub(crate) fn copy_dependencies(
     environment: &Environment,
     java: &Java,
@@ -23,7 +23,7 @@ pub(crate) fn copy_dependencies(
     if status.success() { Ok(()) } else { Err(explain(*version, status, &output)) }
 }
 
-/// Copies the jars that a pom names, with all they need, into `staging/libs`.
+/// Copies the jars of a pom and their dependencies into `staging/libs`.
 pub(crate) fn copy_libraries(
     environment: &Environment,
     java: &Java,
@@ -48,7 +48,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Copies what the pom names. Gives how Maven ended, and what it printed.
+    /// Copies the dependencies of the pom. Returns Maven's exit status and its output.
     fn copy(
         &self,
         properties: &[String],
@@ -60,9 +60,9 @@ impl Run<'_> {
         std::fs::write(&pom, text).map_err(FetchError::io("write", &pom))?;
         let mut command = Command::new(&mvn);
         command
-            // -C: a file whose checksum differs from the repository's is an error, not a warning.
+            // -C: a checksum that differs from the repository's is an error, not a warning.
             .args(["-B", "-U", "-C", "dependency:copy-dependencies", "-DincludeScope=runtime"])
-            // Its batch mode alone still ends some lines with the codes that reset a colour.
+            // Batch mode alone still ends some lines with escape codes.
             .arg("-Dstyle.color=never")
             .args(properties)
             .arg(format!("-DoutputDirectory={}", staging.join("libs").display()))
@@ -75,7 +75,7 @@ impl Run<'_> {
         if let Some(path) = &environment.path {
             command.env("PATH", path);
         }
-        // Maven then uses the Java that was checked, and not another one that it would find first.
+        // Maven then uses the Java that was checked, not another one that it would find first.
         if let Some(home) = java.program.parent().and_then(Path::parent)
             && environment.java_home.is_some()
         {
@@ -83,15 +83,15 @@ impl Run<'_> {
         }
         let child = command.spawn().map_err(FetchError::io("run", &mvn))?;
         let (status, output) = follow(child, progress).map_err(FetchError::io("run", &mvn))?;
-        tracing::debug!(%status, lines = output.len(), "Maven ended");
+        tracing::debug!(%status, lines = output.len(), "Maven finished");
         std::fs::remove_file(&pom).map_err(FetchError::io("remove", &pom))?;
         Ok((status, output))
     }
 }
 
-/// Reads both of the child's streams to their ends, reporting downloads, and waits for it.
+/// Reads both output streams of the child to their end, reports downloads, and waits for it.
 fn follow(mut child: Child, progress: &dyn Progress) -> std::io::Result<(ExitStatus, Vec<String>)> {
-    // A second thread: a child that fills the one pipe while we read the other would wait for ever.
+    // A second thread: a child that fills one pipe while we read the other would block forever.
     let stderr = child.stderr.take().map(|stream| thread::spawn(|| read_lines(stream, |_| ())));
     let mut count = 0;
     let mut output = child.stdout.take().map_or_else(Vec::new, |stream| {
@@ -106,14 +106,14 @@ fn follow(mut child: Child, progress: &dyn Progress) -> std::io::Result<(ExitSta
     Ok((child.wait()?, output))
 }
 
-/// The file in `[INFO] Downloaded from central: https://…/x.jar (9 kB at 1 kB/s)`.
+/// The file name in `[INFO] Downloaded from central: https://…/x.jar (9 kB at 1 kB/s)`.
 fn downloaded_file(line: &str) -> Option<&str> {
     let (_, rest) = line.split_once("Downloaded from ")?;
     let address = rest.split_once(": ")?.1.split(' ').next()?;
     address.rsplit('/').next()
 }
 
-/// Turns Maven's output into the error that says what to do.
+/// Turns Maven's output into an error with a remedy.
 fn explain(version: KafkaVersion, status: ExitStatus, output: &[String]) -> FetchError {
     let line = first_error(output);
     let names = |word: &&str| line.contains(*word);
@@ -121,7 +121,7 @@ fn explain(version: KafkaVersion, status: ExitStatus, output: &[String]) -> Fetc
     if lacks_kafka && ["Could not find artifact", "was not found in"].iter().any(names) {
         return FetchError::UnknownVersion { version, line: cause(&line) };
     }
-    /// What Maven says when it cannot get at something, whatever the reason.
+    /// Substrings of Maven's errors when it cannot reach a repository.
     const UNREACHABLE: [&str; 5] = [
         "Could not transfer",
         "Could not resolve",
@@ -135,8 +135,8 @@ fn explain(version: KafkaVersion, status: ExitStatus, output: &[String]) -> Fetc
     FetchError::MavenFailed { status: status.to_string(), line }
 }
 
-/// The first error line is the cause; the later ones say how to get more output. Where a POM cannot be read, lines
-/// without a cause come first.
+/// The first error line is the cause; later ones explain how to get more output. If a POM cannot be read,
+/// lines without a cause come first.
 fn first_error(output: &[String]) -> String {
     const HEADINGS: [&str; 3] =
         ["[ERROR] Some problems were encountered", "The build could not read", "The project "];
@@ -148,7 +148,7 @@ fn first_error(output: &[String]) -> String {
     line.unwrap_or("nothing").trim_end_matches(" -> [Help 1]").to_owned()
 }
 
-/// The end of a line in which each layer of Maven put its own sentence before the cause.
+/// The part of a line from the cause on; each layer of Maven prepends its own sentence.
 fn cause(line: &str) -> String {
     let begins = ["Could not find artifact", "Could not transfer", "Cannot access"];
     let at = begins.iter().filter_map(|begin| line.rfind(begin)).max();

@@ -1,66 +1,65 @@
-//! What a person who waits for a download gets to know.
+//! Progress events of a download or build.
 
 use std::path::Path;
 use std::time::Duration;
 
 use crate::version::KafkaVersion;
 
-/// One thing that happened while something is fetched.
+/// A progress event.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
-    /// Another process fetches the same version; we wait for it to end.
+    /// Another process gets the same version; waiting for it.
     Waiting {
-        /// What both want: a program and its version.
+        /// Program and version.
         what: &'a str,
     },
-    /// What is in the cache is not whole and is fetched again.
+    /// The cached directory is damaged and is replaced.
     Damaged {
-        /// Its directory.
+        /// The directory.
         root: &'a Path,
         /// What is wrong with it.
         reason: &'a str,
     },
     /// Maven was started.
     Resolving {
-        /// The version asked for.
+        /// The requested version.
         version: &'a KafkaVersion,
     },
-    /// Maven or Go has downloaded one more file (Maven's own plug-ins are among them).
+    /// Maven or Go downloaded another file (including Maven's own plug-ins).
     Downloaded {
-        /// How many so far.
+        /// Files so far.
         count: usize,
-        /// The file's name.
+        /// Its name.
         file: &'a str,
     },
-    /// Go builds a program; told at its beginning and after every package.
+    /// Go builds a program; reported at the start and after every package.
     Building {
         /// The program.
         program: &'a str,
-        /// Which of the programs it is, from 1.
+        /// Its position among the programs, from 1.
         number: usize,
-        /// How many programs are built in all.
+        /// Number of programs.
         of: usize,
-        /// How many packages were compiled for this program so far. Go compiles only what its own
-        /// cache does not have.
+        /// Packages compiled for this program so far. Go compiles only what is not in its own cache.
         packages: usize,
-        /// Since the first program was begun.
+        /// Time since the first program was started.
         elapsed: Duration,
     },
-    /// The files are read and hashed.
+    /// Files are read and hashed.
     Verifying {
-        /// How many there are.
+        /// Number of files.
         files: usize,
     },
 }
 
-/// Somebody who wants to know how a download goes.
+/// Receives progress events.
 pub trait Progress {
-    /// Called for every event, in order, from the thread that fetches.
+    /// Called for every event, in order, on the thread that does the work.
     fn report(&self, event: Event<'_>);
 }
 
-/// Tells nobody.
+/// Discards all events.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Silent;
 

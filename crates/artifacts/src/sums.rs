@@ -1,8 +1,8 @@
-//! Pinned SHA-256 sums of jars.
+//! Pinned SHA-256 checksums of jars.
 //!
-//! A repository proves nothing about its own files: what Maven copied enters the cache only if it is, file by file,
-//! what was pinned when the version was added. The sums of Kafka are files in `kafka/`, in the format of
-//! `sha256sum`; pom.xml says how they are written.
+//! A repository proves nothing about its own files: jars that Maven downloaded enter the cache only if each
+//! one matches the checksum that was pinned when the version was added. The checksums of Kafka are files in
+//! `kafka/`, in `sha256sum` format; pom.xml describes how to create them.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,18 +10,19 @@ use std::path::Path;
 use crate::manifest::Manifest;
 use crate::{FetchError, KafkaVersion};
 
-/// Sums by version of Kafka; a test holds that the versions of pom.xml are here.
+/// Checksums by Kafka version; a test requires the versions of pom.xml.
 pub(crate) const KAFKA: [(&str, &str); 2] = [
     ("4.1.2", include_str!("../kafka/jars-4.1.2.sha256")),
     ("4.3.1", include_str!("../kafka/jars-4.3.1.sha256")),
 ];
 
-/// The pinned sums of one directory: name to SHA-256.
+/// Pinned checksums of one directory, by file name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Sums(BTreeMap<String, String>);
 
 impl Sums {
-    /// Parses the output of `sha256sum`. `None` for anything else, and for an empty text, which pins nothing.
+    /// Parses the output of `sha256sum`. `None` for anything else, and for an empty text, which would pin
+    /// nothing.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let entry = |line: &str| {
             let (sum, name) = line.split_once("  ")?;
@@ -49,20 +50,20 @@ impl Sums {
     }
 }
 
-/// How jars differ from their pins.
+/// How a set of jars differs from its pins.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Difference {
-    /// Another content.
-    #[error("{name} has the SHA-256 {found}, and {pinned} is pinned")]
+    /// A jar with another checksum.
+    #[error("{name} has SHA-256 {found}, pinned is {pinned}")]
     Changed {
         /// The jar.
         name: String,
-        /// Its sum.
+        /// Its checksum.
         found: String,
-        /// The sum that it should have.
+        /// The pinned checksum.
         pinned: String,
     },
-    /// No such jar.
+    /// A pinned jar is missing.
     #[error("{0} is missing")]
     Missing(String),
     /// A jar that is not pinned.
@@ -70,7 +71,7 @@ pub enum Difference {
     Unexpected(String),
 }
 
-/// The sums of a Kafka version among those that are pinned.
+/// The pinned checksums of a Kafka version.
 pub(crate) fn of_kafka(
     pinned: &[(String, String)],
     version: KafkaVersion,
@@ -82,12 +83,12 @@ pub(crate) fn of_kafka(
     }
 }
 
-/// Parses sums that must be there.
+/// Parses checksums that must be valid.
 pub(crate) fn read(what: &str, text: &str) -> Result<Sums, FetchError> {
     Sums::parse(text).ok_or_else(|| FetchError::SumsUnreadable { what: what.to_owned() })
 }
 
-/// Compares jars that Maven copied with their pins.
+/// Compares the jars that Maven copied with their pins.
 pub(crate) fn check(what: &str, sums: &Sums, found: &Manifest) -> Result<(), FetchError> {
     match sums.find_difference(found) {
         None => Ok(()),
@@ -95,7 +96,7 @@ pub(crate) fn check(what: &str, sums: &Sums, found: &Manifest) -> Result<(), Fet
     }
 }
 
-/// The sums of a directory, in the format of `sha256sum`.
+/// The checksums of a directory, in `sha256sum` format.
 pub(crate) fn text_of(root: &Path) -> Result<String, FetchError> {
     let found = Manifest::of(root, &crate::jars::LAYOUT)?;
     Ok(found.sums().map(|(name, sum)| format!("{sum}  {name}\n")).collect())

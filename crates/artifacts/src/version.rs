@@ -1,12 +1,12 @@
-//! Versions of Kafka, and which of them are supported.
+//! Kafka versions, and which of them are supported.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// The project that Maven resolves; also the one place that names versions.
+/// The Maven project of Kafka; the single place that names versions.
 pub(crate) const POM: &str = include_str!("../kafka/pom.xml");
 
-/// A released version of Kafka that Gregor may be asked to run.
+/// A released Kafka version that Gregor can run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KafkaVersion {
     major: u16,
@@ -14,33 +14,33 @@ pub struct KafkaVersion {
     patch: u16,
 }
 
-/// A text that is not a version of Kafka which Gregor runs.
+/// A text that is not a supported Kafka version.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidVersion {
     /// Not three numbers.
     #[error(
-        "\"{0}\" is not a version of Kafka: write three numbers, such as {default}",
+        "\"{0}\" is not a Kafka version: write three numbers, such as {default}",
         default = KafkaVersion::DEFAULT_TEXT
     )]
     Form(String),
-    /// Before the first release that has what Gregor needs.
-    #[error("Kafka {found} is too old: Gregor runs {floor} and newer")]
+    /// Older than the first release with the features that Gregor needs.
+    #[error("Kafka {found} is too old: Gregor supports {floor} and newer")]
     TooOld {
-        /// The version asked for.
+        /// The requested version.
         found: String,
-        /// The first version that will do.
+        /// The oldest supported version.
         floor: KafkaVersion,
     },
 }
 
 impl KafkaVersion {
-    /// The default as text, for messages.
+    /// The default version as text, for messages.
     pub(crate) const DEFAULT_TEXT: &'static str = property("kafka.version");
     const DEFAULT: Self = parse_or_stop_the_build(Self::DEFAULT_TEXT);
     const OLDEST: Self = parse_or_stop_the_build(property("kafka.version.oldest"));
     const FLOOR: Self = parse_or_stop_the_build(property("kafka.version.floor"));
 
-    /// The version that is used when none is asked for.
+    /// The default version.
     #[must_use]
     pub const fn default_version() -> Self {
         Self::DEFAULT
@@ -68,13 +68,13 @@ impl FromStr for KafkaVersion {
 
 impl fmt::Display for KafkaVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // `pad`, so that a table can give a width.
+        // `pad`, so that format widths work.
         f.pad(&format!("{}.{}.{}", self.major, self.minor, self.patch))
     }
 }
 
-/// The text of one property of the project. Runs at compile time: a property that is taken away
-/// there stops the build here.
+/// The text of a property of the Maven project. Evaluated at compile time: a missing property fails the
+/// build.
 const fn property(name: &str) -> &'static str {
     let (pom, name) = (POM.as_bytes(), name.as_bytes());
     let mut at = 0;
@@ -111,14 +111,14 @@ const fn parse_or_stop_the_build(text: &str) -> KafkaVersion {
     }
 }
 
-/// Exactly three numbers with dots between, each without a sign or a leading zero.
+/// Exactly three numbers, separated by dots, without signs or leading zeros.
 const fn parse(text: &[u8]) -> Option<KafkaVersion> {
     let mut parts = [0_u16; 3];
     let (mut part, mut digits, mut i) = (0, 0, 0);
     while i < text.len() {
         match text[i] {
             b'.' if digits > 0 && part < 2 => (part, digits) = (part + 1, 0),
-            // Three digits are enough for any release and cannot overflow.
+            // Three digits suffice for any release and cannot overflow.
             digit @ b'0'..=b'9' if digits < 3 && !(digits == 1 && parts[part] == 0) => {
                 parts[part] = parts[part] * 10 + (digit - b'0') as u16;
                 digits += 1;
@@ -174,7 +174,7 @@ mod tests {
             let error = text.parse::<KafkaVersion>().unwrap_err();
             assert_eq!(
                 error.to_string(),
-                format!("\"{text}\" is not a version of Kafka: write three numbers, such as 4.3.1")
+                format!("\"{text}\" is not a Kafka version: write three numbers, such as 4.3.1")
             );
         }
     }
@@ -184,7 +184,7 @@ mod tests {
         for text in ["4.0.2", "3.9.1", "0.0.0"] {
             let error = text.parse::<KafkaVersion>().unwrap_err().to_string();
             assert!(
-                error.starts_with(&format!("Kafka {text} is too old: Gregor runs 4.1.0")),
+                error.starts_with(&format!("Kafka {text} is too old: Gregor supports 4.1.0")),
                 "{error}"
             );
         }

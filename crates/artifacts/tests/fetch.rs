@@ -1,4 +1,4 @@
-//! Fetching Kafka with a Java and a Maven that are small scripts.
+//! Fetching Kafka with fake `java` and `mvn` scripts.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -11,10 +11,10 @@ use std::thread;
 use artifacts::kafka::{self, KafkaHome, Source};
 use artifacts::{Environment, Event, FetchError, KafkaVersion, Progress, Silent};
 
-/// Says what a real one says.
+/// Prints what a real one prints.
 const JAVA_17: &str = r#"echo 'openjdk version "17.0.15" 2025-04-15' >&2"#;
 
-/// Copies a prepared jar into the output directory, under the names that Maven would give.
+/// Copies a prepared jar into the output directory, under the names that Maven would use.
 const MAVEN: &str = r#"
 for one in "$@"; do
     case $one in
@@ -54,7 +54,7 @@ impl Machine {
         Self { temp, environment }
     }
 
-    /// A machine on which everything works.
+    /// A machine with working tools.
     fn whole() -> Self {
         Self::new().program("bin/java", JAVA_17).program("bin/mvn", MAVEN)
     }
@@ -68,7 +68,7 @@ impl Machine {
         self
     }
 
-    /// The script, with the directory of the machine in a variable.
+    /// The script, with the machine's directory in a variable.
     fn script(&self, script: &str) -> String {
         format!("machine={}\n{script}\n", self.temp.path().display())
     }
@@ -89,7 +89,7 @@ impl Machine {
         fs::read_to_string(self.path("runs")).unwrap_or_default().lines().count()
     }
 
-    /// What is in the cache, without the lock file.
+    /// The content of the cache, without the lock file.
     fn cached(&self) -> Vec<String> {
         let entries = fs::read_dir(self.path("cache/kafka")).unwrap();
         let mut names: Vec<_> = entries.map(|entry| file_name(&entry.unwrap().path())).collect();
@@ -116,7 +116,7 @@ fn small_jar() -> Vec<u8> {
     zip
 }
 
-/// Remembers what was reported.
+/// Records progress events.
 #[derive(Default)]
 struct Heard(Mutex<Vec<String>>);
 
@@ -188,7 +188,10 @@ fn a_changed_jar_of_the_same_size_is_found_when_asked_for() {
     fs::write(home.root.join("libs/kafka-raft-4.3.1.jar"), jar).unwrap();
     machine.fetch().unwrap();
     let error = home.verify(&Silent).unwrap_err().to_string();
-    assert!(error.contains("libs/kafka-raft-4.3.1.jar is not the jar that was fetched"), "{error}");
+    assert!(
+        error.contains("libs/kafka-raft-4.3.1.jar is not the jar that was downloaded"),
+        "{error}"
+    );
     assert!(error.ends_with("delete it and fetch it again"), "{error}");
 }
 
@@ -210,7 +213,7 @@ fn of_two_at_once_one_fetches_and_the_other_waits() {
             let _ = self.0.send(format!("{event:?}"));
         }
     }
-    // Maven goes on only after the other has said that it waits.
+    // Maven continues only after the other process has reported that it waits.
     let gated = format!("while [ ! -e \"$machine/gate\" ]; do sleep 0.05; done\n{MAVEN}");
     let machine = Machine::new().program("bin/java", JAVA_17).program("bin/mvn", &gated);
     let (sender, events) = mpsc::channel();
@@ -245,7 +248,7 @@ fn a_java_that_will_not_do_is_refused_with_the_reason() {
         assert!(error.contains(expected), "{error}");
     };
     check(r#"echo 'openjdk version "11.0.2"' >&2"#, "is Java 11, and Kafka needs 17 or newer");
-    check("echo oops >&2; exit 1", "did not name a version (\"oops\")");
+    check("echo oops >&2; exit 1", "printed no version (\"oops\")");
 }
 
 #[test]
@@ -298,9 +301,9 @@ fn a_given_home_is_used_as_it_is() {
     let root = machine.path("opt/kafka");
     fs::create_dir_all(root.join("libs")).unwrap();
     machine.environment.kafka_home = Some(root.clone());
-    assert!(machine.error().contains("there is no libs/kafka_2.13-*.jar in it"));
+    assert!(machine.error().contains("it has no libs/kafka_2.13-*.jar"));
     fs::write(root.join("libs/kafka_2.13-4.2.1.jar"), small_jar()).unwrap();
-    assert!(machine.error().contains("there is no libs/kafka-clients-4.2.1.jar in it"));
+    assert!(machine.error().contains("it has no libs/kafka-clients-4.2.1.jar"));
     fs::write(root.join("libs/kafka-clients-4.2.1.jar"), small_jar()).unwrap();
 
     let home = machine.fetch().unwrap();
@@ -311,7 +314,7 @@ fn a_given_home_is_used_as_it_is() {
 
     let wanted = Some("4.3.1".parse().unwrap());
     let error = kafka::ensure(&machine.environment, wanted, &Silent).unwrap_err().to_string();
-    assert!(error.contains("Kafka 4.3.1 was asked for") && error.contains("is Kafka 4.2.1"));
+    assert!(error.contains("Kafka 4.3.1 was requested") && error.contains("is Kafka 4.2.1"));
 }
 
 #[test]
@@ -319,12 +322,12 @@ fn a_cache_that_cannot_be_written_is_named() {
     let mut machine = Machine::whole();
     fs::write(machine.path("file"), "").unwrap();
     machine.environment.cache_dir = Some(machine.path("file"));
-    assert!(machine.error().contains("could not create"));
+    assert!(machine.error().contains("cannot create"));
     machine.environment.cache_dir = None;
     assert!(machine.error().contains("set GREGOR_CACHE_DIR"));
 }
 
-/// A machine whose Maven copies what is pinned, and where nothing else may be fetched.
+/// A machine whose Maven copies the pinned jars; unpinned versions are not allowed.
 fn pinned_machine() -> Machine {
     let open = Machine::whole();
     let sums = open.fetch().unwrap().sums().unwrap();
@@ -349,20 +352,20 @@ fn a_jar_that_differs_from_its_pin_is_named_and_nothing_is_kept() {
         fs::write(machine.path("bin/mvn.script"), machine.script(&script)).unwrap();
         let error = machine.error();
         assert!(error.contains(expected), "{error}");
-        assert!(error.starts_with("the jars of Kafka 4.3.1 that arrived are not those"), "{error}");
+        assert!(error.starts_with("the downloaded jars of Kafka 4.3.1 do not match"), "{error}");
         assert!(machine.cached().is_empty(), "{:?}", machine.cached());
     };
-    // Still a whole archive, but for a time stamp in it.
+    // Still a complete archive, with another timestamp.
     let mut tampered = small_jar();
     tampered[10] ^= 1;
     fs::write(machine.path("tampered.jar"), tampered).unwrap();
     check(
         r#"/bin/cp "$machine/tampered.jar" "$output/kafka-raft-4.3.1.jar""#,
-        "libs/kafka-raft-4.3.1.jar has the SHA-256",
+        "libs/kafka-raft-4.3.1.jar has SHA-256",
     );
     check(
         r#"/bin/cp "$machine/tampered.jar" "$output/jmx_prometheus_javaagent-1.0.jar""#,
-        "agents/jmx_prometheus_javaagent-1.0.jar has the SHA-256",
+        "agents/jmx_prometheus_javaagent-1.0.jar has SHA-256",
     );
     check(
         r#"/bin/cp "$machine/small.jar" "$output/more-1.0.jar""#,
@@ -392,7 +395,7 @@ fn a_version_without_pins_is_refused_unless_it_is_asked_for() {
     assert_eq!((machine.maven_runs(), machine.cached().len()), (0, 0));
     machine.environment.allow_unpinned = true;
     fetch(&machine).unwrap();
-    // What was fetched on purpose is used afterwards.
+    // A version that was downloaded deliberately is used afterwards.
     machine.environment.allow_unpinned = false;
     fetch(&machine).unwrap();
 }
@@ -412,7 +415,7 @@ fn a_home_that_was_fetched_before_it_was_pinned_is_fetched_again_if_it_differs()
     let home = kafka::ensure(&machine.environment, None, &heard).unwrap();
     let first = heard.0.into_inner().unwrap().remove(0);
     assert!(
-        first.starts_with("damaged: agents/jmx_prometheus_javaagent-1.0.jar has the"),
+        first.starts_with("damaged: agents/jmx_prometheus_javaagent-1.0.jar has SHA-256"),
         "{first}"
     );
     home.verify(&Silent).unwrap();

@@ -1,4 +1,4 @@
-//! Getting the programs of Kubernetes with a Go that is a small script.
+//! Building Kubernetes with a fake `go` script.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -11,7 +11,7 @@ use std::thread;
 use artifacts::kubernetes::{self, Binaries, Program, Source};
 use artifacts::{Environment, Event, FetchError, Progress, Silent};
 
-/// Builds a file that begins like a program, unless it is to fail at this one.
+/// Creates a file that starts like an executable, unless it is told to fail for this one.
 const GO: &str = r#"
 if [ "$1" = version ]; then echo 'go version go1.27.1 linux/amd64'; exit; fi
 while [ $# -gt 1 ]; do
@@ -48,7 +48,7 @@ impl Machine {
         Self { temp, environment }
     }
 
-    /// A program that is a script, as in `tests/fetch.rs`.
+    /// Adds a program that is a script, as in `tests/fetch.rs`.
     fn program(self, name: &str, script: &str) -> Self {
         let file = self.path(name);
         fs::create_dir_all(file.parent().unwrap()).unwrap();
@@ -75,14 +75,14 @@ impl Machine {
         self.fetch().unwrap_err().to_string()
     }
 
-    /// What was built since the last time, by the names of packages.
+    /// The packages that were built since the last call.
     fn built(&self) -> Vec<String> {
         let text = fs::read_to_string(self.path("built")).unwrap_or_default();
         let _ = fs::remove_file(self.path("built"));
         text.lines().map(|line| line.rsplit('/').next().unwrap().to_owned()).collect()
     }
 
-    /// What is in the cache, without the lock file.
+    /// The content of the cache, without the lock file.
     fn cached(&self) -> Vec<String> {
         let entries = fs::read_dir(self.path("cache/kubernetes")).unwrap();
         let mut names: Vec<_> =
@@ -93,11 +93,11 @@ impl Machine {
     }
 }
 
-/// In the order in which they are built; etcd's package is called by its version.
+/// In build order; etcd's package has its version as name.
 const PACKAGES: [&str; 5] =
     ["v3", "kubectl", "kube-apiserver", "kube-scheduler", "kube-controller-manager"];
 
-/// Remembers what was reported.
+/// Records progress events.
 #[derive(Default)]
 struct Heard(Mutex<Vec<String>>);
 
@@ -135,7 +135,7 @@ fn the_programs_are_built_once_and_found_afterwards() {
     binaries.verify(&Silent).unwrap();
     fs::write(binaries.program(Program::Etcd), etcd.replace("etcd", "ETCD")).unwrap();
     let error = binaries.verify(&Silent).unwrap_err().to_string();
-    assert!(error.contains("bin/etcd is not the program that was fetched"), "{error}");
+    assert!(error.contains("bin/etcd is not the program that was downloaded"), "{error}");
 }
 
 #[test]
@@ -147,11 +147,11 @@ fn what_an_interrupted_run_has_built_is_kept() {
         let error = machine.error();
         assert!(error.contains(expected), "{error}");
     };
-    check("signal: killed", "while it built kube-apiserver; run again, what is finished is kept");
+    check("signal: killed", "while building kube-apiserver; run again, finished programs are kept");
     assert_eq!(machine.built(), PACKAGES[..3]);
     check("dial tcp: lookup proxy: no such host", "check the network and GOPROXY");
     check("write /x: no space left on device", "the disk is full");
-    check("verifying a@v1: checksum mismatch", "not those in our go.sum");
+    check("verifying a@v1: checksum mismatch", "do not match our go.sum");
     assert_eq!(machine.built(), ["kube-apiserver"; 3]);
     assert_eq!(machine.cached(), [".partial-1.36.3"]);
     fs::remove_file(machine.path("fail")).unwrap();
@@ -209,9 +209,9 @@ fn without_a_go_that_will_do_a_sentence_says_what_to_install() {
     let error = machine.error();
     assert!(error.contains("is too old (go version go1.19.8 linux/amd64)"), "{error}");
     let error = Machine::new().program("bin/go", "exit 1").error();
-    assert!(error.contains("did not name a version"), "{error}");
+    assert!(error.contains("printed no version"), "{error}");
 
-    // The one in the cache is for machines like this one.
+    // The one in the cache serves machines like this one.
     let machine = machine.program("cache/go/bin/go", GO);
     machine.fetch().unwrap();
 
@@ -234,7 +234,7 @@ fn only_the_pinned_version_is_built() {
 fn given_programs_are_run_and_used_as_they_are() {
     let mut machine = Machine::new();
     machine.environment.kubernetes_assets = Some(machine.path("assets"));
-    assert!(machine.error().contains("there is no program etcd in it"));
+    assert!(machine.error().contains("it has no program etcd"));
     for (name, script) in [
         ("etcd", "echo 'etcd Version: 3.6.6'"),
         ("kubectl", "echo 'Client Version: v1.35.2'"),
@@ -243,7 +243,7 @@ fn given_programs_are_run_and_used_as_they_are() {
     ] {
         machine = machine.program(&format!("assets/{name}"), script);
     }
-    assert!(machine.error().contains("there is no program kube-controller-manager in it"));
+    assert!(machine.error().contains("it has no program kube-controller-manager"));
     let machine = machine.program("assets/kube-controller-manager", "exit 3");
     let error = machine.error();
     assert!(error.contains("kube-controller-manager does not run: exit status: 3"), "{error}");

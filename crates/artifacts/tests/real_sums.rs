@@ -1,5 +1,5 @@
-//! The pins that this program carries, against the real Kafka in the cache: a Maven that copies its jars, first as
-//! they are and then with one byte changed.
+//! The embedded pins against the real Kafka in the cache: a fake Maven copies its jars, first unchanged and
+//! then with one byte changed.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -9,7 +9,7 @@ use std::path::Path;
 
 use artifacts::{Environment, Silent, kafka};
 
-/// Copies the jars of a home as Maven does, agents and all; `$tamper` is run with the output directory.
+/// Copies the jars of a home as Maven does, including agents; `$tamper` is run with the output directory.
 const MAVEN: &str = r#"
 for one in "$@"; do
     case $one in -DoutputDirectory=*) output=${one#*=} ;; esac
@@ -48,7 +48,7 @@ fn one_byte_in_one_jar_of_kafka_keeps_all_of_it_out_of_the_cache() {
     jar[middle] ^= 1;
     fs::write(temp.path().join("tampered.jar"), jar).unwrap();
     let error = fetch(&cache("tampered")).unwrap_err().to_string();
-    assert!(error.contains("libs/kafka-raft-4.3.1.jar has the SHA-256"), "{error}");
+    assert!(error.contains("libs/kafka-raft-4.3.1.jar has SHA-256"), "{error}");
     let left = fs::read_dir(temp.path().join("tampered/kafka")).unwrap();
     let left: Vec<_> = left.map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["4.3.1.lock"]);

@@ -139,7 +139,7 @@ fn in_the_foreground_files_are_applied_and_ctrl_c_stops_in_order() {
         let run = world.gregor(words);
         assert_eq!(run.code, 1);
         let last = run.err.lines().rfind(|line| !line.ends_with("is stopped")).unwrap();
-        assert!(last.contains("wrong.yaml\", document 5: Pod x could not be applied: "), "{last}");
+        assert!(last.contains("wrong.yaml\", document 5: cannot apply Pod x: "), "{last}");
         assert!(world.pids().values().all(|pid| !is_alive(*pid)));
     }
 }
@@ -154,8 +154,8 @@ fn mistakes_are_told_in_a_sentence_and_nothing_is_made() {
     let broken = world.file("broken.yaml", "a: [\n");
     check(&["up", "-f", &broken], "broken.yaml\", document 1, is not YAML");
     let half = world.file("half.yaml", "apiVersion: v1\nkind: Pod\n");
-    check(&["up", "-f", &half], "half.yaml\", document 1 is no object of Kubernetes: it has no");
-    check(&["up", "-f", "/nowhere.yaml"], "could not read \"/nowhere.yaml\"");
+    check(&["up", "-f", &half], "half.yaml\", document 1 is not a Kubernetes object: it has no");
+    check(&["up", "-f", "/nowhere.yaml"], "cannot read \"/nowhere.yaml\"");
     check(&["kubeconfig"], "there is no state directory");
 
     let programs = |dir: &Path| {
@@ -164,11 +164,11 @@ fn mistakes_are_told_in_a_sentence_and_nothing_is_made() {
         String::from_utf8(run.stderr).unwrap()
     };
     let sentence = programs(world.temp());
-    assert!(sentence.contains("there is no program etcd in it"), "{sentence}");
+    assert!(sentence.contains("it has no program etcd"), "{sentence}");
 
     fs::create_dir(world.state()).unwrap();
     fs::write(world.state().join("version"), "gregor state directory, version 9\n").unwrap();
-    world.gregor(&["up"]).failed("has version 9, and this gregor knows versions up to 1");
+    world.gregor(&["up"]).failed("has version 9, and this gregor supports versions up to 1");
     world.gregor(&["up", "--detach"]).failed("has version 9");
     world.gregor(&["down", "--purge"]).failed("has version 9");
     fs::write(world.state().join("version"), "something else\n").unwrap();

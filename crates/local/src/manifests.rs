@@ -1,8 +1,8 @@
-//! Objects from files, applied to a cluster as `kubectl apply --server-side` does it.
+//! Applies objects from files, as `kubectl apply --server-side` does.
 //!
-//! All files are read before anything is applied, so that a mistake in one changes nothing. What
-//! defines kinds and places (CustomResourceDefinition, Namespace) goes first, and an object of a kind
-//! that one of them defines waits until the API serves it. What it must not do: delete anything.
+//! All files are parsed before anything is applied, so that a mistake in one changes nothing.
+//! CustomResourceDefinitions and Namespaces are applied first, and an object of a new kind waits until the
+//! API serves it. Nothing is ever deleted.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -13,23 +13,22 @@ use kube::core::{ApiResource, GroupVersionKind};
 use kube::discovery::{ApiCapabilities, Scope};
 use serde_json::Value;
 
-/// Who owns the fields that are applied.
+/// The field manager of applied fields.
 const FIELD_MANAGER: &str = "gregor";
 
-/// For a kind whose definition is among what is applied: the API server takes a second or two.
+/// For a kind whose definition is being applied: the API server takes a second or two.
 const NEW_KIND_PATIENCE: Duration = Duration::from_secs(30);
 
-/// For anything else that may be a matter of moments: an API server that is being restarted, a
-/// definition that was applied by somebody else just now.
+/// For other failures that may be transient: a restarting API server, a definition that was just applied by
+/// another client.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// Why files were not applied.
+/// Why objects were not applied.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A file or directory could not be read.
-    #[error("could not read {path:?}")]
+    #[error("cannot read {path:?}")]
     Read {
         /// Which.
         path: PathBuf,
@@ -37,7 +36,7 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
-    /// A directory without a file of ours.
+    /// A directory without manifests.
     #[error("there is no .yaml, .yml or .json file in {0:?}")]
     Empty(PathBuf),
     /// Not YAML.
@@ -51,15 +50,15 @@ pub enum Error {
         #[source]
         source: Box<serde_saphyr::Error>,
     },
-    /// YAML, but not an object of Kubernetes.
-    #[error("{place} is no object of Kubernetes: {reason}")]
+    /// YAML, but not a Kubernetes object.
+    #[error("{place} is not a Kubernetes object: {reason}")]
     NotAnObject {
         /// File and document.
         place: Place,
         /// What is missing.
         reason: &'static str,
     },
-    /// The API has no such kind.
+    /// The API does not serve the kind.
     #[error(
         "{place}: the cluster has no kind {kind} in {api_version}; apply its definition first, or \
          correct the name"
@@ -72,20 +71,20 @@ pub enum Error {
         /// Its group and version.
         api_version: String,
     },
-    /// The API server refused it, or could not be asked.
-    #[error("{place}: {what} could not be applied")]
+    /// The request was rejected or failed.
+    #[error("{place}: cannot apply {what}")]
     Refused {
         /// File and document.
         place: Place,
         /// Kind and name.
         what: String,
-        /// What the API server said.
+        /// The response of the API server.
         #[source]
         source: Box<kube::Error>,
     },
 }
 
-/// Where an object was written down.
+/// Where an object comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     /// The file.
@@ -100,7 +99,7 @@ impl std::fmt::Display for Place {
     }
 }
 
-/// One object, as it was written.
+/// An object from a file.
 #[derive(Debug, Clone)]
 pub struct Manifest {
     /// Where.
@@ -113,7 +112,7 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    /// Kind and name, for people.
+    /// Kind and name, for messages.
     #[must_use]
     pub fn what(&self) -> String {
         match &self.namespace {
@@ -134,13 +133,13 @@ impl Manifest {
         &self.name
     }
 
-    /// The namespace that it names.
+    /// The namespace in its metadata.
     #[must_use]
     pub fn namespace(&self) -> Option<&str> {
         self.namespace.as_deref()
     }
 
-    /// All of it.
+    /// The whole object.
     #[must_use]
     pub fn object(&self) -> &Value {
         &self.object
@@ -164,7 +163,7 @@ impl Manifest {
         Ok(Self { place, kind, api_version, name, namespace, object })
     }
 
-    /// What others may need goes first.
+    /// Order of application: prerequisites first.
     fn rank(&self) -> u8 {
         match (self.kind.group.as_str(), self.kind.kind.as_str()) {
             ("", "Namespace") => 0,
@@ -173,7 +172,7 @@ impl Manifest {
         }
     }
 
-    /// The group and kind that it defines, if it is a definition.
+    /// Group and kind that it defines, if it is a definition.
     fn defines(&self) -> Option<(String, String)> {
         let text = |pointer: &str| self.object.pointer(pointer).and_then(Value::as_str);
         (self.rank() == 1)
@@ -182,8 +181,8 @@ impl Manifest {
     }
 }
 
-/// Reads files, and of directories the files `*.yaml`, `*.yml` and `*.json`, in the order of their
-/// names; directories below are left alone, as kubectl does.
+/// Parses files, and in directories all files `*.yaml`, `*.yml` and `*.json`, sorted by name; subdirectories
+/// are ignored, as in kubectl.
 pub fn read(paths: &[PathBuf]) -> Result<Vec<Manifest>, Error> {
     let mut manifests = Vec::new();
     for path in paths {
@@ -197,19 +196,19 @@ pub fn read(paths: &[PathBuf]) -> Result<Vec<Manifest>, Error> {
     Ok(manifests)
 }
 
-/// Objects that come from no file, with what is said instead of a path.
+/// Objects that do not come from a file, with a description instead of a path.
 pub fn from_objects(place: &str, objects: Vec<Value>) -> Result<Vec<Manifest>, Error> {
     let numbered = objects.into_iter().enumerate();
     let place = |index| Place { path: PathBuf::from(place), document: index + 1 };
     numbered.map(|(index, object)| Manifest::new(place(index), object)).collect()
 }
 
-/// Puts first what others may need; apart from that the order stays.
+/// Sorts prerequisites first; the order is stable.
 pub fn sort(manifests: &mut [Manifest]) {
     manifests.sort_by_key(Manifest::rank);
 }
 
-/// Applies the objects in order and tells of each that is done.
+/// Applies the objects in order and reports each one.
 pub async fn apply(
     client: &kube::Client,
     manifests: &[Manifest],
@@ -269,17 +268,17 @@ async fn patch(
     api.patch(&manifest.name, &params, &Patch::Apply(&manifest.object)).await.map(|_| ())
 }
 
-/// Whether it is worth trying again.
+/// Whether a retry may succeed.
 fn may_pass(error: &kube::Error, patience: Duration) -> bool {
     match error {
         kube::Error::Api(status) => match status.code {
             429 | 500 | 502 | 503 | 504 => true,
             404 => patience == NEW_KIND_PATIENCE,
-            // A pod in a namespace that is a moment old.
+            // A pod in a namespace that was just created.
             403 => status.message.contains("error looking up service account"),
             _ => false,
         },
-        // No answer at all; applying again does no harm.
+        // No response at all; applying again is harmless.
         _ => true,
     }
 }
@@ -316,11 +315,11 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, Error> {
 
 fn parse(path: &Path, text: &str, manifests: &mut Vec<Manifest>) -> Result<(), Error> {
     let mut options = serde_saphyr::Options::default();
-    // `defaultMode: 0644` means what it does for kubectl.
+    // `defaultMode: 0644` is octal, as in kubectl.
     options.legacy_octal_numbers = true;
-    // A name may be `n`, which older YAML takes for false.
+    // A name may be `n`, which older YAML parses as false.
     options.strict_booleans = true;
-    // The error is a sentence in a line.
+    // Errors are one line.
     options.with_snippet = false;
     // The file is the user's own, and a definition can be long.
     options.budget = None;
@@ -333,7 +332,7 @@ fn parse(path: &Path, text: &str, manifests: &mut Vec<Manifest>) -> Result<(), E
     for (index, document) in documents.into_iter().enumerate() {
         let place = Place { path: path.to_owned(), document: index + 1 };
         match document {
-            // A document of comments only.
+            // A document with only comments.
             Value::Null => {}
             Value::Object(mut object) if is_list(&object) => {
                 let items = object.remove("items").and_then(|items| match items {
@@ -356,7 +355,7 @@ fn is_list(object: &serde_json::Map<String, Value>) -> bool {
         && object.contains_key("items")
 }
 
-/// Which document a line belongs to, both counted from 1. A separator before the first one opens it.
+/// The document of a line, both counted from 1. A separator before the first document opens it.
 fn document_of_line(text: &str, line: u64) -> usize {
     let before = text.lines().take(usize::try_from(line).unwrap_or(usize::MAX));
     let mut documents = 1;
@@ -403,11 +402,11 @@ mod tests {
         check("a: [", "\"a.yaml\", document 1, is not YAML");
         check(&format!("{whole}a: b: c\n"), "\"a.yaml\", document 2, is not YAML");
         check(&format!("---\n{whole}a: b: c\n"), "\"a.yaml\", document 2, is not YAML");
-        check("kind: A", "\"a.yaml\", document 1 is no object of Kubernetes: it has no apiVersion");
-        check(&format!("{whole}- a\n"), "\"a.yaml\", document 2 is no object of Kubernetes");
+        check("kind: A", "\"a.yaml\", document 1 is not a Kubernetes object: it has no apiVersion");
+        check(&format!("{whole}- a\n"), "\"a.yaml\", document 2 is not a Kubernetes object");
         check(
             "apiVersion: v1\nkind: Pod\n",
-            "\"a.yaml\", document 1 is no object of Kubernetes: it",
+            "\"a.yaml\", document 1 is not a Kubernetes object: it",
         );
     }
 

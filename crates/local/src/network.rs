@@ -1,43 +1,43 @@
-//! The loopback addresses of one local Kubernetes.
+//! The loopback addresses of a local Kubernetes.
 //!
-//! Two of them beside each other must not use the same addresses for services and pods, so each has a
-//! number, kept in its state directory, and what is in use is claimed by listening on one address of it:
-//! the claim ends with the process, however that ends.
+//! Several of them on one machine must not share addresses for services and pods, so each has a network
+//! number, stored in its state directory. A number is claimed by listening on one of its addresses: the claim
+//! ends with the process, in any way.
 
-use std::fs::{self, DirBuilder, File};
-use std::io::{self, Write as _};
+use std::fs::{self, DirBuilder};
+use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::atomic::{self, Survives};
 use crate::kubelet::address::Range;
 
-/// How many can run beside each other.
+/// Maximum number of networks on a machine.
 const NETWORKS: u8 = 32;
 
 /// Services of network n are in 127.(160+n).0.0/16, nodes and pods in 127.(192+n).0.0/16.
 const SERVICES: u8 = 160;
 const PODS: u8 = 192;
 
-/// Where a network is claimed: a port that nothing else asks for, on an address that nothing else has.
+/// A network is claimed by listening on this port: nothing else uses it on this address.
 const CLAIM_PORT: u16 = 64_999;
 
-/// Many times what a process needs to become another program.
+/// Many times what a process needs to execute another program.
 const CLAIM_PATIENCE: Duration = Duration::from_secs(2);
 
-/// The addresses of one local Kubernetes, as long as this value lives.
+/// The addresses of a local Kubernetes, claimed until drop.
 #[derive(Debug)]
 pub struct Network {
     number: u8,
     _claim: TcpListener,
 }
 
-/// Why there are no addresses.
+/// Why no network could be claimed.
 #[derive(Debug, thiserror::Error)]
 pub enum NetworkError {
-    /// The number could not be read or written.
     #[error("cannot read or write {path}")]
     File {
         /// Where it is kept.
@@ -46,29 +46,25 @@ pub enum NetworkError {
         #[source]
         source: io::Error,
     },
-    /// The file says something else.
-    #[error("{path} does not hold the number of a network; delete it if nothing runs here")]
+    #[error("{path} does not contain a network number; delete it if nothing runs here")]
     NotANumber {
         /// Where it is kept.
         path: String,
     },
-    /// Somebody else uses the addresses that this state directory has.
+    /// The addresses of this state directory are in use.
     #[error(
-        "the addresses {services} of this state directory are in use by another gregor; stop that one first"
+        "the addresses {services} of this state directory are in use by another gregor; stop it first"
     )]
     Taken {
         /// The range of its services.
         services: String,
     },
-    /// All are in use.
-    #[error(
-        "{NETWORKS} of them run on this machine already, and there are no addresses for one more"
-    )]
+    #[error("{NETWORKS} local Kubernetes run on this machine already, and no addresses are left")]
     AllTaken,
 }
 
 impl Network {
-    /// The network of a state directory, or a free one, which is then its own.
+    /// Claims the network of a state directory, or assigns it a free one.
     pub fn claim(state_dir: &Path) -> Result<Self, NetworkError> {
         let path = state_dir.join("network");
         let shown = || path.display().to_string();
@@ -82,12 +78,12 @@ impl Network {
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let free = |number| Some((number, listen(number)?));
-                // Rather one that no other state directory has, even if nothing runs there now.
+                // Prefer one that no other state directory has, even if nothing runs there now.
                 let notes = Notes::of_user();
                 let unknown = (0..NETWORKS).filter(|number| !notes.is_used(*number));
                 let found = unknown.chain(0..NETWORKS).find_map(free);
                 let (number, claim) = found.ok_or(NetworkError::AllTaken)?;
-                write_whole(&path, &format!("{number}\n"))
+                write_number(&path, number)
                     .map_err(|source| NetworkError::File { path: shown(), source })?;
                 notes.write(number, state_dir);
                 Ok(Self { number, _claim: claim })
@@ -96,48 +92,41 @@ impl Network {
         }
     }
 
-    /// Where services get their addresses, as the API server wants to be told.
+    /// The service range, in the API server's format.
     #[must_use]
     pub fn service_range(&self) -> String {
         service_range(self.number)
     }
 
-    /// The address of the API server for programs in pods: the first of the services'.
+    /// The address of the API server for programs in pods: the first one of the service range.
     #[must_use]
     pub fn api_server(&self) -> Ipv4Addr {
         Ipv4Addr::new(127, SERVICES + self.number, 0, 1)
     }
 
-    /// The address of a node; they are counted from 1.
+    /// The address of a node; nodes are counted from 1.
     #[must_use]
     pub fn node(&self, node: u8) -> Ipv4Addr {
         Ipv4Addr::new(127, PODS + self.number, 0, node)
     }
 
-    /// The addresses of a node's pods.
+    /// The pod addresses of a node.
     #[must_use]
     pub fn pods(&self, node: u8) -> Range {
         Range::of(Ipv4Addr::new(127, PODS + self.number, node, 0), 24)
     }
 }
 
-/// Like all in a state directory only for us, and whole or not there, as a start can be killed.
-fn write_whole(path: &Path, text: &str) -> io::Result<()> {
-    let draft = path.with_extension("new");
-    let mut options = File::options();
-    let mut file = options.create(true).truncate(true).write(true).mode(0o600).open(&draft)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    fs::rename(&draft, path)
+fn write_number(path: &Path, number: u8) -> io::Result<()> {
+    atomic::write(path, format!("{number}\n").as_bytes(), atomic::PRIVATE, Survives::Machine)
 }
 
 fn service_range(number: u8) -> String {
     format!("127.{}.0.0/16", SERVICES + number)
 }
 
-/// Which state directory has which network, for the choice of another: one that is stopped, or whose
-/// `gregor` was killed a moment ago, is to find its addresses free. Only a help: if the notes cannot be
-/// read or written, what listens still decides.
+/// Which state directory has which network: a stopped one, or one whose `gregor` was just killed, should find
+/// its addresses free. Best effort: if the notes cannot be read or written, the listening socket decides.
 struct Notes(PathBuf);
 
 impl Notes {
@@ -146,7 +135,7 @@ impl Notes {
         Self(std::env::temp_dir().join(format!("gregor-networks-{user}")))
     }
 
-    /// Whether a state directory that is still there has this network.
+    /// Whether an existing state directory has this network.
     fn is_used(&self, number: u8) -> bool {
         let Ok(dir) = fs::read_to_string(self.0.join(number.to_string())) else {
             return false;
@@ -158,15 +147,15 @@ impl Notes {
     fn write(&self, number: u8, state_dir: &Path) {
         let dir = fs::canonicalize(state_dir).unwrap_or_else(|_| state_dir.to_owned());
         let made = DirBuilder::new().mode(0o700).recursive(true).create(&self.0);
-        // A path that is no text cannot be noted; see above.
+        // A path that is not UTF-8 cannot be noted; see above.
         if let (Ok(()), Some(dir)) = (made, dir.to_str()) {
             let _ = fs::write(self.0.join(number.to_string()), dir);
         }
     }
 }
 
-/// Waits for a predecessor that was killed while it started a process: it lives on in that one for a
-/// moment.
+/// Retries for a predecessor that was killed while it started a process: its socket lives on in the child for
+/// a moment.
 fn listen_again(number: u8) -> Option<TcpListener> {
     let until = Instant::now() + CLAIM_PATIENCE;
     loop {

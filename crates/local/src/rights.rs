@@ -1,8 +1,8 @@
-//! Rights as the parts of local mode ask for them, so that each runs with no more than it needs.
+//! RBAC rules of the parts of local mode, so that each runs with minimal permissions.
 
 use k8s_openapi::api::rbac::v1::PolicyRule;
 
-/// The right to do these things with these resources of one API group.
+/// A rule for resources of one API group.
 pub(crate) fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> PolicyRule {
     let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
     PolicyRule {

@@ -1,5 +1,5 @@
-//! A copy of the objects of one kind that a watch keeps up to date, with a bell that rings at each
-//! change. Readers look at the whole copy after a ring, so that no single change can be lost.
+//! A cache of the objects of one kind, updated by a watch, with a notification on every change. Readers look
+//! at the whole cache after a notification, so that no change can be lost.
 
 use std::fmt::Debug;
 use std::hash::Hash;
@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-/// Keeps a copy as long as `tasks` lives. Interrupted watches begin again, with back-off.
+/// Updates the cache as long as `tasks` lives. Interrupted watches restart with back-off.
 pub(crate) fn keep<K>(
     api: Api<K>,
     config: watcher::Config,
@@ -31,11 +31,11 @@ where
         while let Some(event) = events.next().await {
             match event {
                 Ok(_) => bell.notify_one(),
-                // Not a warning: an API server that restarts is part of ordinary life.
+                // Not a warning: a restart of the API server is routine.
                 Err(error) => tracing::info!(
                     kind = %K::kind(&K::DynamicType::default()),
                     %error,
-                    "a watch was interrupted and begins again"
+                    "a watch was interrupted and restarts"
                 ),
             }
         }

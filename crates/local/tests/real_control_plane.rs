@@ -200,7 +200,7 @@ async fn real_starts_that_cannot_work_change_nothing() {
 
     let unwritable = Path::new("/proc/state");
     let error = refused(unwritable, binaries.clone()).await;
-    assert!(error.to_string().starts_with("could not create"), "{error}");
+    assert!(error.to_string().starts_with("cannot create"), "{error}");
 
     // A component that ends at once is told with its last words.
     let broken = temp.path().join("broken");

@@ -103,7 +103,7 @@ async fn what_was_left_running_is_taken_over_and_what_is_outdated_is_replaced() 
     let plane = support::start(&state).await;
     assert_eq!(pids(&plane), before, "taken over");
     assert_eq!(cluster_uid(&plane.client()).await, uid);
-    // What was taken over is looked after.
+    // Adopted processes are supervised.
     kill(before[0]);
     let back = async || plane.pid(Component::Etcd).is_some_and(|now| now != before[0]);
     eventually("etcd runs again", back).await;

@@ -7,8 +7,8 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 
-/// The id of a Kafka node, broker or controller. Never negative: Kafka writes "no node" as -1, and
-/// that is an [`Option`] here.
+/// The id of a Kafka node (broker or controller). Never negative: Kafka's -1 for "no node" is an [`Option`]
+/// here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "i32", into = "i32")]
 pub struct NodeId(i32);
@@ -20,7 +20,7 @@ impl NodeId {
         if id < 0 { None } else { Some(Self(id)) }
     }
 
-    /// The number that Kafka uses.
+    /// The number, as Kafka uses it.
     #[must_use]
     pub const fn get(self) -> i32 {
         self.0
@@ -54,7 +54,7 @@ impl fmt::Display for NodeId {
     }
 }
 
-/// A text that is not the id it should be.
+/// A text that is not a valid id.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("\"{text}\" is not {what}")]
 pub struct InvalidId {
@@ -68,7 +68,7 @@ impl InvalidId {
     }
 }
 
-/// The id of one log directory, that is of one disk's content: a wiped disk comes back with another.
+/// The id of a log directory. A disk that was wiped has another one after it is formatted.
 ///
 /// Kafka writes it as 22 characters of URL-safe base64 (`meta.properties`, `--initial-controllers`).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -76,19 +76,19 @@ impl InvalidId {
 pub struct DirectoryId([u8; 16]);
 
 impl DirectoryId {
-    /// The ids below this number are reserved by Kafka (unassigned, lost, migrating and room for
-    /// more), so a generated id must not be one of them.
+    /// Ids below this number are reserved by Kafka (unassigned, lost, migrating), so a generated id must not
+    /// be one of them.
     const RESERVED: u128 = 100;
 
-    /// The id that those 16 bytes are, or `None` for the zero id, which Kafka uses for "not known"
-    /// (every voter of a static quorum has it).
+    /// An id from its bytes, or `None` for the zero id, which Kafka uses for "unknown" (every voter of a
+    /// static quorum has it).
     #[must_use]
     pub fn from_bytes(bytes: [u8; 16]) -> Option<Self> {
         (bytes != [0; 16]).then_some(Self(bytes))
     }
 
-    /// A new id out of 16 random bytes, or `None` if they make one that Kafka would not generate:
-    /// a reserved one, or one that would read as an option on a command line.
+    /// A new id from 16 random bytes, or `None` if Kafka would not generate it: a reserved id, or one that
+    /// starts with a dash and would be parsed as a command line option.
     #[must_use]
     pub fn generate(random: [u8; 16]) -> Option<Self> {
         let id = Self(random);
@@ -96,7 +96,7 @@ impl DirectoryId {
         (!reserved && !id.to_string().starts_with('-')).then_some(id)
     }
 
-    /// The 16 bytes as they travel on the wire.
+    /// The 16 bytes, as on the wire.
     #[must_use]
     pub const fn to_bytes(self) -> [u8; 16] {
         self.0
@@ -139,14 +139,14 @@ impl fmt::Debug for DirectoryId {
     }
 }
 
-/// The id of a Kafka cluster, as `kafka-storage random-uuid` makes it and every node's disk keeps it.
-/// Kafka compares it as text, so any non-empty text is one.
+/// The id of a Kafka cluster, as `kafka-storage random-uuid` generates it and every log directory stores it.
+/// Kafka compares it as text, so any non-empty text is valid.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ClusterId(String);
 
 impl ClusterId {
-    /// A cluster id; empty is none.
+    /// A cluster id; an empty text is an error.
     pub fn new(id: impl Into<String>) -> Result<Self, InvalidId> {
         let id = id.into();
         if id.is_empty() {

@@ -1,7 +1,7 @@
-//! The words of the project: ids and names, with their invariants in the constructors.
+//! Ids and names, with their invariants in the constructors.
 //!
-//! Nothing here does I/O, reads a clock or knows how Kafka or Kubernetes write these things on a
-//! wire. Everything else may depend on this crate; it depends on none of ours.
+//! No I/O, no clock, and no knowledge of wire formats. Every crate may depend on this one; it depends on none
+//! of ours.
 
 #![warn(clippy::wildcard_enum_match_arm)]
 

@@ -9,18 +9,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::InvalidId;
 
-/// The name of a topic: 1 to 249 of `[a-zA-Z0-9._-]`, not `.` and not `..`, as Kafka demands.
+/// The name of a topic: 1 to 249 characters of `[a-zA-Z0-9._-]`, not `.` and not `..`, as in Kafka.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct TopicName(String);
 
-/// A text that Kafka would not take as a topic's name.
+/// A text that is not a valid topic name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("\"{0}\" is not a topic name (1 to 249 letters, digits, dots, dashes and underscores)")]
 pub struct InvalidTopicName(String);
 
 impl TopicName {
-    /// A name that Kafka takes.
+    /// A topic name; an invalid one is an error.
     pub fn new(name: impl Into<String>) -> Result<Self, InvalidTopicName> {
         let name = name.into();
         let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
@@ -61,7 +61,7 @@ impl fmt::Display for TopicName {
     }
 }
 
-/// The id of a topic. A topic that is deleted and created again under the same name has another one.
+/// The id of a topic. A topic that is deleted and recreated under the same name gets another one.
 ///
 /// Kafka writes it as 22 characters of URL-safe base64.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -69,13 +69,13 @@ impl fmt::Display for TopicName {
 pub struct TopicId([u8; 16]);
 
 impl TopicId {
-    /// The id that those 16 bytes are, or `None` for the zero id, which Kafka uses for "no id".
+    /// An id from its bytes, or `None` for the zero id, which Kafka uses for "no id".
     #[must_use]
     pub fn from_bytes(bytes: [u8; 16]) -> Option<Self> {
         (bytes != [0; 16]).then_some(Self(bytes))
     }
 
-    /// The 16 bytes as they travel on the wire.
+    /// The 16 bytes, as on the wire.
     #[must_use]
     pub const fn to_bytes(self) -> [u8; 16] {
         self.0
@@ -118,7 +118,7 @@ impl fmt::Debug for TopicId {
     }
 }
 
-/// The number of a partition within its topic.
+/// The index of a partition in its topic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct PartitionId(pub i32);
@@ -139,7 +139,7 @@ pub struct TopicPartition {
 }
 
 impl TopicPartition {
-    /// The partition with this number.
+    /// Partition `partition` of `topic`.
     #[must_use]
     pub fn new(topic: TopicName, partition: i32) -> Self {
         Self { topic, partition: PartitionId(partition) }

@@ -1,4 +1,4 @@
-//! What Kafka says about itself: the Prometheus agent in its JVM, asked over loopback.
+//! Reads Kafka's metrics from the Prometheus JMX exporter in Kafka's JVM, over loopback.
 
 use std::io;
 use std::net::SocketAddr;
@@ -12,32 +12,31 @@ use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
-/// What the agent is to show.
+/// The exporter's configuration.
 pub(crate) const CONFIG: &str = include_str!("agent.yaml");
 
-/// A broker with ten thousand topics shows a few megabytes. It is held in memory beside the JVM, in the same container.
+/// A broker with ten thousand topics reports a few megabytes, which are held in memory beside the JVM, in the
+/// same container.
 const ANSWER_BYTES_MAX: usize = 16 << 20;
-/// HTTP/1.0, so that the answer ends with the connection and comes in one piece.
+/// HTTP/1.0: the response is not chunked and ends with the connection.
 const REQUEST: &[u8] = b"GET /metrics HTTP/1.0\r\nAccept: text/plain\r\n\r\n";
-/// After this time a page is taken for one that never ends, and another is asked for.
+/// After this time a scrape is considered stuck and another one may start.
 const PAGE_OVERDUE: Duration = Duration::from_secs(60);
-/// So many pages are asked for at the same time. The agent has ten threads; the others are for signs of life.
+/// Concurrent scrapes. The exporter has ten threads; the others stay free for liveness requests.
 const PAGES_MAX: usize = 3;
 
-/// Why there is no answer.
+/// Why a scrape failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub(crate) enum AskError {
-    /// It does not listen, or the connection broke.
-    #[error("the agent in Kafka's JVM does not answer")]
+    /// Not listening, or the connection broke.
+    #[error("the JMX exporter in Kafka's JVM does not respond")]
     Io(#[source] Arc<io::Error>),
-    /// It takes too long.
-    #[error("the agent in Kafka's JVM does not answer in time")]
+    #[error("the JMX exporter in Kafka's JVM did not respond in time")]
     Timeout,
-    /// The page is larger than any; a part of it must not be taken for the whole.
-    #[error("the agent in Kafka's JVM answers with more than {} bytes", ANSWER_BYTES_MAX)]
+    /// Larger than any real page. A truncated page must not be parsed as a whole one.
+    #[error("the JMX exporter in Kafka's JVM sent more than {} bytes", ANSWER_BYTES_MAX)]
     TooLarge,
-    /// It answers something else.
-    #[error("the agent in Kafka's JVM answers with something that is no page of metrics")]
+    #[error("the JMX exporter in Kafka's JVM did not send a metrics page")]
     NotMetrics,
 }
 
@@ -47,35 +46,36 @@ impl From<io::Error> for AskError {
     }
 }
 
-/// The page of metrics, or why there is none.
+/// The metrics page, or why there is none.
 type Answer = Result<Arc<str>, AskError>;
 
-/// The agent in Kafka's JVM.
+/// The JMX exporter in Kafka's JVM.
 ///
-/// It has a few threads, and one that makes a page goes on with it when its client has gone. So one page is asked for at a
-/// time, and its connection stays open until the agent is done. Only if a page is overdue another is asked for, until
-/// there are [`PAGES_MAX`]: however slow pages are, they leave threads for the questions that tell whether the JVM lives.
+/// It has few threads, and a thread that renders a page continues after its client has disconnected. So one
+/// scrape runs at a time, and its connection stays open until the page is complete. Only if a scrape is
+/// overdue is another one started, up to [`PAGES_MAX`]: however slow scrapes are, threads remain for liveness
+/// requests.
 #[derive(Debug)]
 pub(crate) struct Agent {
     address: SocketAddr,
-    /// The pages that the agent makes now, the oldest first, and the last that it made.
+    /// Scrapes in progress, oldest first, and the last completed one.
     scrapes: Mutex<Vec<Scrape>>,
     last: Arc<Mutex<Option<Heard>>>,
 }
 
-/// What the last page said that came, in time or not.
+/// The content of the last page, whether it arrived in time or late.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Heard {
-    /// When it came.
+    /// When it arrived.
     pub(crate) at: Instant,
     pub(crate) said: Said,
 }
 
-/// A page that was asked for.
+/// A scrape that was started.
 #[derive(Debug, Clone)]
 struct Scrape {
     begun: Instant,
-    /// `None` until the agent is done.
+    /// `None` until the page is complete.
     answer: watch::Receiver<Option<Answer>>,
 }
 
@@ -92,24 +92,22 @@ impl Scrape {
         Self { begun: Instant::now(), answer }
     }
 
-    /// A task that ended without an answer is not under way either.
+    /// A task that ended without an answer is not in progress either.
     fn is_under_way(&self) -> bool {
         self.answer.has_changed().is_ok() && self.answer.borrow().is_none()
     }
 }
 
 impl Agent {
-    /// The agent that listens here.
     pub(crate) fn new(address: SocketAddr) -> Self {
         Self { address, scrapes: Mutex::default(), last: Arc::default() }
     }
 
-    /// Where it listens.
     pub(crate) const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Gets the page of metrics, which is at most [`ANSWER_TIMEOUT`] old.
+    /// Returns a metrics page that is at most [`ANSWER_TIMEOUT`] old.
     pub(crate) async fn ask(&self) -> Answer {
         let Scrape { begun, mut answer } = self.scrape();
         let done = timeout_at(begun + ANSWER_TIMEOUT, answer.wait_for(Option::is_some)).await;
@@ -117,12 +115,12 @@ impl Agent {
         done.ok().and_then(|answer| answer.clone()).unwrap_or(Err(AskError::Timeout))
     }
 
-    /// What the last page said that came, in time or not.
+    /// The content of the last page, whether it arrived in time or late.
     pub(crate) fn last(&self) -> Option<Heard> {
         *lock(&self.last)
     }
 
-    /// The page that the agent makes now; if it makes none, or one that is overdue, a new one.
+    /// The scrape in progress; starts a new one if there is none or if it is overdue.
     fn scrape(&self) -> Scrape {
         let mut scrapes = lock(&self.scrapes);
         scrapes.retain(Scrape::is_under_way);
@@ -137,7 +135,7 @@ impl Agent {
     }
 }
 
-/// What is locked here is replaced as a whole, so that a panic elsewhere does not leave it half written.
+/// Values behind these locks are replaced as a whole, so a panic elsewhere cannot leave one half written.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -159,21 +157,21 @@ async fn get(address: SocketAddr) -> Answer {
     Ok(body.into())
 }
 
-/// What a node says about itself.
+/// State that a node reports through its metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Said {
-    /// What its broker does; a controller does not say.
+    /// State of the broker; `None` on a node that is only a controller.
     pub(crate) broker: Option<BrokerState>,
-    /// How many logs a broker has still to recover.
+    /// Logs that the broker still has to recover.
     pub(crate) logs_to_recover: u64,
-    /// How many segments of the logs that it recovers now.
+    /// Segments left in the logs that are being recovered.
     pub(crate) segments_to_recover: u64,
-    /// What its controller does, or of a broker what it knows of the quorum.
+    /// Raft state: of the controller, or of the broker as an observer.
     pub(crate) controller: ControllerFacts,
 }
 
 impl Said {
-    /// Reads a page of metrics. A line that means nothing to us is passed over.
+    /// Parses a metrics page. Unknown lines are ignored.
     pub(crate) fn read(page: &str) -> Self {
         let mut said = Self::default();
         for line in page.lines().filter(|line| line.starts_with("kafka_")) {
@@ -186,7 +184,7 @@ impl Said {
     }
 
     fn take(&mut self, name: &str, labels: &str, value: f64) {
-        // Kafka shows "not known" as -1.
+        // Kafka reports "unknown" as -1.
         let count = (value >= 0.0).then_some(value as u64);
         match name {
             "kafka_broker_state" => self.broker = Some(BrokerState::from_number(value as i32)),
@@ -202,7 +200,7 @@ impl Said {
             }
             "kafka_raft_current_leader" => self.controller.leader = NodeId::new(value as i32),
             "kafka_raft_high_watermark" => self.controller.high_watermark = count,
-            // Below zero when the leader's clock is ahead of ours.
+            // Negative when the leader's clock is ahead of ours.
             "kafka_controller_last_applied_record_lag_ms" => {
                 self.controller.applied_lag_ms = Some(count.unwrap_or_default());
             }
@@ -255,7 +253,7 @@ mod tests {
         (listener, agent)
     }
 
-    /// What is got from a server that answers with these bytes.
+    /// The result of a scrape from a server that sends these bytes.
     async fn ask(answer: &'static [u8]) -> Answer {
         let (listener, agent) = listen().await;
         let serve = async {
@@ -267,7 +265,7 @@ mod tests {
         tokio::join!(agent.ask(), serve).0
     }
 
-    /// Accepts a connection and reads what it asks for.
+    /// Accepts a connection and reads the request.
     async fn accept(listener: &TcpListener, request: &[u8]) -> TcpStream {
         let (mut stream, _) = listener.accept().await.unwrap();
         let mut read = vec![0; request.len()];
@@ -276,12 +274,12 @@ mod tests {
         stream
     }
 
-    /// Whether nothing more is asked.
+    /// Whether no further request arrives.
     async fn is_left_alone(listener: &TcpListener) -> bool {
         timeout(Duration::from_millis(50), listener.accept()).await.is_err()
     }
 
-    /// As of a broker with so many topics, or with a lock that is held for so long, that a page takes minutes.
+    /// Like a broker with so many topics, or with a lock held for so long, that a page takes minutes.
     #[tokio::test]
     async fn a_slow_page_is_asked_for_once_however_many_want_it() {
         let (listener, agent) = listen().await;
@@ -295,7 +293,7 @@ mod tests {
             assert!(matches!(agent.ask().await, Err(AskError::Timeout)));
         }
         assert!(is_left_alone(&listener).await);
-        // It is no answer when it comes: it says what was the case long ago. But it was said.
+        // Too late to be a scrape's result, but it is the last page.
         stream.write_all(b"HTTP/1.1 200 OK\r\n\r\nkafka_broker_state 2.0\n").await.unwrap();
         drop(stream);
         while lock(&agent.scrapes).iter().any(Scrape::is_under_way) {
@@ -309,7 +307,7 @@ mod tests {
         assert_eq!(&*tokio::join!(agent.ask(), serve).0.unwrap(), "new 1\n");
     }
 
-    /// Makes all pages that are under way older, as if that time had passed.
+    /// Ages all scrapes in progress, as if that time had passed.
     fn age(agent: &Agent) {
         lock(&agent.scrapes).iter_mut().for_each(|scrape| scrape.begun -= PAGE_OVERDUE);
     }
@@ -348,8 +346,8 @@ mod tests {
         assert!(matches!(ask(b"\xff\xff").await, Err(AskError::NotMetrics)));
     }
 
-    /// Asks a server that goes on writing these bytes, with a pause between them. Returns the bytes that it could write until
-    /// there was an answer.
+    /// Scrapes a server that writes these bytes forever, with a pause between them. Returns how many bytes it
+    /// could write before the scrape ended.
     async fn ask_endless(bytes: &[u8], pause: Duration) -> (Answer, usize) {
         let (listener, agent) = listen().await;
         let mut written = 0;
@@ -374,7 +372,7 @@ mod tests {
         let line = b"kafka_broker_state 3.0\n".repeat(2_000);
         let (asked, written) = ask_endless(&line, Duration::ZERO).await;
         assert!(matches!(asked, Err(AskError::TooLarge)), "{:?}", asked.map(|page| page.len()));
-        // What fits into the buffers of two sockets comes on top.
+        // The buffers of two sockets come on top.
         assert!(written < 3 * ANSWER_BYTES_MAX, "{written} bytes were taken");
     }
 

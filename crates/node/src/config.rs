@@ -1,4 +1,4 @@
-//! The configuration directory. See the crate's documentation for its files.
+//! Reads the configuration directory. The crate's documentation lists its files.
 
 use std::fs;
 use std::io;
@@ -12,48 +12,44 @@ use model::{ClusterId, InvalidId, NodeId};
 
 use crate::properties::Properties;
 
-/// What Kafka assumes for `metadata.max.idle.interval.ms`.
+/// Kafka's default for `metadata.max.idle.interval.ms`.
 const BEAT_MS_DEFAULT: u64 = 500;
 
-/// The key with the user's rules for metrics.
+/// The file with the user's metrics rules.
 const METRICS: &str = "metrics-config.json";
 
-/// What a node has to know before Kafka does.
+/// What the node program needs from the configuration directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// The file with the server properties.
     pub server_file: PathBuf,
-    /// What the node is for.
     pub roles: Roles,
-    /// Its id.
     pub node: NodeId,
-    /// Where the metadata log is.
+    /// Directory of the metadata log.
     pub metadata_dir: PathBuf,
-    /// The log directories besides.
+    /// The other log directories.
     pub other_dirs: Vec<PathBuf>,
-    /// How often the active controller writes a record when there is nothing to write.
+    /// How often the active controller writes a no-op record when it is idle.
     pub beat_ms: Option<u64>,
-    /// The cluster.
     pub cluster: ClusterId,
-    /// What empty disks are formatted for.
+    /// Metadata version for formatting empty disks.
     pub metadata_version: String,
-    /// How the controllers know each other.
     pub mode: QuorumMode,
-    /// The controllers that the cluster began with.
+    /// The controllers that the quorum was bootstrapped with.
     pub initial: InitialControllers,
-    /// Whether this node has been seen with its directory id of `initial`, or in a static quorum at all.
+    /// Whether this node has been observed with its directory id from `initial`, or in a static quorum at
+    /// all.
     pub seen: Option<bool>,
-    /// The uid of the pod in which an empty metadata disk of this controller of a static quorum may be formatted.
+    /// Uid of the pod in which an empty metadata disk of this controller of a static quorum may be formatted.
     pub replaced: Option<String>,
-    /// The logging of Kafka.
+    /// Kafka's log4j2 configuration.
     pub log4j_file: Option<PathBuf>,
-    /// Options of the JVM.
     pub jvm_options: Vec<String>,
-    /// The rules for the metrics that the user asks for.
+    /// The user's metrics rules.
     pub metrics_file: Option<PathBuf>,
 }
 
-/// What is wrong with a configuration directory.
+/// Why a configuration directory is not usable.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// A file that must be there is not, or cannot be read.
@@ -65,27 +61,25 @@ pub enum ConfigError {
         #[source]
         source: io::Error,
     },
-    /// A file that has one value has none.
+    /// A file that holds one value is empty.
     #[error("{} is empty", .0.display())]
     Empty(PathBuf),
-    /// A property that must be there is not.
-    #[error("{} does not say {key}", path.display())]
+    #[error("{} does not set {key}", path.display())]
     NoProperty {
         /// The file.
         path: PathBuf,
         /// The property.
         key: &'static str,
     },
-    /// A property that only Kafka could resolve.
-    #[error("{key} in {} must be written out, without ${{…}}", path.display())]
+    /// A property with a placeholder that only Kafka could resolve.
+    #[error("{key} in {} must be a literal value, without ${{…}}", path.display())]
     Indirect {
         /// The file.
         path: PathBuf,
         /// The property.
         key: &'static str,
     },
-    /// An id that is none.
-    #[error("{} is not usable", path.display())]
+    #[error("{} is not valid", path.display())]
     Id {
         /// The file.
         path: PathBuf,
@@ -93,8 +87,7 @@ pub enum ConfigError {
         #[source]
         source: InvalidId,
     },
-    /// Roles that are none.
-    #[error("process.roles in {} is not usable", path.display())]
+    #[error("process.roles in {} is not valid", path.display())]
     Roles {
         /// The file.
         path: PathBuf,
@@ -102,8 +95,7 @@ pub enum ConfigError {
         #[source]
         source: InvalidRoles,
     },
-    /// A list of initial controllers that is none.
-    #[error("{} is not usable", path.display())]
+    #[error("{} is not valid", path.display())]
     Initial {
         /// The file.
         path: PathBuf,
@@ -111,8 +103,7 @@ pub enum ConfigError {
         #[source]
         source: InvalidInitialControllers,
     },
-    /// A word that is not one of those expected.
-    #[error("{} says \"{found}\" where it can only be {expected}", path.display())]
+    #[error("{} is \"{found}\"; expected {expected}", path.display())]
     Word {
         /// The file.
         path: PathBuf,
@@ -121,8 +112,7 @@ pub enum ConfigError {
         /// What it can say.
         expected: &'static str,
     },
-    /// A property that is no number.
-    #[error("{key} in {} is no number of milliseconds", path.display())]
+    #[error("{key} in {} is not a number of milliseconds", path.display())]
     Number {
         /// The file.
         path: PathBuf,
@@ -135,7 +125,7 @@ impl Config {
     /// Reads a configuration directory.
     ///
     /// # Errors
-    /// If something is missing or makes no sense.
+    /// If a value is missing or invalid.
     pub fn read(dir: &Path) -> Result<Self, ConfigError> {
         let dir = Dir(dir);
         let server = Server::read(dir.0.join("server.config"))?;
@@ -166,11 +156,11 @@ impl Config {
     }
 }
 
-/// The directory with one file for each key.
+/// A directory with one file per key.
 struct Dir<'a>(&'a Path);
 
 impl Dir<'_> {
-    /// The value of a key that must be there.
+    /// The value of a required key.
     fn value(&self, key: &str) -> Result<String, ConfigError> {
         let path = self.0.join(key);
         match read(&path)?.trim() {
@@ -179,7 +169,7 @@ impl Dir<'_> {
         }
     }
 
-    /// The value of a key; one that is empty counts as none.
+    /// The value of an optional key; an empty value counts as absent.
     fn optional(&self, key: &str) -> Result<Option<String>, ConfigError> {
         let path = self.0.join(key);
         match fs::read_to_string(&path) {
@@ -202,7 +192,7 @@ impl Dir<'_> {
         }
     }
 
-    /// A value that is true or false.
+    /// A boolean.
     fn word(&self, key: &str) -> Result<Option<bool>, ConfigError> {
         match self.optional(key)?.as_deref() {
             None => Ok(None),
@@ -232,7 +222,7 @@ impl Dir<'_> {
     }
 }
 
-/// The few server properties that we look at.
+/// The server properties that the node program reads.
 struct Server {
     path: PathBuf,
     properties: Properties,
@@ -263,7 +253,7 @@ impl Server {
         id.parse().map_err(|source| ConfigError::Id { path: self.path.clone(), source })
     }
 
-    /// The directory of the metadata log, and the others.
+    /// The directory of the metadata log, and the other log directories.
     fn log_dirs(&self) -> Result<(PathBuf, Vec<PathBuf>), ConfigError> {
         let dirs = match self.find("log.dirs")? {
             Some(dirs) => dirs,
@@ -313,7 +303,7 @@ mod tests {
         dir
     }
 
-    /// The error of a directory with these files, with its cause and without the directory's name.
+    /// The error for a directory with these files, with its causes and without the directory's path.
     fn error(files: &[(&str, &str)]) -> String {
         let dir = write(files);
         let error = Config::read(dir.path()).unwrap_err();
@@ -364,45 +354,45 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_in_one_sentence() {
+    fn errors_name_the_file_and_the_property() {
         let server = |text: &str| error(&[("server.config", text)]);
         assert_eq!(error(&[("cluster.id", " \n")]), "cluster.id is empty");
-        assert_eq!(server("log.dirs=/a"), "server.config does not say process.roles");
+        assert_eq!(server("log.dirs=/a"), "server.config does not set process.roles");
         assert_eq!(
             server("process.roles=broker\nlog.dirs=/a"),
-            "server.config does not say node.id"
+            "server.config does not set node.id"
         );
         assert_eq!(
             server("process.roles=broker\nnode.id=1"),
-            "server.config does not say log.dirs"
+            "server.config does not set log.dirs"
         );
         assert_eq!(
             server("process.roles=boss\nnode.id=1\nlog.dirs=/a"),
-            "process.roles in server.config is not usable: \"boss\" is neither broker nor controller \
+            "process.roles in server.config is not valid: \"boss\" is neither broker nor controller \
              nor both"
         );
         assert_eq!(
             server("log.dirs=${env:DIRS}"),
-            "log.dirs in server.config must be written out, without ${…}"
+            "log.dirs in server.config must be a literal value, without ${…}"
         );
         assert_eq!(
             error(&[("quorum.mode", "dynamo")]),
-            "quorum.mode says \"dynamo\" where it can only be static, dynamic or unknown"
+            "quorum.mode is \"dynamo\"; expected static, dynamic or unknown"
         );
         assert_eq!(
             error(&[("controller.seen", "yes")]),
-            "controller.seen says \"yes\" where it can only be true or false"
+            "controller.seen is \"yes\"; expected true or false"
         );
         assert_eq!(
             error(&[("initial.controllers", "3@h")]),
-            "initial.controllers is not usable: \"3@h\" is not ID@HOST:PORT:DIRECTORY-ID"
+            "initial.controllers is not valid: \"3@h\" is not ID@HOST:PORT:DIRECTORY-ID"
         );
         let empty = tempfile::tempdir().unwrap();
         let text = Config::read(empty.path()).unwrap_err().to_string();
         assert!(text.starts_with("cannot read ") && text.ends_with("server.config"), "{text}");
     }
 
-    /// Names and values with pieces that end lines, arguments or names.
+    /// Names and values with characters that end lines, arguments or names.
     fn hostile() -> impl Strategy<Value = String> {
         let pieces = [
             "\n",
@@ -453,7 +443,7 @@ mod tests {
                 let begins = ["-Xms", "-Xmx", "-XX:", "-D"].iter().any(|one| option.starts_with(one));
                 prop_assert!(begins && !option.contains(['\0', '\n', '\r']), "{:?}", option);
             }
-            // As Java reads them: the name is what is in front of the first `=`.
+            // As Java parses it: the name ends at the first `=`.
             let found = read.iter().filter_map(|option| option.strip_prefix("-D")?.split_once('='));
             let found: Vec<_> = found.collect();
             let left_out = |name: &str| {

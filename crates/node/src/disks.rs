@@ -1,4 +1,4 @@
-//! Looks at the log directories, and writes nothing.
+//! Inspects the log directories, read-only.
 
 use std::fs;
 use std::io;
@@ -10,16 +10,16 @@ use model::{ClusterId, DirectoryId, NodeId};
 use crate::config::Config;
 use crate::properties::Properties;
 
-/// The file that gives a directory its identity. The storage tool writes it last.
+/// The file that identifies a log directory. The storage tool writes it last.
 const META_FILE: &str = "meta.properties";
-/// What the storage tool writes before it.
+/// Files that the storage tool writes before it.
 const BEGINNINGS: [&str; 2] = ["meta.properties.tmp", "bootstrap.checkpoint"];
-/// Where the metadata log is; the storage tool puts the list of initial controllers there.
+/// Directory of the metadata log; the storage tool writes the list of initial controllers there.
 const METADATA_LOG: &str = "__cluster_metadata-0";
-/// The beginning of that list's name: a snapshot of nothing but what comes before the log.
+/// Prefix of that list's file name: the snapshot at offset 0, before the log.
 const VOTERS: &str = "00000000000000000000-0000000000";
 
-/// The facts about a node, in this pod, that decide how its disks are formatted.
+/// Collects the facts that decide how the disks of a node, in this pod, are formatted.
 pub(crate) fn observe(config: &Config, pod_uid: Option<&str>) -> Facts {
     let log_dir = |path: &Path| LogDir { path: path.display().to_string(), disk: look(path) };
     Facts {
@@ -29,14 +29,14 @@ pub(crate) fn observe(config: &Config, pod_uid: Option<&str>) -> Facts {
         node: config.node,
         initial: config.initial.clone(),
         seen: config.seen,
-        // For one pod: another may have another disk, and facts that have changed since.
+        // Permission holds for one pod: the next may have another disk, and the facts may have changed since.
         replaced: config.replaced.is_some() && config.replaced.as_deref() == pod_uid,
         metadata: log_dir(&config.metadata_dir),
         others: config.other_dirs.iter().map(|path| log_dir(path)).collect(),
     }
 }
 
-/// The id of a directory; `None` if it is not formatted.
+/// The id of a log directory; `None` if it is not formatted.
 ///
 /// # Errors
 /// If it cannot be read.
@@ -48,7 +48,7 @@ pub(crate) fn directory_id(dir: &Path) -> io::Result<Option<DirectoryId>> {
     }
 }
 
-/// What is in a directory.
+/// Classifies the content of a log directory.
 fn look(dir: &Path) -> Disk {
     try_look(dir).unwrap_or_else(|error| Disk::Unreadable { why: error.to_string() })
 }
@@ -81,17 +81,17 @@ fn try_look(dir: &Path) -> io::Result<Disk> {
     })
 }
 
-/// What file systems put in their root themselves.
+/// Directories that file systems create in their root.
 fn is_nobodys(name: &str) -> bool {
     name == "lost+found"
 }
 
-/// What is in the metadata log of a directory.
+/// Content of a metadata log directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Voters {
-    /// Nothing that counts.
+    /// Nothing relevant.
     None,
-    /// The list of initial controllers.
+    /// Only the list of initial controllers.
     Only,
     /// Records: a node has run here.
     AndMore,
@@ -102,12 +102,12 @@ fn look_for_voters(dir: &Path) -> io::Result<Voters> {
     if names.iter().any(|name| !name.starts_with(VOTERS)) {
         return Ok(Voters::AndMore);
     }
-    // A list that was not written to its end has another ending.
+    // An incomplete list has another suffix.
     let whole = |name: &String| name.ends_with(".checkpoint");
     Ok(if names.iter().any(whole) { Voters::Only } else { Voters::None })
 }
 
-/// The names in a directory, sorted; `None` if there is no such directory.
+/// The names in a directory, sorted; `None` if the directory does not exist.
 fn names(dir: &Path) -> io::Result<Option<Vec<String>>> {
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,
@@ -122,7 +122,7 @@ fn names(dir: &Path) -> io::Result<Option<Vec<String>>> {
     Ok(Some(names))
 }
 
-/// Reads the text of a `meta.properties`.
+/// Parses a `meta.properties` file.
 fn stamp(text: &str) -> Result<Stamp, &'static str> {
     let properties = Properties::parse(text);
     let get = |key| properties.get(key);
@@ -151,7 +151,7 @@ mod tests {
                         directory.id=9f7Q2Kx1TbeyGn1oVb3o5A\nversion=1\ncluster.id=ours\n";
     const LIST: &str = "__cluster_metadata-0/00000000000000000000-0000000000.checkpoint";
 
-    /// What is seen in a directory with these files.
+    /// Classifies a directory with these files.
     fn look_at(files: &[(&str, &str)]) -> Disk {
         let dir = tempfile::tempdir().unwrap();
         for (name, text) in files {

@@ -1,15 +1,15 @@
-//! Tells over HTTP how the node is.
+//! The node's HTTP health endpoint.
 //!
 //! | path | answer |
 //! |---|---|
 //! | `/live` | 200 while the node starts or Kafka runs; 503 if its JVM makes no progress |
-//! | `/ready` | 200 or 503, and why, in JSON |
-//! | `/broker-state` | the state of the broker and what is left to recover, in JSON; 404 without a broker. While Kafka does not answer in time: that it recovers its logs, if it said so last |
-//! | `/directory-id` | the id of the metadata log directory, as text; 404 before it is formatted |
-//! | `/metrics` | what the agent in Kafka's JVM shows |
-//! | `/v1/broker-state`, `/v1/ready` | the same as Strimzi's agent says it |
+//! | `/ready` | 200 or 503, with the reason, as JSON |
+//! | `/broker-state` | state of the broker and what is left to recover, as JSON; 404 without a broker. While Kafka does not respond in time: log recovery, if that was the last reported state |
+//! | `/directory-id` | id of the metadata log directory, as text; 404 before it is formatted |
+//! | `/metrics` | metrics of the JMX exporter in Kafka's JVM |
+//! | `/v1/broker-state`, `/v1/ready` | the same, in the format of Strimzi's agent |
 //!
-//! Where there is TLS, the plain address tells no more than `/live` and `/ready`, for probes.
+//! If TLS is enabled, the plain address serves only `/live` and `/ready`, for probes.
 
 use std::io;
 use std::net::SocketAddr;
@@ -39,23 +39,23 @@ use crate::pulse::Pulse;
 use crate::signs::Signs;
 use crate::tls::{TlsFiles, TlsListener};
 
-/// How long a sign of life is awaited in each interval: below the interval.
+/// How long to wait for a liveness response in each interval: shorter than the interval.
 const SIGN_WAIT: Duration = Duration::from_secs(4);
 
-/// Where a node listens.
+/// Listen addresses of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Addresses {
     /// Without TLS.
     pub http: SocketAddr,
     /// With TLS, for clients with a certificate.
     pub https: Option<(SocketAddr, TlsFiles)>,
-    /// Where the agent in Kafka's JVM listens. It has no protection of its own: loopback.
+    /// The JMX exporter in Kafka's JVM. It is unauthenticated: loopback only.
     pub agent: SocketAddr,
-    /// Where the exporter with the user's rules listens, if the user asks for one.
+    /// The exporter with the user's rules, if configured.
     pub metrics: Option<SocketAddr>,
 }
 
-/// What is told, and whom to ask for it.
+/// State behind the health endpoint.
 #[derive(Debug)]
 pub(crate) struct Health {
     pub(crate) roles: Roles,
@@ -64,14 +64,14 @@ pub(crate) struct Health {
     pub(crate) agent: Agent,
     pub(crate) pulse: Pulse,
     pub(crate) stopping: AtomicBool,
-    /// One permit: a disk that hangs may keep one thread waiting, and not one for every question.
+    /// One permit: if a disk hangs, at most one thread waits for it.
     pub(crate) disk: Arc<Semaphore>,
 }
 
 impl Health {
     async fn ask(&self) -> Option<Said> {
         let asked = self.agent.ask().await;
-        // Also from a page that came too late: what has served once has.
+        // A late page counts too: a broker that has been running stays so.
         let last = self.agent.last().and_then(|heard| heard.said.broker);
         if last.is_some_and(BrokerState::has_served) {
             self.pulse.serves();
@@ -85,7 +85,7 @@ impl Health {
         }
     }
 
-    /// What the broker said last, if it is to be taken for what it would say now.
+    /// The last reported state, if it still holds.
     fn recovers(&self) -> Option<Said> {
         let last = self.agent.last()?;
         let Said { logs_to_recover, segments_to_recover, .. } = last.said;
@@ -98,7 +98,7 @@ impl Health {
         self.pulse.liveness(self.stopping.load(Ordering::Relaxed))
     }
 
-    /// Asks a JVM that was started for signs of life, for as long as the program runs.
+    /// Probes a started JVM for liveness until the program ends.
     pub(crate) async fn follow_pulse(self: Arc<Self>, jvm: Process) {
         let mut ticks = tokio::time::interval(liveness::ASK_INTERVAL);
         // After a pause there is one interval, and not all that were missed.
@@ -111,8 +111,8 @@ impl Health {
         }
     }
 
-    /// The id of the metadata log directory. The disk is read on a thread of its own: one that hangs must not keep the
-    /// probes waiting. How long to wait is left to the client.
+    /// The id of the metadata log directory, read on a blocking thread: a disk that hangs must not delay
+    /// probes. The client sets the timeout.
     async fn directory_id(&self) -> io::Result<Option<DirectoryId>> {
         let permit = Arc::clone(&self.disk).acquire_owned().await.map_err(io::Error::other)?;
         let dir = self.metadata_dir.clone();
@@ -135,7 +135,7 @@ impl Health {
     }
 }
 
-/// What was heard in an interval. A JVM whose process cannot be read may be blocked.
+/// Result of a liveness interval. A JVM whose process cannot be read may be blocked.
 async fn interval(is_answered: bool, jvm: &Process) -> Interval {
     if is_answered {
         return Interval::Answered;
@@ -144,24 +144,24 @@ async fn interval(is_answered: bool, jvm: &Process) -> Interval {
         Ok(false) => Interval::Silent,
         Ok(true) => {
             tracing::warn!(
-                "Kafka's JVM does not answer: it waits for storage or is out of file descriptors"
+                "Kafka's JVM does not respond: it waits for storage or has no file descriptors left"
             );
             Interval::Blocked
         }
         Err(error) => {
-            tracing::warn!("Kafka's JVM does not answer, and its process cannot be read: {error}");
+            tracing::warn!(%error, "Kafka's JVM does not respond, and its process cannot be inspected");
             Interval::Blocked
         }
     }
 }
 
-/// Listens without TLS.
+/// Serves without TLS.
 pub(crate) fn serve_plain(listener: TcpListener, health: Arc<Health>, everything: bool) {
     let router = if everything { all(health) } else { probes(health) };
     tokio::spawn(async move { report(axum::serve(listener, router).await) });
 }
 
-/// Listens for clients with a certificate.
+/// Serves clients with a certificate.
 pub(crate) fn serve_tls(listener: TlsListener, health: Arc<Health>) {
     let router = all(health);
     tokio::spawn(async move { report(axum::serve(listener, router).await) });
@@ -169,7 +169,7 @@ pub(crate) fn serve_tls(listener: TlsListener, health: Arc<Health>) {
 
 fn report(result: io::Result<()>) {
     if let Err(error) = result {
-        tracing::error!("nobody is told any more how the node is: {error}");
+        tracing::error!(%error, "the health endpoint stopped");
     }
 }
 
@@ -190,13 +190,13 @@ fn all(health: Arc<Health>) -> Router {
     probes(health).merge(more)
 }
 
-/// Without asking: a JVM that hangs would keep the probe waiting. The process ends when Kafka does.
+/// Without a request to the JVM: if it hangs, the probe would too. The node program ends with Kafka.
 async fn live(State(health): State<Arc<Health>>) -> Response {
     match health.liveness() {
         Liveness::Live => "live\n".into_response(),
         Liveness::Hung { unanswered } => {
             let silent = liveness::ASK_INTERVAL * unanswered;
-            let why = format!("Kafka's JVM has given no sign of life for {} s\n", silent.as_secs());
+            let why = format!("Kafka's JVM has not responded for {} s\n", silent.as_secs());
             (StatusCode::SERVICE_UNAVAILABLE, why).into_response()
         }
     }
@@ -219,7 +219,7 @@ async fn ready(State(health): State<Arc<Health>>) -> Response {
     answer(status, &body)
 }
 
-/// What the node knows of the quorum; of a broker, that it is an observer.
+/// The node's view of the quorum; a broker reports itself as an observer.
 fn controller(health: &Health, said: &Said) -> Value {
     let Some(state) = said.controller.state else { return Value::Null };
     let state = match state {
@@ -239,7 +239,7 @@ fn controller(health: &Health, said: &Said) -> Value {
 
 async fn broker_state(State(health): State<Arc<Health>>) -> Response {
     if !health.roles.is_broker() {
-        return (StatusCode::NOT_FOUND, "this node is no broker\n").into_response();
+        return (StatusCode::NOT_FOUND, "this node is not a broker\n").into_response();
     }
     let said = health.ask().await.or_else(|| health.recovers()).unwrap_or_default();
     let Some(state) = said.broker else { return no_answer() };
@@ -255,10 +255,13 @@ async fn broker_state(State(health): State<Arc<Health>>) -> Response {
 async fn directory_id(State(health): State<Arc<Health>>) -> Response {
     match health.directory_id().await {
         Ok(Some(id)) => format!("{id}\n").into_response(),
-        Ok(None) => (StatusCode::NOT_FOUND, "the disk is not formatted yet\n").into_response(),
+        Ok(None) => {
+            (StatusCode::NOT_FOUND, "the metadata log directory is not formatted\n").into_response()
+        }
         Err(error) => {
-            tracing::warn!("cannot read the directory id: {error}");
-            (StatusCode::SERVICE_UNAVAILABLE, "the disk cannot be read\n").into_response()
+            tracing::warn!(%error, "cannot read the directory id");
+            (StatusCode::SERVICE_UNAVAILABLE, "cannot read the metadata log directory\n")
+                .into_response()
         }
     }
 }
@@ -276,7 +279,7 @@ async fn metrics(State(health): State<Arc<Health>>) -> Response {
     }
 }
 
-/// As Strimzi's agent: 404 as long as there is no state, which is always for a controller.
+/// Compatible with Strimzi's agent: 404 as long as there is no state, which is always for a controller.
 async fn v1_broker_state(State(health): State<Arc<Health>>) -> Response {
     let said = health.ask().await.unwrap_or_default();
     let Some(state) = said.broker else { return StatusCode::NOT_FOUND.into_response() };
@@ -290,7 +293,7 @@ async fn v1_broker_state(State(health): State<Arc<Health>>) -> Response {
     answer(StatusCode::OK, &body)
 }
 
-/// As Strimzi's agent: a broker that stops is still ready.
+/// Compatible with Strimzi's agent: a broker that is stopping is still ready.
 async fn v1_ready(State(health): State<Arc<Health>>) -> Response {
     let said = health.ask().await.unwrap_or_default();
     let status = match said.broker.map(BrokerState::number) {
@@ -303,7 +306,7 @@ async fn v1_ready(State(health): State<Arc<Health>>) -> Response {
 }
 
 fn no_answer() -> Response {
-    (StatusCode::SERVICE_UNAVAILABLE, "Kafka has not said anything yet\n").into_response()
+    (StatusCode::SERVICE_UNAVAILABLE, "Kafka has not reported its state yet\n").into_response()
 }
 
 fn answer(status: StatusCode, body: &Value) -> Response {

@@ -1,4 +1,4 @@
-//! What is told to whom, with a stand-in for the agent and real certificates.
+//! Tests of the health endpoint with a fake exporter and real certificates.
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +16,7 @@ use tokio_rustls::TlsConnector;
 
 use super::*;
 
-/// An agent that always shows this page.
+/// An exporter that always returns this page.
 async fn agent(page: &'static str) -> Agent {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -45,14 +45,14 @@ async fn health(roles: Roles, page: &'static str, dir: &Path) -> Arc<Health> {
 async fn ask<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S, path: &str) -> (u16, String) {
     stream.write_all(format!("GET {path} HTTP/1.0\r\n\r\n").as_bytes()).await.unwrap();
     let mut answer = Vec::new();
-    // A server may close TLS without a word; what was said counts.
+    // A server may close TLS without close_notify; the response counts.
     let _ = stream.read_to_end(&mut answer).await;
     let answer = String::from_utf8(answer).unwrap();
     let (head, body) = answer.split_once("\r\n\r\n").unwrap_or(("HTTP/1.0 0", ""));
     (head.split(' ').nth(1).unwrap().parse().unwrap(), body.trim_end().to_owned())
 }
 
-/// A server without TLS; gives its address.
+/// Starts a server without TLS and returns its address.
 async fn plain(health: &Arc<Health>, everything: bool) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -89,7 +89,7 @@ async fn a_broker_that_recovers_says_what_is_left() {
     assert_eq!(get(address, "/metrics").await.1, page.trim_end());
 }
 
-/// An agent that shows these pages one after the other, all of them too late.
+/// An exporter that returns these pages one after the other, each too late.
 async fn late_agent(pages: &'static [&'static str]) -> Agent {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -106,7 +106,7 @@ async fn late_agent(pages: &'static [&'static str]) -> Agent {
     Agent::new(address)
 }
 
-/// As on a machine that is busy with the recovery.
+/// As on a machine that is busy with log recovery.
 #[tokio::test]
 async fn log_recovery_is_told_from_a_late_page_and_nothing_else_is() {
     const PAGES: [&str; 3] = [
@@ -118,7 +118,7 @@ async fn log_recovery_is_told_from_a_late_page_and_nothing_else_is() {
     let mut health = health(Roles::Broker, "", temp.path()).await;
     Arc::get_mut(&mut health).unwrap().agent = late_agent(&PAGES).await;
     let address = plain(&health, true).await;
-    // What is told while a page is made, which then comes.
+    // The state while a page is in progress, which then arrives.
     let told = async || {
         let before = health.agent.last().map(|heard| heard.at);
         let (status, _) = get(address, "/broker-state").await;
@@ -128,12 +128,12 @@ async fn log_recovery_is_told_from_a_late_page_and_nothing_else_is() {
         status
     };
     assert_eq!(told().await, 503);
-    // It recovers its logs, as it said last.
+    // It recovers its logs, as last reported.
     assert_eq!(told().await, 200);
-    // It said last that it starts with nothing left to recover, and may serve by now.
+    // It last reported that it starts with nothing left to recover, so it may be running by now.
     assert_eq!(told().await, 503);
     assert_eq!(get(address, "/broker-state").await.0, 503);
-    // It has served, which is known from a late page too.
+    // It was running; a late page proves that too.
     is_silent(&health, liveness::UNANSWERED_MAX).await;
     assert_eq!(get(address, "/live").await.0, 503);
 }
@@ -144,7 +144,7 @@ async fn silence_counts_unless_the_jvm_is_or_may_be_blocked() {
     let mut child = child.stdin(std::process::Stdio::piped()).spawn().unwrap();
     let process = Process::of(rustix::process::Pid::from_child(&child));
     assert_eq!(interval(true, &process).await, Interval::Answered);
-    // Once it is started it waits for its input, which is no storage.
+    // Once started it waits for its input, which is not storage.
     while interval(false, &process).await != Interval::Silent {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
@@ -164,7 +164,7 @@ async fn a_node_that_stops_is_not_ready_but_live() {
     assert_eq!(get(address, "/live").await.0, 200);
 }
 
-/// Enters a sign of life, and then so many intervals without one.
+/// Enters one response, and then this many intervals without one.
 async fn is_silent(health: &Health, intervals: u32) {
     let stopping = health.stopping.load(Ordering::Relaxed);
     health.pulse.enter(Interval::Answered, stopping).await;
@@ -184,8 +184,8 @@ async fn a_jvm_that_hangs_is_not_live_until_it_answers_again() {
     is_silent(&health, liveness::UNANSWERED_MAX).await;
     let (status, body) = get(address, "/live").await;
     assert_eq!(status, 503);
-    assert_eq!(body, "Kafka's JVM has given no sign of life for 60 s");
-    // The JVM is asked for its threads.
+    assert_eq!(body, "Kafka's JVM has not responded for 60 s");
+    // A thread dump is requested.
     health.pulse.hangs.notified().await;
     is_silent(&health, 0).await;
     assert_eq!(get(address, "/live").await.0, 200);
@@ -214,7 +214,7 @@ async fn a_node_that_stops_is_left_to_its_grace_period() {
     assert_eq!(health.liveness(), Liveness::Hung { unanswered: 100 });
 }
 
-/// The file is a pipe, which answers when something is written to it.
+/// The file is a pipe, which returns data when something is written to it.
 #[tokio::test]
 async fn a_disk_that_does_not_answer_keeps_one_question_waiting_and_no_probe() {
     let temp = tempfile::tempdir().unwrap();
@@ -225,7 +225,7 @@ async fn a_disk_that_does_not_answer_keeps_one_question_waiting_and_no_probe() {
     let mut asked: JoinSet<_> = [1, 2].into_iter().map(|_| get(address, "/directory-id")).collect();
     assert_eq!(get(address, "/live").await.0, 200);
     assert_eq!(get(address, "/ready").await.0, 200);
-    // Opening it waits for a reader. Of two that read at the same time, one would find nothing.
+    // Opening it waits for a reader. Of two concurrent readers one would get nothing.
     let meta = "version=1\ncluster.id=c\nnode.id=0\ndirectory.id=9f7Q2Kx1TbeyGn1oVb3o5A\n";
     while !asked.is_empty() {
         let pipe = pipe.clone();
@@ -253,7 +253,7 @@ async fn an_agent_that_is_silent_makes_nobody_ready() {
     }
 }
 
-/// An authority, and certificates that it made.
+/// A certificate authority and the certificates that it issued.
 struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {
@@ -263,7 +263,7 @@ impl Authority {
         Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
     }
 
-    /// A certificate and its key.
+    /// Issues a certificate and its key.
     fn issue(&self, purpose: ExtendedKeyUsagePurpose) -> (String, String) {
         let mut params = CertificateParams::new(["node".to_owned()]).unwrap();
         params.extended_key_usages = vec![purpose];
@@ -271,7 +271,7 @@ impl Authority {
         (params.signed_by(&key, &self.0).unwrap().pem(), key.serialize_pem())
     }
 
-    /// The files of a server that lets in the clients of this authority.
+    /// Writes the files of a server that accepts clients of this authority.
     fn write(&self, dir: &Path) -> TlsFiles {
         let (certificate, key) = self.issue(ExtendedKeyUsagePurpose::ServerAuth);
         let write = |name: &str, text: &str| {
@@ -286,7 +286,7 @@ impl Authority {
         }
     }
 
-    /// Asks a server of this authority, as a client of `client`'s.
+    /// Sends a request to a server of this authority as a client of `client`'s.
     async fn ask(
         &self,
         at: SocketAddr,
@@ -313,7 +313,7 @@ impl Authority {
         let stream = TcpStream::connect(at).await.unwrap();
         let name = ServerName::try_from("node").unwrap();
         let stream = connector.connect(name, stream).await.ok()?;
-        // With TLS 1.3 a client learns that it is not let in only when it reads.
+        // With TLS 1.3 a client learns only when it reads that it was rejected.
         Some(ask(stream, path).await).filter(|(status, _)| *status != 0)
     }
 }
@@ -335,7 +335,7 @@ async fn only_a_client_of_the_authority_is_told_everything() {
     assert_eq!(ours.ask(at, None, "/live").await, None);
     assert_eq!(ours.ask(at, Some(&theirs), "/live").await, None);
 
-    // Without TLS there is what a probe needs, and no more.
+    // Without TLS only the probes are served.
     let bare = plain(&health, false).await;
     assert_eq!(get(bare, "/live").await.0, 200);
     assert_eq!(get(bare, "/ready").await.0, 200);
@@ -374,7 +374,7 @@ async fn files_that_are_no_certificates_are_told_by_name() {
     assert!(error(&missing).await.ends_with("/none"));
     let other_key = Authority::new().issue(ExtendedKeyUsagePurpose::ServerAuth).1;
     fs::write(&files.key, other_key).unwrap();
-    assert_eq!(error(&files).await, "the certificate and its key are not usable");
+    assert_eq!(error(&files).await, "the certificate and its key do not match or are not valid");
     fs::write(&files.client_authorities, "").unwrap();
-    assert_eq!(error(&files).await, "there is no client authority to trust");
+    assert_eq!(error(&files).await, "no client certificate authority is configured");
 }

@@ -7,25 +7,25 @@ use std::path::{Path, PathBuf};
 
 use crate::archive::{self, Place};
 
-/// The beginning of the name of the agent that shows MBeans over HTTP.
+/// Prefix of the JMX exporter's jar.
 const AGENT_JAR: &str = "jmx_prometheus_javaagent-";
-/// Where it can be: in a home that we assembled, or beside the other jars of a distribution.
+/// Where the jar may be: in a home that Gregor assembled, or beside the other jars of a distribution.
 const AGENT_DIRS: [&str; 2] = ["agents", "libs"];
-/// A jar without which there is no Kafka.
+/// A jar that every Kafka has.
 const KAFKA_JAR: &str = "kafka_2.13-";
 
 /// A directory with the jars of Kafka, and the Java to run them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KafkaHome {
     libs: PathBuf,
-    /// The names of the jars in `libs`, in order.
+    /// Names of the jars in `libs`, sorted.
     jars: Vec<String>,
     agent: PathBuf,
     java: PathBuf,
     archive: Option<PathBuf>,
 }
 
-/// What is wrong with a Kafka home.
+/// Why a Kafka home is not usable.
 #[derive(Debug, thiserror::Error)]
 pub enum HomeError {
     /// A directory that cannot be read.
@@ -37,23 +37,21 @@ pub enum HomeError {
         #[source]
         source: io::Error,
     },
-    /// A directory without Kafka.
-    #[error("there is no {KAFKA_JAR}*.jar in {}: it is not Kafka's", .0.display())]
+    #[error("no {KAFKA_JAR}*.jar in {}: not a Kafka installation", .0.display())]
     NoKafka(PathBuf),
     /// A Kafka without the agent.
     #[error(
-        "there is no {AGENT_JAR}*.jar in agents/ or libs/ of {}, which a node needs to know how \
+        "no {AGENT_JAR}*.jar in agents/ or libs/ of {}, which a node needs to know how \
          Kafka is", .0.display()
     )]
     NoAgent(PathBuf),
 }
 
 impl KafkaHome {
-    /// Looks whether a directory has what a node needs. Java is the one in `java_home`, else the first
-    /// in the path.
+    /// Checks that a directory has what a node needs. Java is taken from `java_home`, else from `PATH`.
     ///
     /// # Errors
-    /// If it has not.
+    /// If something is missing.
     pub fn open(root: &Path, java_home: Option<&Path>) -> Result<Self, HomeError> {
         let libs = root.join("libs");
         let names = jars(&libs).map_err(|source| HomeError::Read { path: libs.clone(), source })?;
@@ -75,8 +73,8 @@ impl KafkaHome {
         })
     }
 
-    /// The place for the class archive of this Kafka and this Java; `None` if the Java does not say
-    /// which it is.
+    /// Where the class archive of this Kafka and this Java is stored; `None` if the Java does not state its
+    /// build.
     pub(crate) fn archive_place(&self, dir: &Path) -> Option<Place> {
         let version =
             |name: &String| Some(name.strip_prefix(KAFKA_JAR)?.strip_suffix(".jar")?.to_owned());
@@ -84,17 +82,16 @@ impl KafkaHome {
         Some(Place::new(dir, &version, &archive::java_build(&self.java)?))
     }
 
-    /// The same home, started from an archive.
+    /// The same home with a class archive.
     pub(crate) fn with_archive(self, archive: PathBuf) -> Self {
         Self { archive: Some(archive), ..self }
     }
 
-    /// The jar of the agent.
     pub(crate) fn agent(&self) -> &Path {
         &self.agent
     }
 
-    /// The program that is Java.
+    /// The `java` program.
     pub(crate) fn java(&self) -> &Path {
         &self.java
     }
@@ -106,7 +103,7 @@ impl KafkaHome {
         class: &str,
         arguments: Vec<OsString>,
     ) -> Vec<OsString> {
-        // Java itself would always use /tmp, which is read-only in a pod.
+        // Java itself would use /tmp, which is read-only in a pod.
         let mut temporary = OsString::from("-Djava.io.tmpdir=");
         temporary.push(std::env::temp_dir());
         let start = [self.java.clone().into_os_string(), temporary];
@@ -122,8 +119,7 @@ impl KafkaHome {
 }
 
 impl KafkaHome {
-    /// Every jar, by name and in order: an archive fits one list of jars, and the order in which the JVM
-    /// itself would find them differs from disk to disk.
+    /// All jars, sorted: an archive fits one list of jars, and the JVM's own order differs from disk to disk.
     fn class_path(&self) -> OsString {
         let mut all = OsString::new();
         for jar in &self.jars {

@@ -1,7 +1,7 @@
-//! Kafka's JVM as the child of the first process.
+//! Runs Kafka's JVM as a child of the container's first process.
 //!
-//! 1. The first process of a container inherits every orphan. All of them are collected.
-//! 2. A signal goes to the JVM or to nobody: never to a process that got its number later.
+//! 1. PID 1 of a container inherits all orphans and reaps them.
+//! 2. A signal is sent to the JVM or not at all: never to a process that reused its id.
 //! 3. The JVM does not outlive this value.
 
 use std::ffi::OsString;
@@ -20,31 +20,29 @@ use crate::config::Config;
 use crate::home::KafkaHome;
 use crate::process::Process;
 
-/// The class that is a server.
+/// Kafka's main class.
 pub(crate) const SERVER: &str = "kafka.Kafka";
 
-/// What Kafka's own scripts choose for a server.
+/// The garbage collector options of Kafka's own scripts.
 pub(crate) const COLLECTOR: [&str; 4] = [
     "-XX:+UseG1GC",
     "-XX:MaxGCPauseMillis=20",
     "-XX:InitiatingHeapOccupancyPercent=35",
     "-XX:+ExplicitGCInvokesConcurrent",
 ];
-/// For every node: one that is out of memory must end rather than linger.
+/// Options of every node: a JVM that is out of memory must exit rather than linger.
 const ALWAYS: [&str; 2] = ["-XX:+ExitOnOutOfMemoryError", "-Djava.awt.headless=true"];
 
-/// Why there is no JVM.
+/// Why the JVM does not run.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum JvmError {
-    /// Java could not be started.
     #[error("cannot start Java")]
     Start(#[source] io::Error),
-    /// The kernel does not tell about the process.
-    #[error("cannot look after Java's process")]
+    #[error("cannot wait for the Java process")]
     Watch(#[source] io::Error),
 }
 
-/// The command line of a node's server. Each of `agents` is the value of a `-javaagent`.
+/// The command line of a Kafka server. Each of `agents` is the value of a `-javaagent` option.
 pub(crate) fn command(
     home: &KafkaHome,
     config: &Config,
@@ -58,10 +56,10 @@ pub(crate) fn command(
     let mut options = heap::options(given, memory_bytes);
     options.extend(collector.iter().chain(&ALWAYS).map(|&option| option.to_owned()));
     options.push(format!("-Dlog4j2.configurationFile={}", log4j_file.display()));
-    // Beside other temporary files: the directory that Java would use is read-only in a pod.
+    // Java's default temporary directory is read-only in a pod.
     let report = std::env::temp_dir().join("hs_err_pid%p.log");
     options.push(format!("-XX:ErrorFile={}", report.display()));
-    // The last of two that contradict each other wins, so those that were given come last.
+    // Of contradicting options the last wins, so the user's come last.
     options.extend(given.iter().cloned());
     options.extend(agents.iter().map(|agent| format!("-javaagent:{agent}")));
     home.command(options, SERVER, vec![config.server_file.clone().into_os_string()])
@@ -76,7 +74,7 @@ pub(crate) struct Jvm {
 }
 
 impl Jvm {
-    /// Starts it. Nothing else may be started or collected in this process from here on.
+    /// Starts the JVM. From here on nothing else in this process may start or reap children.
     pub(crate) fn start(command: &[OsString]) -> Result<Self, JvmError> {
         let (program, arguments) = command
             .split_first()
@@ -106,17 +104,17 @@ impl Jvm {
         }
     }
 
-    /// What the kernel shows of it. The node program ends with the JVM, before another process has its number.
+    /// Its process. The node program ends before another process can reuse the id.
     pub(crate) fn process(&self) -> Process {
         Process::of(self.pid)
     }
 
-    /// Sends it a signal; one that has ended gets none.
+    /// Sends a signal, unless the JVM has exited.
     pub(crate) fn signal(&self, signal: Signal) {
         let _ = pidfd_send_signal(&self.handle, signal);
     }
 
-    /// Waits for its end: the exit code, or 128 and the number of the signal that killed it.
+    /// Waits for the JVM and returns its exit code, or 128 plus the signal number if it was killed.
     pub(crate) async fn wait(&mut self) -> u8 {
         let Ok(status) = (&mut self.end).await else { return u8::MAX };
         let code = status.exit_status().or_else(|| Some(128 + status.terminating_signal()?));
@@ -130,7 +128,7 @@ impl Drop for Jvm {
     }
 }
 
-/// Collects whatever ends until this process does.
+/// Reaps children until this process exits.
 fn collect_until(pid: Pid) -> Option<WaitStatus> {
     loop {
         match wait(WaitOptions::empty()) {

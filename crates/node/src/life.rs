@@ -1,4 +1,4 @@
-//! The life of a node, from its configuration to the end of Kafka.
+//! Runs a node from reading its configuration to the exit of Kafka.
 
 use std::fs;
 use std::io;
@@ -27,28 +27,27 @@ use crate::storage::{self, StorageError};
 use crate::tls::{TlsError, TlsListener};
 use crate::{archive, disks, exit};
 
-/// Everything to standard output, from a level on.
+/// Logs to standard output from a given level on.
 const LOG4J: &str = include_str!("log4j2.properties");
-/// The place of that level in it.
+/// Placeholder of that level.
 const LOG4J_LEVEL: &str = "@LEVEL@";
 
-/// How a JVM ends that was asked to stop: as if by TERM or INT, or of itself.
+/// Exit codes of a JVM that stopped on request: by TERM, by INT, or by itself.
 const STOPPED_CODES: [u8; 3] = [0, 128 + 15, 128 + 2];
 
-/// What a node is started with.
+/// Options of `gregor node`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
     /// The configuration directory.
     pub config_dir: PathBuf,
-    /// Where Kafka is.
     pub kafka_home: PathBuf,
-    /// Where Java is; else it is the first in the path.
+    /// Java installation; default: the first `java` in `PATH`.
     pub java_home: Option<PathBuf>,
-    /// How much memory the node may use, if that is known.
+    /// Memory limit of the node, if known.
     pub memory_bytes: Option<u64>,
-    /// The uid of the node's pod, if it has one and knows it.
+    /// Uid of the node's pod, if there is one.
     pub pod_uid: Option<String>,
-    /// Where class archives are, if they are to be used.
+    /// Directory of class archives, if they are used.
     pub class_archive: Option<PathBuf>,
     /// Where to listen.
     pub addresses: Addresses,
@@ -57,16 +56,12 @@ pub struct Options {
 /// Why a node did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum NodeError {
-    /// The configuration directory.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// Kafka or Java.
     #[error(transparent)]
     Home(#[from] HomeError),
-    /// The certificates.
-    #[error("nobody could be told how the node is")]
+    #[error("cannot serve the health endpoint")]
     Tls(#[source] TlsError),
-    /// An address.
     #[error("cannot listen on {address}")]
     Listen {
         /// The address.
@@ -75,25 +70,21 @@ pub enum NodeError {
         #[source]
         source: io::Error,
     },
-    /// Signals.
-    #[error("cannot take signals")]
+    #[error("cannot install signal handlers")]
     Signals(#[source] io::Error),
-    /// A directory for what Java reads.
-    #[error("cannot write to a temporary directory")]
+    #[error("cannot write to the temporary directory")]
     Temporary(#[source] io::Error),
-    /// The disks.
+    /// The disks must not be used or formatted.
     #[error("{0}")]
     Refused(Reason),
-    /// The storage tool.
-    #[error("the disks could not be formatted")]
+    #[error("cannot format the disks")]
     Format(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// The JVM.
-    #[error("Kafka could not be started")]
+    #[error("cannot start Kafka")]
     Start(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
 impl NodeError {
-    /// The code of [`exit`] that says so.
+    /// The exit code of this error.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
@@ -123,12 +114,12 @@ impl From<JvmError> for NodeError {
     }
 }
 
-/// Runs a node to its end, and gives its exit code.
+/// Runs a node until Kafka exits, and returns the exit code.
 ///
 /// # Errors
 /// If Kafka was never started.
 pub async fn run(options: Options) -> Result<u8, NodeError> {
-    // First of all: signals do nothing to the first process of a container that does not take them.
+    // Before anything else: PID 1 of a container ignores signals without a handler.
     let mut stop = Stop::new().map_err(NodeError::Signals)?;
     let config = Config::read(&options.config_dir)?;
     let home = KafkaHome::open(&options.kafka_home, options.java_home.as_deref())?;
@@ -152,9 +143,9 @@ pub async fn run(options: Options) -> Result<u8, NodeError> {
     };
     let (formatted, exporter) = tokio::select! {
         prepared = preparing => prepared,
-        // Nothing was started yet; the tool ends with us, and the next start goes on from there.
+        // Nothing is running yet; the storage tool ends with this process, and the next start continues.
         _ = stop.asked() => {
-            tracing::info!("asked to stop before Kafka was started");
+            tracing::info!("received a stop signal before Kafka was started");
             return Ok(exit::STOPPED);
         }
     };
@@ -169,7 +160,7 @@ pub async fn run(options: Options) -> Result<u8, NodeError> {
     let jvm = Jvm::start(&command)?;
     exporter.map(|exporter| tokio::spawn(exporter.follow(FOLLOW_INTERVAL)));
     tokio::spawn(Arc::clone(&health).follow_pulse(jvm.process()));
-    tracing::info!("started Kafka as node {}, {}", config.node, config.roles);
+    tracing::info!(node = %config.node, roles = %config.roles, "started Kafka");
     let code = watch(jvm, &mut stop, &health).await;
     if let Some(place) = archive {
         place.judge(code);
@@ -177,13 +168,13 @@ pub async fn run(options: Options) -> Result<u8, NodeError> {
     Ok(code)
 }
 
-/// The record of hangs. Among the temporary files, which are on a volume that stays when the container is restarted, and
-/// goes with the pod.
+/// The record of hangs. It is on the volume for temporary files, which survives a restart of the container
+/// and is removed with the pod.
 fn hangs_file(node: NodeId) -> PathBuf {
     std::env::temp_dir().join(format!("gregor-node-{node}.hangs"))
 }
 
-/// The home with its class archive, if there is one that is to be used.
+/// The home with its class archive, if one exists and archives are enabled.
 fn with_archive(
     home: KafkaHome,
     dir: Option<&Path>,
@@ -197,8 +188,8 @@ fn with_archive(
     }
 }
 
-/// Passes on what the node is asked to stop with, until Kafka has ended. A JVM that hangs is asked for its threads, and is
-/// killed when the node is asked to stop: it would not hear that, and the kubelet would wait for its grace period.
+/// Forwards stop signals until Kafka exits. A JVM that hangs is asked for a thread dump, and is killed on a
+/// stop signal: it would not handle the signal, and the kubelet would wait for the whole grace period.
 async fn watch(mut jvm: Jvm, stop: &mut Stop, health: &Health) -> u8 {
     let mut asked = false;
     let code = loop {
@@ -210,11 +201,11 @@ async fn watch(mut jvm: Jvm, stop: &mut Stop, health: &Health) -> u8 {
                 health.stopping.store(true, Ordering::Relaxed);
                 match liveness {
                     Liveness::Live => {
-                        tracing::info!("asked to stop: Kafka is asked too");
+                        tracing::info!("received a stop signal; stopping Kafka");
                         jvm.signal(signal);
                     }
                     Liveness::Hung { unanswered } => {
-                        tracing::error!(unanswered, "asked to stop: Kafka's JVM hangs and is killed");
+                        tracing::error!(unanswered, "received a stop signal; Kafka's JVM hangs and is killed");
                         jvm.signal(Signal::KILL);
                     }
                 }
@@ -223,14 +214,14 @@ async fn watch(mut jvm: Jvm, stop: &mut Stop, health: &Health) -> u8 {
         }
     };
     if asked && STOPPED_CODES.contains(&code) {
-        tracing::info!("Kafka has stopped");
+        tracing::info!("Kafka stopped");
         return exit::STOPPED;
     }
-    tracing::error!("Kafka ended with code {code}");
+    tracing::error!(code, "Kafka exited");
     code
 }
 
-/// Formats the disks if they are to be, and says what became of it.
+/// Formats the disks if necessary; returns what was done.
 async fn format_disks(
     home: &KafkaHome,
     config: &Config,
@@ -255,7 +246,7 @@ async fn format_disks(
     Ok(format!("formatted the disks {voters}"))
 }
 
-/// The exporter that the user asks for. The node does not need it to start.
+/// Prepares the exporter with the user's rules. A node starts without it if that fails.
 async fn prepare_metrics(
     home: &KafkaHome,
     config: &Config,
@@ -264,7 +255,7 @@ async fn prepare_metrics(
 ) -> Option<Exporter> {
     let file = config.metrics_file.as_deref()?;
     let Some(address) = addresses.metrics else {
-        tracing::warn!("nobody said where to serve the metrics of {}", file.display());
+        tracing::warn!(file = %file.display(), "no address is configured for the metrics of metricsConfig");
         return None;
     };
     match Exporter::prepare(home, file, address, dir).await {
@@ -282,7 +273,7 @@ async fn prepare_metrics(
     }
 }
 
-/// Begins to tell how the node is.
+/// Starts the health endpoint.
 async fn serve(addresses: &Addresses, health: &Arc<Health>) -> Result<(), NodeError> {
     let listen = async |address: SocketAddr| {
         let listener = TcpListener::bind(address).await;
@@ -297,7 +288,7 @@ async fn serve(addresses: &Addresses, health: &Arc<Health>) -> Result<(), NodeEr
     Ok(())
 }
 
-/// The requests to stop.
+/// Stop signals.
 struct Stop {
     term: unix::Signal,
     int: unix::Signal,
@@ -317,7 +308,7 @@ impl Stop {
     }
 }
 
-/// What Java reads and the configuration directory does not have.
+/// Files that Java reads and that are not in the configuration directory.
 pub(crate) struct Files {
     agent: PathBuf,
     pub(crate) log4j: PathBuf,
@@ -337,7 +328,7 @@ impl Files {
         Ok(Self {
             agent: write("agent.yaml", agent::CONFIG)?,
             log4j: write("log4j2.properties", &LOG4J.replace(LOG4J_LEVEL, "INFO"))?,
-            // What the tool prints is its result, and of interest only if it fails.
+            // The tool's output is its result; it matters only if the tool fails.
             tool_log4j: write("tool-log4j2.properties", &LOG4J.replace(LOG4J_LEVEL, "WARN"))?,
             dir,
         })

@@ -1,7 +1,7 @@
-//! Describes the machine that a broker is about to run on, in files that its configuration refers to.
+//! Writes labels of the Kubernetes Node to files that a broker's configuration refers to.
 //!
-//! Runs before the node, in a container of its own that may read machines; the node itself may not.
-//! What the files say is decided by [`control::node::machine`].
+//! Runs before the node, in an init container that may read Nodes; the Kafka container may not. The content
+//! of the files is decided by [`control::node::machine`].
 
 use std::fs;
 use std::io;
@@ -14,30 +14,28 @@ use kube::{Api, Client, Config};
 
 use crate::exit;
 
-/// The API server answers in milliseconds. One that does not is asked again by whoever runs us.
+/// The API server responds in milliseconds. After a time-out the kubelet restarts the init container.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// What is to be described, and where.
+/// Options of `gregor node --describe-machine`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MachineOptions {
     /// The name of the machine's Kubernetes Node.
     pub name: String,
-    /// The label that says in which rack the machine is, if there are racks.
+    /// The label with the rack, if rack awareness is configured.
     pub rack_label: Option<String>,
-    /// Where the files go.
+    /// Directory for the files.
     pub dir: PathBuf,
 }
 
-/// Why a machine was not described.
+/// Why the Node could not be described.
 #[derive(Debug, thiserror::Error)]
 pub enum MachineError {
-    /// We are in no Kubernetes.
-    #[error("cannot find the API server: this is meant to run in a pod, with a service account")]
+    #[error("cannot find the API server: this command runs in a pod with a service account")]
     NoServer(#[source] Box<kube::config::InClusterError>),
-    /// The client.
-    #[error("cannot ask the API server")]
+    #[error("cannot connect to the API server")]
     Client(#[source] Box<kube::Error>),
-    /// The API server said no, or nothing that makes sense.
+    /// The request failed.
     #[error("cannot read the Node {name}")]
     Read {
         /// Its name.
@@ -46,18 +44,16 @@ pub enum MachineError {
         #[source]
         source: Box<kube::Error>,
     },
-    /// The API server said nothing.
-    #[error("cannot read the Node {0}: the API server does not answer in time")]
+    #[error("cannot read the Node {0}: the API server did not respond in time")]
     Timeout(String),
-    /// The machine does not say what is needed.
-    #[error("the Node {name} does not say enough: {missing}")]
+    /// The Node lacks a label or an address.
+    #[error("the Node {name} is not usable: {missing}")]
     Missing {
         /// Its name.
         name: String,
         /// What is missing.
         missing: Missing,
     },
-    /// A file.
     #[error("cannot write {}", path.display())]
     Write {
         /// The file.
@@ -69,7 +65,7 @@ pub enum MachineError {
 }
 
 impl MachineError {
-    /// The code of [`exit`] that says so.
+    /// The exit code of this error.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
@@ -83,10 +79,10 @@ impl MachineError {
     }
 }
 
-/// Reads the machine's Node and writes what a broker has to know of it. May be repeated.
+/// Reads the Node and writes the files. Idempotent.
 ///
 /// # Errors
-/// If it cannot be read or written, or if the Node does not say enough. Then no file is written.
+/// If the Node cannot be read, lacks something, or a file cannot be written. Then no file is written.
 pub async fn describe_machine(options: &MachineOptions) -> Result<(), MachineError> {
     let config = Config::incluster().map_err(|error| MachineError::NoServer(Box::new(error)))?;
     let client = Client::try_from(config).map_err(|error| MachineError::Client(Box::new(error)))?;
@@ -131,9 +127,7 @@ mod tests {
         let missing = Missing::Rack("zone".to_owned());
         let error = MachineError::Missing { name: "m".to_owned(), missing };
         assert_eq!(error.exit_code(), 78);
-        assert!(
-            error.to_string().starts_with("the Node m does not say enough: it has no label zone")
-        );
+        assert!(error.to_string().starts_with("the Node m is not usable: it has no label zone"));
         assert_eq!(MachineError::Timeout("m".to_owned()).exit_code(), 1);
     }
 

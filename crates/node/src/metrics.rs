@@ -1,11 +1,11 @@
-//! The metrics that the user asks for, with the user's own rules, by the exporter that people know.
+//! Runs the Prometheus JMX exporter with the user's own rules.
 //!
-//! 1. Nothing that the user writes stops the node. A configuration is tried on a JVM of its own before
-//!    Kafka's JVM sees it, because the exporter ends the JVM that it does not like it in.
-//! 2. What the node needs to know of Kafka does not depend on the user's rules: it comes from an
-//!    exporter of its own ([`relocate`]).
-//! 3. The exporter reads a copy of ours. It reads a file again when that changes, and even then there
-//!    are words that make it end the JVM.
+//! 1. A faulty user configuration never stops the node. It is tried in a separate JVM first, because the
+//!    exporter exits the JVM if it rejects its configuration.
+//! 2. The node's own view of Kafka does not depend on the user's rules: it has an exporter of its own
+//!    ([`relocate`]).
+//! 3. The exporter reads a copy of the file. It reloads a file that changes, and some keys would make it exit
+//!    the JVM even then.
 
 use std::fs;
 use std::io;
@@ -20,21 +20,20 @@ use tokio::time::{sleep, timeout};
 use crate::home::KafkaHome;
 use crate::relocate::{RelocateError, relocate};
 
-/// The trial is no more than the start of a JVM.
+/// The trial only starts a JVM.
 const TRIAL_JVM_OPTIONS: [&str; 3] = ["-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"];
-/// It takes half a second.
+/// A trial takes half a second.
 const TRIAL_TIMEOUT: Duration = Duration::from_secs(60);
-/// How much of what the exporter says is told: the line after these can be the user's text.
+/// Lines of the exporter's output that are logged: later lines can contain the user's text.
 const LINES_MAX: usize = 2;
-/// How often to look for later changes; the kubelet takes longer to bring them.
+/// How often to check for changes; the kubelet takes longer to propagate them.
 pub(crate) const FOLLOW_INTERVAL: Duration = Duration::from_secs(5);
-/// With these the exporter ends the JVM, also when it reads them later on.
+/// Keys with which the exporter exits the JVM, also on reload.
 const LETHAL: [&str; 2] = ["jmxUrl", "hostPort"];
 
-/// Why the user gets no metrics.
+/// Why there are no user metrics.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum MetricsError {
-    /// The user's configuration.
     #[error("cannot read {}", path.display())]
     Read {
         /// The file.
@@ -43,42 +42,37 @@ pub(crate) enum MetricsError {
         #[source]
         source: io::Error,
     },
-    /// A directory of ours.
-    #[error("cannot write to a temporary directory")]
+    #[error("cannot write to the temporary directory")]
     Write(#[source] io::Error),
-    /// A second exporter.
-    #[error("cannot have two exporters")]
+    #[error("cannot run a second exporter")]
     Relocate(#[from] RelocateError),
-    /// Java could not be started.
     #[error("cannot start Java to try the configuration")]
     Start(#[source] io::Error),
-    /// The exporter does not come to an end.
-    #[error("the exporter does not say whether it likes the configuration")]
+    #[error("the exporter did not finish checking the configuration")]
     Timeout,
-    /// The exporter does not take the configuration.
-    #[error("the exporter does not take {}: {said}", path.display())]
+    #[error("the exporter rejects {}: {said}", path.display())]
     Refused {
         /// The file.
         path: PathBuf,
-        /// What it says.
+        /// Its output.
         said: String,
     },
 }
 
-/// An exporter with the user's rules, tried and found good.
+/// An exporter with the user's rules, after a successful trial.
 #[derive(Debug)]
 pub(crate) struct Exporter {
-    /// The value of `-javaagent` for it.
+    /// The value of `-javaagent`.
     pub(crate) agent: String,
-    /// The jar for the exporter of our own.
+    /// The jar for the node's own exporter.
     pub(crate) own_jar: PathBuf,
     source: PathBuf,
     copy: PathBuf,
 }
 
 impl Exporter {
-    /// Makes everything ready for an exporter with the rules in `source` that listens on `address`.
-    /// Files go to `dir`, and must stay there while Kafka runs.
+    /// Prepares an exporter with the rules in `source` that listens on `address`. Files go to `dir` and must
+    /// stay there while Kafka runs.
     pub(crate) async fn prepare(
         home: &KafkaHome,
         source: &Path,
@@ -98,28 +92,30 @@ impl Exporter {
         Ok(Self { agent, own_jar, source: source.to_owned(), copy })
     }
 
-    /// Brings later changes of the user's rules to the exporter, as long as the program runs. One that it
-    /// does not take it counts (`jmx_config_reload_failure_total`) and goes on with the rules it has.
+    /// Copies later changes of the user's rules to the exporter, until the program ends. The exporter counts
+    /// a change that it rejects (`jmx_config_reload_failure_total`) and keeps the previous rules.
     pub(crate) async fn follow(self, interval: Duration) {
         let mut known = fs::read_to_string(&self.copy).unwrap_or_default();
         loop {
             sleep(interval).await;
             let text = match read(&self.source) {
                 Ok(text) if text != known => text,
-                // Gone, or not there for a moment: the rules stay.
+                // Removed or being replaced: the rules stay.
                 Ok(_) | Err(_) => continue,
             };
             known.clone_from(&text);
             match self.replace(&text) {
-                Ok(()) => tracing::info!("the rules for metrics have changed"),
-                Err(error) => tracing::error!("the rules for metrics stay as they were: {error}"),
+                Ok(()) => tracing::info!("reloaded the metrics rules"),
+                Err(error) => tracing::error!(
+                    "cannot reload the metrics rules, the previous ones stay in use: {error}"
+                ),
             }
         }
     }
 
     fn replace(&self, text: &str) -> Result<(), MetricsError> {
         if let Some(word) = LETHAL.iter().find(|word| text.contains(**word)) {
-            let said = format!("{word} is for exporters outside of the JVM");
+            let said = format!("{word} is only for exporters outside of the JVM");
             return Err(MetricsError::Refused { path: self.source.clone(), said });
         }
         let new = self.copy.with_extension("new");
@@ -132,7 +128,7 @@ fn read(path: &Path) -> Result<String, MetricsError> {
     fs::read_to_string(path).map_err(|source| MetricsError::Read { path: path.to_owned(), source })
 }
 
-/// Starts a JVM that does nothing but load the exporter.
+/// Starts a JVM that only loads the exporter.
 async fn trial(home: &KafkaHome, agent: &str, source: &Path) -> Result<(), MetricsError> {
     let run = Command::new(home.java())
         .args(TRIAL_JVM_OPTIONS)
@@ -153,7 +149,7 @@ async fn trial(home: &KafkaHome, agent: &str, source: &Path) -> Result<(), Metri
     }
 }
 
-/// The lines that tell why the exporter failed.
+/// The lines that explain why the exporter failed.
 fn cause(text: &str) -> String {
     let tells = |line: &&str| {
         !line.is_empty()

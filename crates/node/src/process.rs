@@ -1,4 +1,4 @@
-//! What keeps Kafka's JVM from answering, from what the kernel shows of its process.
+//! Determines from /proc what keeps Kafka's JVM from responding.
 
 use std::fs;
 use std::io;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::Pid;
 
-/// A process with fewer file descriptors left than this has none for a connection at some moments.
+/// With fewer free file descriptors than this a process has none for a connection at times.
 const DESCRIPTORS_MIN: usize = 16;
 
 /// A process.
@@ -14,13 +14,13 @@ const DESCRIPTORS_MIN: usize = 16;
 pub(crate) struct Process(PathBuf);
 
 impl Process {
-    /// The process with this id, which must not be collected for as long as it is asked for.
+    /// The process with this id. It must not be reaped while it is inspected.
     pub(crate) fn of(pid: Pid) -> Self {
         Self(PathBuf::from(format!("/proc/{}", pid.as_raw_nonzero())))
     }
 
-    /// Whether a thread of it waits for storage, or it has no file descriptors left. On a thread of its own: there may be
-    /// thousands of both.
+    /// Whether a thread waits for storage, or no file descriptors are left. Runs on a blocking thread: there
+    /// may be thousands of both.
     pub(crate) async fn is_blocked(&self) -> io::Result<bool> {
         let dir = self.0.clone();
         let read = move || Ok(any_waits(&dir.join("task"))? || is_exhausted(&dir)?);
@@ -28,15 +28,15 @@ impl Process {
     }
 }
 
-/// Whether there are no file descriptors left. The agent then serves no connection: it tries to accept one that
-/// waits before it reads from the others.
+/// Whether all file descriptors are used. The exporter then serves no connection: it tries to accept a
+/// waiting one before it reads from the others.
 fn is_exhausted(dir: &Path) -> io::Result<bool> {
     let limits = fs::read_to_string(dir.join("limits"))?;
     let open = fs::read_dir(dir.join("fd"))?.count();
     Ok(descriptors_max(&limits).is_some_and(|max| open.saturating_add(DESCRIPTORS_MIN) >= max))
 }
 
-/// How many there may be; `None` if there is no limit.
+/// The limit of file descriptors; `None` if unlimited.
 fn descriptors_max(limits: &str) -> Option<usize> {
     let line = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
     line.split_whitespace().next()?.parse().ok()
@@ -47,7 +47,7 @@ fn any_waits(dir: &Path) -> io::Result<bool> {
         match fs::read(thread?.path().join("stat")) {
             Ok(stat) if waits(&stat) => return Ok(true),
             Ok(_) => {}
-            // It has ended. The kernel says one or the other, depending on when.
+            // The thread has exited. The kernel reports one or the other, depending on timing.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) if error.raw_os_error() == Some(NO_SUCH_PROCESS) => {}
             Err(error) => return Err(error),
@@ -56,10 +56,11 @@ fn any_waits(dir: &Path) -> io::Result<bool> {
     Ok(false)
 }
 
-/// The number of the error of a file of a thread that has ended since it was opened.
+/// Error number when the /proc file of an exited thread is read.
 const NO_SUCH_PROCESS: i32 = rustix::io::Errno::SRCH.raw_os_error();
 
-/// Whether the thread is in an uninterruptible wait: `D`. The state follows the name, which may hold anything.
+/// Whether the thread is in uninterruptible sleep (`D`). The state follows the name, which may contain
+/// anything.
 fn waits(stat: &[u8]) -> bool {
     let mut after_name = stat.rsplitn(2, |byte| *byte == b')');
     after_name.next().is_some_and(|rest| rest.starts_with(b" D "))
@@ -99,7 +100,7 @@ mod tests {
         assert!(any_waits(dir.path()).unwrap());
     }
 
-    /// A process that waits for its input.
+    /// A process that waits for input.
     fn waiting(script: &str) -> Child {
         Command::new("sh").args(["-c", script]).stdin(Stdio::piped()).spawn().unwrap()
     }

@@ -1,11 +1,11 @@
-//! Reads Java's properties files, as far as Kafka's have need of it.
+//! Parses Java properties files.
 //!
-//! The whole syntax but Unicode escapes outside the basic plane: comments, separators, continued lines,
-//! escapes. The last value of a key wins, as in Java. Values are not interpreted.
+//! Supports comments, separators, line continuations and escapes, except Unicode escapes outside the basic
+//! plane. The last value of a key wins, as in Java. Values are not interpreted.
 
 use std::collections::BTreeMap;
 
-/// The keys and values of a file.
+/// Keys and values of a file.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub(crate) struct Properties(BTreeMap<String, String>);
 
@@ -17,7 +17,7 @@ impl std::fmt::Debug for Properties {
 }
 
 impl Properties {
-    /// Reads a text. Every text is one.
+    /// Parses a text. Any text is valid.
     pub(crate) fn parse(text: &str) -> Self {
         let mut all = BTreeMap::new();
         let mut lines = text.lines();
@@ -37,7 +37,7 @@ impl Properties {
         Self(all)
     }
 
-    /// The value of a key; one that is empty counts as none.
+    /// The value of a key; an empty value counts as absent.
     pub(crate) fn get(&self, key: &str) -> Option<&str> {
         self.0.get(key).map(|value| value.trim()).filter(|value| !value.is_empty())
     }
@@ -48,8 +48,7 @@ fn is_continued(line: &str) -> bool {
     line.chars().rev().take_while(|c| *c == '\\').count() % 2 == 1
 }
 
-/// The key ends at the first separator that no backslash precedes; one `=` or `:` and white space around
-/// it belong to neither.
+/// Splits a line at the first unescaped separator; one `=` or `:` and the white space around it are dropped.
 fn split(line: &str) -> (&str, &str) {
     let mut escaped = false;
     let is_end = |c: char| {

@@ -1,9 +1,9 @@
-//! The signs of life of Kafka's JVM, and the hangs that there were in this pod. What they mean is decided by
-//! [`control::node::liveness`].
+//! Tracks liveness of Kafka's JVM and records hangs of this pod. [`control::node::liveness`] decides what
+//! they mean.
 //!
-//! A hang is recorded before it is reported: the kubelet restarts the container soon after, and the next JVM has to be
-//! given more time. The record is on the volume for temporary files, which stays for as long as the pod. It is removed
-//! when a JVM is cured.
+//! A hang is recorded before it is reported: the kubelet restarts the container soon after, and the next JVM
+//! gets more time. The record is on the volume for temporary files, which lives as long as the pod. It is
+//! removed when a JVM has responded for long enough.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -14,29 +14,29 @@ use control::node::Roles;
 use control::node::liveness::{self, Interval, Liveness};
 use tokio::sync::Notify;
 
-/// What is known of the JVM.
+/// Liveness state of the JVM.
 #[derive(Debug)]
 pub(crate) struct Pulse {
     roles: Roles,
     has_answered: AtomicBool,
     has_served: AtomicBool,
     unanswered: AtomicU32,
-    /// In how many intervals it has answered since it was started or hung.
+    /// Intervals with a response since the JVM was started or hung.
     answered: AtomicU32,
     hangs_before: AtomicU32,
-    /// Whether the hang that there is now is recorded.
+    /// Whether the current hang is recorded.
     is_recorded: AtomicBool,
     record: PathBuf,
-    /// Notified once whenever a hang begins.
+    /// Notified when a hang begins.
     pub(crate) hangs: Notify,
 }
 
 impl Pulse {
-    /// That of a JVM that is about to be started, in a pod with this record of hangs. If it cannot be read, there may have
-    /// been any number of them.
+    /// For a JVM that is about to start, in a pod with this record of hangs. If the record cannot be read,
+    /// any number of hangs is assumed.
     pub(crate) fn new(roles: Roles, record: PathBuf) -> Self {
         let hangs_before = recorded(&record).unwrap_or_else(|error| {
-            tracing::error!("cannot read {}: {error}", record.display());
+            tracing::error!(%error, file = %record.display(), "cannot read the record of hangs");
             u32::MAX
         });
         Self {
@@ -52,7 +52,7 @@ impl Pulse {
         }
     }
 
-    /// Enters that the broker serves, or has served since it was started.
+    /// Notes that the broker is running, or has been since its start.
     pub(crate) fn serves(&self) {
         self.has_served.store(true, Ordering::Relaxed);
     }
@@ -76,7 +76,7 @@ impl Pulse {
         })
     }
 
-    /// Enters what was heard in an interval. There is one writer.
+    /// Enters the result of an interval. There is one writer.
     pub(crate) async fn enter(&self, interval: Interval, stopping: bool) {
         let unanswered = liveness::unanswered(self.unanswered.load(Ordering::Relaxed), interval);
         self.unanswered.store(unanswered, Ordering::Relaxed);
@@ -95,11 +95,11 @@ impl Pulse {
                 self.is_recorded.store(true, Ordering::Relaxed);
                 self.hangs.notify_one();
             }
-            // It is tried again after the next interval.
+            // Retried after the next interval.
             Err(error) => tracing::error!(
-                unanswered,
-                "Kafka's JVM makes no progress, which is not reported: cannot write {}: {error}",
-                self.record.display()
+                %error,
+                file = %self.record.display(),
+                "Kafka's JVM makes no progress; not reported, because the hang cannot be recorded"
             ),
         }
     }
@@ -107,7 +107,7 @@ impl Pulse {
     fn revive(&self) {
         self.has_answered.store(true, Ordering::Relaxed);
         if self.is_recorded.swap(false, Ordering::Relaxed) {
-            // A pause as long as this can come again.
+            // A pause as long as this one can recur.
             let hangs = self.hangs_before.load(Ordering::Relaxed);
             self.hangs_before.store(hangs.saturating_add(1), Ordering::Relaxed);
             self.answered.store(0, Ordering::Relaxed);
@@ -115,11 +115,11 @@ impl Pulse {
         }
     }
 
-    /// Forgets the hangs of a JVM that has answered for long enough. Those that stay on record still count.
+    /// Removes the record once the JVM has responded for long enough. Hangs that stay on record still count.
     async fn forget_if_cured(&self) {
         let answered = self.answered.load(Ordering::Relaxed).saturating_add(1);
         let is_cured = liveness::is_cured(answered);
-        // From here it takes as long again: a record that cannot be removed is not tried in every interval.
+        // Start over: a record that cannot be removed is not retried in every interval.
         self.answered.store(if is_cured { 0 } else { answered }, Ordering::Relaxed);
         if !is_cured || self.hangs_before.load(Ordering::Relaxed) == 0 {
             return;
@@ -127,9 +127,13 @@ impl Pulse {
         match self.remove_record().await {
             Ok(()) => {
                 self.hangs_before.store(0, Ordering::Relaxed);
-                tracing::info!("Kafka's JVM has answered for long: earlier hangs do not count");
+                tracing::info!(
+                    "Kafka's JVM has responded long enough; earlier hangs no longer count"
+                );
             }
-            Err(error) => tracing::error!("cannot remove {}: {error}", self.record.display()),
+            Err(error) => {
+                tracing::error!(%error, file = %self.record.display(), "cannot remove the record of hangs")
+            }
         }
     }
 
@@ -142,7 +146,7 @@ impl Pulse {
         removed.await.map_err(io::Error::other)?
     }
 
-    /// Adds a hang to the record. On a thread of its own: the disk may hang too.
+    /// Adds a hang to the record, on a blocking thread: the disk may hang too.
     async fn record(&self) -> io::Result<()> {
         let path = self.record.clone();
         let written = tokio::task::spawn_blocking(move || {
@@ -152,7 +156,7 @@ impl Pulse {
     }
 }
 
-/// How many hangs are recorded, one byte for each: unlike a number, they cannot be half written.
+/// The number of recorded hangs, one byte each: unlike a number, bytes cannot be half written.
 fn recorded(path: &PathBuf) -> io::Result<u32> {
     match fs::metadata(path) {
         Ok(file) => Ok(u32::try_from(file.len()).unwrap_or(u32::MAX)),
@@ -167,7 +171,7 @@ mod tests {
 
     use super::*;
 
-    /// The pulse of a broker that has served, in a pod with this volume.
+    /// The state for a broker that has been running, in a pod with this volume.
     async fn served(dir: &Path) -> Pulse {
         let pulse = Pulse::new(Roles::Broker, dir.join("hangs"));
         pulse.serves();
@@ -175,7 +179,7 @@ mod tests {
         pulse
     }
 
-    /// For how many intervals it may be silent until it hangs.
+    /// Intervals without a response until the JVM counts as hanging.
     async fn silence(pulse: &Pulse) -> u32 {
         for intervals in 1..1_000 {
             pulse.enter(Interval::Silent, false).await;
@@ -213,7 +217,7 @@ mod tests {
         for _ in 2..liveness::CURED_AFTER {
             pulse.enter(Interval::Answered, false).await;
         }
-        // A moment too short.
+        // One interval too short.
         assert_eq!(silence(&pulse).await, 48);
         for _ in 0..liveness::CURED_AFTER {
             pulse.enter(Interval::Answered, false).await;
@@ -226,7 +230,7 @@ mod tests {
     #[tokio::test]
     async fn hangs_that_cannot_be_forgotten_still_count() {
         let volume = tempfile::tempdir().unwrap();
-        // A record that cannot be removed as a file, of a size that is any number.
+        // A record that cannot be removed as a file, with an arbitrary size.
         fs::create_dir(volume.path().join("hangs")).unwrap();
         let pulse = served(volume.path()).await;
         let hangs = pulse.hangs_before.load(Ordering::Relaxed);
@@ -253,10 +257,10 @@ mod tests {
         let volume = tempfile::tempdir().unwrap();
         let pulse = served(&volume.path().join("none")).await;
         assert_eq!(silence(&pulse).await, u32::MAX);
-        // It is when it can be.
+        // It is reported once it can be recorded.
         fs::create_dir(volume.path().join("none")).unwrap();
         assert_eq!(silence(&pulse).await, 1);
-        // What is no record may be one of many hangs.
+        // A record that cannot be read may be one of many hangs.
         let unreadable = Pulse::new(Roles::Broker, volume.path().join("none/hangs/record"));
         assert_eq!(unreadable.hangs_before.load(Ordering::Relaxed), u32::MAX);
     }

@@ -1,9 +1,9 @@
-//! A second agent beside the first, in one JVM.
+//! Loads a second JMX exporter in the same JVM.
 //!
-//! All agents of a JVM share one class loader, and the exporter keeps what it shows in a static
-//! registry, so the same jar cannot be loaded twice: the second one finds its names taken and ends the
-//! JVM. A copy whose classes have another package has a registry of its own. The new package is as long
-//! as the old one, so that a class file stays valid when its bytes are replaced in place.
+//! All agents of a JVM share one class loader, and the exporter keeps its metrics in a static registry, so
+//! the same jar cannot be loaded twice: the second one finds its names taken and exits the JVM. A copy with
+//! its classes in another package has its own registry. The new package name is as long as the old one, so
+//! that replacing bytes in place keeps class files valid.
 
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
@@ -12,27 +12,23 @@ use std::path::Path;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipArchive, ZipWriter};
 
-/// The package as class files and the names of files have it, and as texts have it.
+/// The package, as in class files and file names, and as in texts.
 const PACKAGES: [(&[u8], &[u8]); 2] =
     [(b"io/prometheus/", b"io/gregor_jmx/"), (b"io.prometheus.", b"io.gregor_jmx.")];
 
-/// Compressed quickly: the file is read once, and may be in memory.
+/// Fast compression: the file is read once, and may be in memory.
 const LEVEL: i64 = 1;
 
-/// Why there is no copy.
+/// Why the jar could not be copied.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RelocateError {
-    /// The jar.
     #[error("cannot read the agent's jar")]
     Read(#[source] io::Error),
-    /// The jar is not one.
     #[error("the agent's jar is damaged")]
     Jar(#[source] zip::result::ZipError),
-    /// The copy.
     #[error("cannot write a copy of the agent's jar")]
     Write(#[source] io::Error),
-    /// The copy.
-    #[error("cannot put a copy of the agent's jar together")]
+    #[error("cannot assemble a copy of the agent's jar")]
     Pack(#[source] zip::result::ZipError),
 }
 
@@ -61,7 +57,7 @@ pub(crate) fn relocate(from: &Path, to: &Path) -> Result<(), RelocateError> {
     file.flush().map_err(RelocateError::Write)
 }
 
-/// The bytes with the one package in place of the other.
+/// Replaces the package name.
 fn moved(bytes: &[u8]) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     for (from, to) in PACKAGES {

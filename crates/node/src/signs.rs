@@ -1,9 +1,10 @@
-//! Questions for signs of life of Kafka's JVM.
+//! Liveness requests to Kafka's JVM.
 //!
-//! 1. They go over one connection that is kept: an agent that is late to accept connections still answers on those that it
-//!    has.
-//! 2. A question that is not answered stays open, and its answer counts whenever it comes.
-//! 3. One answer that is lost is not silence: after [`AGAIN_AFTER`] the same is asked over another connection.
+//! 1. They use one persistent connection: an exporter that is slow to accept connections still answers on
+//!    established ones.
+//! 2. A request that is not answered stays open, and its answer counts whenever it arrives.
+//! 3. One lost answer does not count as silence: after [`AGAIN_AFTER`] intervals the request is repeated on
+//!    another connection.
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,34 +15,33 @@ use tokio::net::TcpStream;
 use tokio::task::{AbortHandle, JoinSet};
 use tokio::time::timeout;
 
-/// A question that the agent answers without reading anything of Kafka's, however many topics there are.
+/// A request that the exporter answers without reading anything of Kafka, however many topics there are.
 const REQUEST: &[u8] = b"GET /-/healthy HTTP/1.1\r\nHost: localhost\r\n\r\n";
-/// After so many intervals without an answer it is asked again: well below the time after which a JVM hangs.
+/// Intervals without an answer before the request is repeated: well below the limit for a hang.
 const AGAIN_AFTER: u32 = 4;
-/// The answer is one line. A connection with a larger one is not kept.
+/// The answer is one line. A connection with a larger one is closed.
 const ANSWER_BYTES_MAX: usize = 4096;
-/// The agent writes an answer in one piece. A connection with an answer that takes longer to end is not kept.
+/// The exporter writes an answer at once. A connection with an incomplete answer after this time is closed.
 const REST_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Questions for signs of life: one, and a second if the first is not answered for long.
+/// Liveness requests in flight: one, and a second if the first is not answered for long.
 #[derive(Debug)]
 pub(crate) struct Signs {
     address: SocketAddr,
     kept: Option<TcpStream>,
     open: JoinSet<io::Result<Option<TcpStream>>>,
-    /// The second question.
+    /// The repeated request.
     again: Option<AbortHandle>,
-    /// For how many intervals a question has been open.
+    /// Intervals for which the request has been open.
     intervals: u32,
 }
 
 impl Signs {
-    /// Questions for the agent that listens here.
     pub(crate) fn new(address: SocketAddr) -> Self {
         Self { address, kept: None, open: JoinSet::new(), again: None, intervals: 0 }
     }
 
-    /// Whether the JVM gives a sign of life within this time, which is an interval.
+    /// Whether the JVM responds within this time, which is an interval.
     pub(crate) async fn hear(&mut self, within: Duration) -> bool {
         if self.open.is_empty() {
             self.intervals = 0;
@@ -55,7 +55,7 @@ impl Signs {
         self.intervals = self.intervals.saturating_add(1);
         match timeout(within, first(&mut self.open)).await {
             Ok(Some(stream)) => {
-                // The questions that are still open are dropped, and their connections with them.
+                // Open requests are dropped, and their connections with them.
                 (self.open, self.again) = (JoinSet::new(), None);
                 self.kept = stream;
                 true
@@ -65,7 +65,7 @@ impl Signs {
     }
 }
 
-/// The first answer; `None` if no question is open any more.
+/// The first answer; `None` if no request is open any more.
 async fn first(open: &mut JoinSet<io::Result<Option<TcpStream>>>) -> Option<Option<TcpStream>> {
     while let Some(done) = open.join_next().await {
         if let Ok(Ok(stream)) = done {
@@ -75,7 +75,8 @@ async fn first(open: &mut JoinSet<io::Result<Option<TcpStream>>>) -> Option<Opti
     None
 }
 
-/// Waits for an answer, on a new connection if there is none or if it broke. Returns the connection if it can be kept.
+/// Waits for an answer, on a new connection if there is none or if it broke. Returns the connection if it can
+/// be reused.
 async fn ask(kept: Option<TcpStream>, address: SocketAddr) -> io::Result<Option<TcpStream>> {
     if let Some(stream) = kept
         && let Ok(answered) = ask_on(stream).await
@@ -85,8 +86,8 @@ async fn ask(kept: Option<TcpStream>, address: SocketAddr) -> io::Result<Option<
     ask_on(TcpStream::connect(address).await?).await
 }
 
-/// The beginning of any answer is a sign of life. An open connection is none: the kernel accepts connections for a JVM
-/// that hangs too.
+/// The first bytes of any answer prove liveness. An open connection does not: the kernel accepts connections
+/// for a JVM that hangs too.
 async fn ask_on(mut stream: TcpStream) -> io::Result<Option<TcpStream>> {
     stream.write_all(REQUEST).await?;
     let mut answer = vec![stream.read_u8().await?];
@@ -102,7 +103,7 @@ async fn ask_on(mut stream: TcpStream) -> io::Result<Option<TcpStream>> {
     Ok(is_kept.then_some(stream))
 }
 
-/// Whether an answer has ended, and the connection can be used for another.
+/// Whether an answer is complete, so that the connection can be reused.
 fn is_whole(answer: &[u8]) -> bool {
     let Ok(answer) = std::str::from_utf8(answer) else { return false };
     let Some((head, body)) = answer.split_once("\r\n\r\n") else { return false };
@@ -119,11 +120,11 @@ mod tests {
 
     use super::*;
 
-    /// As the agent writes it.
+    /// In the exporter's format.
     const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\nContent-length: 3\r\n\r\nok\n";
-    /// Long enough for an answer that is on its way.
+    /// Long enough for an answer in flight.
     const SOON: Duration = Duration::from_secs(60);
-    /// Not long enough for one that is not.
+    /// Too short for an answer that was not sent.
     const AT_ONCE: Duration = Duration::from_millis(10);
 
     async fn listen() -> (TcpListener, Signs) {
@@ -144,7 +145,7 @@ mod tests {
         assert_eq!(read, REQUEST);
     }
 
-    /// Whether nothing more is asked over a new connection.
+    /// Whether no further request arrives on a new connection.
     async fn is_left_alone(listener: &TcpListener) -> bool {
         timeout(Duration::from_millis(50), listener.accept()).await.is_err()
     }
@@ -160,15 +161,15 @@ mod tests {
             };
             assert!(tokio::join!(signs.hear(SOON), serve).0);
         }
-        // As of a JVM that is stopped.
+        // Like a JVM that is stopped.
         let (listener, mut signs) = listen().await;
         assert!(!signs.hear(Duration::from_millis(50)).await);
-        // As of one that has not begun to listen.
+        // Like one that does not listen yet.
         drop(listener);
         assert!(!signs.hear(SOON).await);
     }
 
-    /// The listener is gone.
+    /// The listener is closed.
     #[tokio::test]
     async fn an_agent_that_accepts_no_connection_answers_on_the_one_that_is_kept() {
         let (listener, mut signs) = listen().await;

@@ -10,22 +10,20 @@ use control::quorum::format::{Format, Voters};
 use crate::config::Config;
 use crate::home::KafkaHome;
 
-/// The class that is the tool.
+/// The tool's main class.
 pub(crate) const TOOL: &str = "kafka.tools.StorageTool";
 
-/// The tool runs for a second: it needs little memory, and no compiler that warms up.
+/// The tool runs for a second: little memory, no optimizing compiler.
 const JVM_OPTIONS: [&str; 3] = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"];
 
-/// How much of its output is told if it fails.
+/// Lines of its output in the error.
 const LINES_MAX: usize = 10;
 
 /// Why the disks are not formatted.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StorageError {
-    /// Java could not be started.
     #[error("cannot start Java for Kafka's storage tool")]
     Start(#[source] io::Error),
-    /// The tool said no.
     #[error("Kafka's storage tool failed ({status}): {said}")]
     Failed {
         /// How it ended.
@@ -35,7 +33,7 @@ pub(crate) enum StorageError {
     },
 }
 
-/// Formats the disks that are not.
+/// Formats the unformatted disks.
 pub(crate) async fn format(
     home: &KafkaHome,
     config: &Config,
@@ -57,7 +55,7 @@ pub(crate) async fn format(
         false => {
             let all = [output.stdout, output.stderr].concat();
             let text = String::from_utf8_lossy(&all);
-            // Frames of a stack trace help nobody who has to mend a configuration.
+            // Stack frames do not help to correct a configuration.
             let tells = |line: &&str| !line.is_empty() && !line.starts_with("at ");
             let lines: Vec<_> = text.lines().map(str::trim).filter(tells).collect();
             let said = lines[lines.len().saturating_sub(LINES_MAX)..].join(" / ");
@@ -66,7 +64,7 @@ pub(crate) async fn format(
     }
 }
 
-/// With `=`, as an id may begin like an option.
+/// With `=`, because an id may start with a dash.
 fn arguments(config: &Config, format: &Format) -> Vec<OsString> {
     let mut file = OsString::from("--config=");
     file.push(&config.server_file);

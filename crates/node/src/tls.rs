@@ -1,7 +1,7 @@
-//! TLS for the server that tells how the node is. Only clients with a certificate get in.
+//! TLS with client certificates for the health endpoint.
 //!
-//! Certificates are renewed while a node runs: the files are read again when they have changed, and one that
-//! is broken leaves the last good ones in use.
+//! Certificates are renewed while a node runs: changed files are read again, and if they are not valid the
+//! previous ones stay in use.
 
 use std::fs;
 use std::io;
@@ -21,25 +21,25 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-/// A peer that does not speak TLS must not hold its place for long.
+/// A peer that does not speak TLS must not occupy a slot for long.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Probes and scrapes are a handful.
+/// More than enough for probes and scrapes.
 const HANDSHAKES_MAX: usize = 64;
-/// After an accept that failed, most likely for want of file descriptors.
+/// Pause after a failed accept, most likely because no file descriptors are left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
-/// The files that a server with client certificates needs, all in PEM.
+/// The PEM files of a server with client certificates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// The certificate of this node, with what leads to its authority.
+    /// Certificate of this node, with its chain.
     pub certificate: PathBuf,
-    /// Its key.
+    /// Private key.
     pub key: PathBuf,
-    /// The authorities whose clients are let in.
+    /// Certificate authorities of the clients.
     pub client_authorities: PathBuf,
 }
 
-/// What is wrong with the files.
+/// Why the files are not usable.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file that cannot be read.
@@ -51,31 +51,28 @@ pub enum TlsError {
         #[source]
         source: io::Error,
     },
-    /// A file without what should be in it.
+    /// A file without the expected content.
     #[error("{} has no {what} in PEM", path.display())]
     Pem {
         /// The file.
         path: PathBuf,
-        /// What was looked for.
+        /// What is missing.
         what: &'static str,
         /// Why not.
         #[source]
         source: pem::Error,
     },
-    /// An authority that rustls does not take.
-    #[error("a client authority is not usable")]
+    #[error("a client certificate authority is not valid")]
     Authority(#[source] rustls::Error),
-    /// No authority at all.
-    #[error("there is no client authority to trust")]
+    #[error("no client certificate authority is configured")]
     NoAuthority(#[source] VerifierBuilderError),
-    /// A certificate and a key that do not go together.
-    #[error("the certificate and its key are not usable")]
+    #[error("the certificate and its key do not match or are not valid")]
     Identity(#[source] rustls::Error),
 }
 
 impl TlsFiles {
     fn load(&self) -> Result<Arc<ServerConfig>, TlsError> {
-        // Named explicitly: a process-wide default could be set by anyone.
+        // Explicit: the process-wide default could be set elsewhere.
         let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let mut roots = RootCertStore::empty();
         for authority in certificates(&self.client_authorities)? {
@@ -99,7 +96,7 @@ impl TlsFiles {
     fn versions(&self) -> Versions {
         let version = |path: &PathBuf| {
             let meta = fs::metadata(path).ok()?;
-            // The clock of a file system ticks slowly; Kubernetes puts another file in the place.
+            // File system timestamps are coarse; but Kubernetes replaces the file.
             Some((meta.modified().ok()?, meta.len(), meta.ino()))
         };
         [&self.certificate, &self.key, &self.client_authorities].map(version)
@@ -123,10 +120,10 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     all.map_err(TlsError::pem(path, "certificate"))
 }
 
-/// What tells a file from the one before it: when it was written, its length and its number.
+/// Modification time, length and inode of each file.
 type Versions = [Option<(SystemTime, u64, u64)>; 3];
 
-/// The configuration that is in use, and the files that were read for it.
+/// The configuration in use, and the versions of the files that it was read from.
 #[derive(Debug)]
 struct Current {
     files: TlsFiles,
@@ -141,14 +138,16 @@ impl Current {
             loaded.0 = versions;
             match self.files.load() {
                 Ok(config) => loaded.1 = config,
-                Err(error) => tracing::warn!("the last good certificates stay in use: {error}"),
+                Err(error) => {
+                    tracing::warn!(%error, "cannot reload certificates; the previous ones stay in use")
+                }
             }
         }
         Arc::clone(&loaded.1)
     }
 }
 
-/// Connections on which a client has shown its certificate.
+/// Accepts connections from clients with a certificate.
 #[derive(Debug)]
 pub(crate) struct TlsListener {
     accepted: mpsc::Receiver<(TlsStream<TcpStream>, SocketAddr)>,
@@ -156,7 +155,7 @@ pub(crate) struct TlsListener {
 }
 
 impl TlsListener {
-    /// Begins to accept.
+    /// Starts to accept.
     pub(crate) fn new(listener: TcpListener, files: &TlsFiles) -> Result<Self, TlsError> {
         let loaded = Mutex::new((files.versions(), files.load()?));
         let current = Arc::new(Current { files: files.clone(), loaded });
@@ -186,7 +185,7 @@ async fn accept_all(
         tokio::spawn(async move {
             let shaken = timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await;
             drop(place);
-            // Who has no certificate is no business of the log.
+            // Clients without a certificate are not logged.
             if let Ok(Ok(stream)) = shaken {
                 let _ = give.send((stream, peer)).await;
             }
@@ -201,7 +200,7 @@ impl axum::serve::Listener for TlsListener {
     async fn accept(&mut self) -> (Self::Io, Self::Addr) {
         match self.accepted.recv().await {
             Some(accepted) => accepted,
-            // The task that accepts ends with the runtime.
+            // The accepting task ends with the runtime.
             None => std::future::pending().await,
         }
     }

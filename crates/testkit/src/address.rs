@@ -1,15 +1,15 @@
-//! Addresses that nobody else on this machine uses.
+//! Loopback networks that no other cluster on this machine uses.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 
-/// The networks are 127.80.0.0/24 up to 127.80.255.0/24: far from 127.0.0.1 and from the ranges
-/// that service and pod addresses are taken from in other tests.
+/// The networks are 127.80.0.0/24 to 127.80.255.0/24: far from 127.0.0.1 and from the service and pod
+/// addresses of other tests.
 const SECOND_OCTET: u8 = 80;
 
-/// A network `127.80.n.0/24` that is ours while the lock file is open.
+/// A network `127.80.n.0/24`, reserved while the lock file is open.
 #[derive(Debug)]
 pub struct Network {
     third_octet: u8,
@@ -17,12 +17,12 @@ pub struct Network {
 }
 
 impl Network {
-    /// Takes the first network that no other cluster holds, in this process or another.
+    /// Reserves the first free network, across processes.
     pub fn take() -> anyhow::Result<Self> {
         let dir = lock_dir()?;
         for third_octet in 0..=u8::MAX {
             let path = dir.join(format!("127.{SECOND_OCTET}.{third_octet}.0"));
-            // A file that we may not open belongs to another user, and so does the network.
+            // A file that cannot be opened belongs to another user, and so does the network.
             let Ok(lock) = File::options().create(true).truncate(false).write(true).open(&path)
             else {
                 continue;
@@ -34,24 +34,24 @@ impl Network {
         bail!("all networks of 127.{SECOND_OCTET}.0.0/16 are taken; see the locks in {dir:?}")
     }
 
-    /// The address with that last octet.
+    /// The address with this last octet.
     #[must_use]
     pub fn host(&self, octet: u8) -> String {
         format!("127.{SECOND_OCTET}.{}.{octet}", self.third_octet)
     }
 
-    /// A second handle on the lock, which is released when the last one is closed.
+    /// A second handle on the lock, which is released with the last handle.
     pub fn share_lock(&self) -> anyhow::Result<File> {
-        self.lock.try_clone().context("could not share the lock of a network")
+        self.lock.try_clone().context("cannot share the lock of a network")
     }
 }
 
-/// One directory for all users, as the addresses are the machine's.
+/// One directory for all users, because addresses are shared by the whole machine.
 fn lock_dir() -> anyhow::Result<PathBuf> {
     use std::os::unix::fs::PermissionsExt as _;
     let dir = std::env::temp_dir().join("gregor-testkit-networks");
-    fs::create_dir_all(&dir).with_context(|| format!("could not create {dir:?}"))?;
-    // Fails for all but its owner, who has done it.
+    fs::create_dir_all(&dir).with_context(|| format!("cannot create {dir:?}"))?;
+    // Fails for everyone except the owner, who has done it.
     let _ = fs::set_permissions(&dir, fs::Permissions::from_mode(0o1777));
     Ok(dir)
 }

@@ -1,12 +1,12 @@
-//! A class archive, which halves the time that a node needs to start.
+//! A class archive (AppCDS), which halves the start time of a node.
 //!
-//! The JVM can write the classes of a run to a file and map them into the next run, instead of
-//! parsing and verifying the jars again. Such a file fits one build of Java and one directory of
-//! jars, so it is kept in the Kafka home, named after the build. It is made by the first cluster
-//! that finds none, and only in a home of our cache: others are not ours to write in.
+//! The JVM can write the classes of a run to a file and map them into the next run, instead of parsing and
+//! verifying the jars again. Such a file fits one build of Java and one list of jars, so it is stored in the
+//! Kafka home, named after the build. The first cluster that finds none creates it, and only in a home in our
+//! cache: other homes are read-only for us.
 //!
-//! An archive is an improvement and never a condition: when one cannot be made, a note says so, it
-//! is not tried again, and nodes start without.
+//! An archive is an optimization, never a precondition: if it cannot be created, a note is stored, creation
+//! is not retried, and nodes start without it.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -18,10 +18,10 @@ use artifacts::kafka::{KafkaHome, Source};
 use crate::cluster::Cluster;
 use crate::config::Security;
 
-/// What the nodes of a cluster have to do with an archive.
+/// How the nodes of a cluster use a class archive.
 #[derive(Debug, Clone)]
 pub(crate) enum ClassArchive {
-    /// Nothing.
+    /// Not at all.
     None,
     /// They start from it.
     Read(PathBuf),
@@ -30,8 +30,8 @@ pub(crate) enum ClassArchive {
 }
 
 impl ClassArchive {
-    /// JVM options for programs that may use the archive. An archive that does not fit is ignored,
-    /// and nothing is said about it: some tests take a warning in a log for a failure.
+    /// JVM options for programs that may use the archive. An archive that does not fit is ignored without a
+    /// message: some tests treat warnings in a log as failures.
     pub(crate) fn read_options(&self) -> Vec<String> {
         let Self::Read(file) = self else { return Vec::new() };
         let quiet = ["-Xlog:cds=off", "-Xlog:cds+dynamic=off", "-Xlog:class+path=off"];
@@ -40,14 +40,14 @@ impl ClassArchive {
         options
     }
 
-    /// The JVM option for the node that makes the archive.
+    /// The JVM option for the node that creates the archive.
     pub(crate) fn write_option(&self) -> Option<String> {
         let Self::Write(file) = self else { return None };
         Some(format!("-XX:ArchiveClassesAtExit={}", file.display()))
     }
 }
 
-/// The archive for that Kafka and that Java; makes it if there is none.
+/// The archive for this Kafka and this Java; creates it if necessary.
 pub(crate) async fn find_or_make(kafka: &KafkaHome, java: &Java) -> anyhow::Result<ClassArchive> {
     if kafka.source != Source::Cache {
         return Ok(ClassArchive::None);
@@ -57,11 +57,11 @@ pub(crate) async fn find_or_make(kafka: &KafkaHome, java: &Java) -> anyhow::Resu
     if let Some(known) = files.known() {
         return Ok(known);
     }
-    fs::create_dir_all(&dir).with_context(|| format!("could not create {dir:?}"))?;
-    // One process makes it; the others wait here and find it.
-    let lock = File::create(files.path("lock")).context("could not open a lock file")?;
+    fs::create_dir_all(&dir).with_context(|| format!("cannot create {dir:?}"))?;
+    // One process creates it; the others wait here and find it.
+    let lock = File::create(files.path("lock")).context("cannot open a lock file")?;
     let locked = move || lock.lock().map(|()| lock);
-    let _lock = tokio::task::spawn_blocking(locked).await?.context("could not lock a file")?;
+    let _lock = tokio::task::spawn_blocking(locked).await?.context("cannot lock a file")?;
     if let Some(known) = files.known() {
         return Ok(known);
     }
@@ -71,7 +71,7 @@ pub(crate) async fn find_or_make(kafka: &KafkaHome, java: &Java) -> anyhow::Resu
             tracing::warn!("nodes start without a class archive: {error:#}");
             let note = files.path("none");
             fs::write(&note, format!("{error:#}\n"))
-                .with_context(|| format!("could not write {note:?}"))?;
+                .with_context(|| format!("cannot write {note:?}"))?;
             Ok(ClassArchive::None)
         }
     }
@@ -88,12 +88,12 @@ impl Files {
         self.dir.join(format!("{}.{kind}", self.build))
     }
 
-    /// The archive, or the decision to do without; `None` if neither was made.
+    /// The archive, or the decision to do without; `None` if neither exists.
     fn known(&self) -> Option<ClassArchive> {
         let archive = self.path("jsa");
         let size = fs::read_to_string(self.path("size")).ok();
         let size: Option<u64> = size.and_then(|text| text.trim().parse().ok());
-        // A JVM crashes on an archive that was cut short: the one kind of damage it does not see.
+        // A JVM crashes on a truncated archive: the one kind of damage that it does not detect.
         if size.is_some() && size == size_of(&archive) {
             return Some(ClassArchive::Read(archive));
         }
@@ -105,7 +105,7 @@ fn size_of(file: &Path) -> Option<u64> {
     file.metadata().ok().map(|meta| meta.len())
 }
 
-/// Runs one node that loads as many of the classes as a node can, and keeps what it wrote.
+/// Runs one node that loads as many classes as possible, and keeps the archive that it writes.
 async fn make(kafka: &KafkaHome, java: &Java, files: &Files) -> anyhow::Result<()> {
     let new = files.path("new");
     let _ = fs::remove_file(&new);
@@ -124,9 +124,9 @@ async fn make(kafka: &KafkaHome, java: &Java, files: &Files) -> anyhow::Result<(
     let size = size_of(&new).context("the node left no archive")?;
     ensure!(size > 0, "the node left an empty archive");
     let sync = File::open(&new).and_then(|file| file.sync_all());
-    sync.with_context(|| format!("could not sync {new:?}"))?;
-    fs::rename(&new, files.path("jsa")).context("could not rename the archive")?;
-    fs::write(files.path("size"), format!("{size}\n")).context("could not write a size")
+    sync.with_context(|| format!("cannot sync {new:?}"))?;
+    fs::rename(&new, files.path("jsa")).context("cannot rename the archive")?;
+    fs::write(files.path("size"), format!("{size}\n")).context("cannot write a size")
 }
 
 #[cfg(test)]

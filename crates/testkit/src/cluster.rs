@@ -1,4 +1,4 @@
-//! A cluster: its description, its start, its end.
+//! A cluster and its builder.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -26,7 +26,7 @@ use crate::tls::Authority;
 
 const ROLES: [Role; 3] = [Role::Controller, Role::Broker, Role::Combined];
 
-/// What a cluster is to be. Without any number it has no nodes, which is refused.
+/// Describes a cluster. Without nodes it is refused.
 #[derive(Debug, Clone, Default)]
 #[must_use]
 pub struct Builder {
@@ -38,88 +38,88 @@ pub struct Builder {
 }
 
 impl Builder {
-    /// So many nodes that are only controllers: 0, 1, ….
+    /// Number of dedicated controllers: ids 0, 1, ….
     pub fn controllers(mut self, count: usize) -> Self {
         self.counts.insert(Role::Controller, count);
         self
     }
 
-    /// So many nodes that are only brokers: 100, 101, ….
+    /// Number of dedicated brokers: ids 100, 101, ….
     pub fn brokers(mut self, count: usize) -> Self {
         self.counts.insert(Role::Broker, count);
         self
     }
 
-    /// So many nodes that are both: 200, 201, ….
+    /// Number of combined nodes: ids 200, 201, ….
     pub fn combined(mut self, count: usize) -> Self {
         self.counts.insert(Role::Combined, count);
         self
     }
 
-    /// Whether the voters can change. The default is [`Quorum::Dynamic`].
+    /// Whether the quorum is static or dynamic. Default: [`Quorum::Dynamic`].
     pub fn quorum(mut self, quorum: Quorum) -> Self {
         self.wishes.quorum = quorum;
         self
     }
 
-    /// Only the first so many controllers are voters of a dynamic quorum at first; the others start
-    /// as observers. The default is all.
+    /// Number of controllers that are initial voters of a dynamic quorum; the others start as observers.
+    /// Default: all.
     pub fn initial_voters(mut self, count: usize) -> Self {
         self.initial_voters = Some(count);
         self
     }
 
-    /// The version of Kafka. The default is the one that `gregor fetch kafka` gets.
+    /// Kafka version. Default: that of `gregor fetch kafka`.
     pub fn version(mut self, version: &str) -> Self {
         self.version = Some(version.to_owned());
         self
     }
 
-    /// What the listeners speak. The default is [`Security::Plaintext`].
+    /// Security protocol of the listeners. Default: [`Security::Plaintext`].
     pub fn security(mut self, security: Security) -> Self {
         self.wishes.security = security;
         self
     }
 
-    /// Brokers also listen at [`SASL_PORT`] for PLAIN (with the users of
-    /// [`PLAIN_USERS`](crate::PLAIN_USERS)) and SCRAM-SHA-512 (with those that a test creates).
+    /// Adds a broker listener on [`SASL_PORT`] for PLAIN (with [`PLAIN_USERS`](crate::PLAIN_USERS)) and
+    /// SCRAM-SHA-512 (with users that a test creates).
     pub fn sasl_listeners(mut self, wanted: bool) -> Self {
         self.wishes.sasl_listeners = wanted;
         self
     }
 
-    /// Access control lists are kept and obeyed. The anonymous user, the user `admin` and the
-    /// certificate called [`TLS_SUPER_USER`](crate::TLS_SUPER_USER) may do everything.
+    /// Enables the authorizer. Super users: the anonymous user, `admin`, and the certificate
+    /// [`TLS_SUPER_USER`](crate::TLS_SUPER_USER).
     pub fn authorizer(mut self, wanted: bool) -> Self {
         self.wishes.authorizer = wanted;
         self
     }
 
-    /// How many log directories each node has. The default is one.
+    /// Log directories per node. Default: one.
     pub fn log_dirs(mut self, count: usize) -> Self {
         self.log_dirs = Some(count);
         self
     }
 
-    /// A server property of every broker.
+    /// Sets a server property of all brokers.
     pub fn broker_config(mut self, key: &str, value: &str) -> Self {
         self.wishes.broker.push((key.to_owned(), value.to_owned()));
         self
     }
 
-    /// A server property of every controller.
+    /// Sets a server property of all controllers.
     pub fn controller_config(mut self, key: &str, value: &str) -> Self {
         self.wishes.controller.push((key.to_owned(), value.to_owned()));
         self
     }
 
-    /// A server property of one node. It wins over the others.
+    /// Sets a server property of one node; takes precedence over the others.
     pub fn node_config(mut self, id: i32, key: &str, value: &str) -> Self {
         self.wishes.node.entry(id).or_default().push((key.to_owned(), value.to_owned()));
         self
     }
 
-    /// Gets Kafka if it is not there yet, formats and starts all nodes and waits until all serve.
+    /// Downloads Kafka if necessary, formats and starts all nodes, and waits until they are ready.
     pub async fn start(self) -> anyhow::Result<Cluster> {
         let cluster = self.prepare().await?;
         for node in cluster.nodes() {
@@ -129,7 +129,7 @@ impl Builder {
         Ok(cluster)
     }
 
-    /// Everything but the start of the nodes.
+    /// Like [`start`](Self::start), without starting the nodes.
     pub async fn prepare(self) -> anyhow::Result<Cluster> {
         self.check()?;
         let (kafka, java) = get_programs(self.version.clone()).await?;
@@ -139,7 +139,10 @@ impl Builder {
 
     fn check(&self) -> anyhow::Result<()> {
         let count = |role| self.count(role);
-        ensure!(ROLES.iter().any(|r| r.is_controller() && count(*r) > 0), "there is no controller");
+        ensure!(
+            ROLES.iter().any(|r| r.is_controller() && count(*r) > 0),
+            "no controller is configured"
+        );
         ensure!(ROLES.iter().all(|r| count(*r) <= r.count_max()), "too many nodes of one role");
         ensure!(self.log_dirs != Some(0), "a node needs a log directory");
         ensure!(self.initial_voters != Some(0), "a quorum needs a voter");
@@ -150,14 +153,14 @@ impl Builder {
         self.counts.get(&role).copied().unwrap_or(0)
     }
 
-    /// [`prepare`](Self::prepare) with programs that were found before.
+    /// [`prepare`](Self::prepare) with programs that are known already.
     pub(crate) async fn prepare_with(
         self,
         kafka: KafkaHome,
         java: Java,
         class_archive: ClassArchive,
     ) -> anyhow::Result<Cluster> {
-        let temp = TempDir::with_prefix("gregor-testkit-").context("could not make a directory")?;
+        let temp = TempDir::with_prefix("gregor-testkit-").context("cannot make a directory")?;
         let network = Network::take()?;
         let reaper = Arc::new(Reaper::start(Some(network.share_lock()?))?);
         let authority = match self.wishes.security {
@@ -182,7 +185,7 @@ impl Builder {
         let quorum: Vec<_> = places.iter().filter(|p| p.role.is_controller()).cloned().collect();
         let brokers = places.iter().filter(|place| place.role.is_broker()).count();
         let voters = self.initial_voters.unwrap_or(quorum.len());
-        // From here on the cluster cleans up after itself, however this ends.
+        // From here on the cluster is cleaned up, even if this function fails.
         let cluster =
             Cluster { ground, quorum, brokers, nodes: Mutex::default(), temp: Some(temp) };
         for place in &places {
@@ -193,37 +196,36 @@ impl Builder {
     }
 }
 
-/// A cluster of running processes. All of them die when it is dropped.
+/// A cluster of running processes, all killed on drop.
 #[derive(Debug)]
 pub struct Cluster {
     ground: Arc<Ground>,
-    /// The controllers it began with.
+    /// The initial controllers.
     quorum: Vec<Place>,
-    /// How many brokers it began with.
+    /// The initial number of brokers.
     brokers: usize,
     nodes: Mutex<BTreeMap<i32, Node>>,
     temp: Option<TempDir>,
 }
 
 impl Cluster {
-    /// Begins the description of a cluster.
     pub fn builder() -> Builder {
         Builder::default()
     }
 
-    /// Where clients begin: all brokers.
+    /// Bootstrap addresses of the brokers.
     #[must_use]
     pub fn bootstrap_brokers(&self) -> Vec<(String, u16)> {
         self.addresses(Role::is_broker, BROKER_PORT)
     }
 
-    /// Where clients of the controllers begin: all controllers.
+    /// Bootstrap addresses of the controllers.
     #[must_use]
     pub fn bootstrap_controllers(&self) -> Vec<(String, u16)> {
         self.addresses(Role::is_controller, CONTROLLER_PORT)
     }
 
-    /// Where clients that log in by SASL begin; empty if the cluster was not asked for it.
+    /// Bootstrap addresses of the SASL listener; empty if the cluster has none.
     #[must_use]
     pub fn bootstrap_sasl(&self) -> Vec<(String, u16)> {
         match self.ground.wishes.sasl_listeners {
@@ -232,35 +234,33 @@ impl Cluster {
         }
     }
 
-    /// The cluster's id, as Kafka writes it.
     #[must_use]
     pub fn cluster_id(&self) -> &str {
         &self.ground.cluster_id
     }
 
-    /// The version of Kafka it runs.
     #[must_use]
     pub fn version(&self) -> KafkaVersion {
         self.ground.kafka.version
     }
 
-    /// The directory of everything.
+    /// The directory with all files of the cluster.
     #[must_use]
     pub fn dir(&self) -> &Path {
         &self.ground.dir
     }
 
-    /// The authority that the nodes trust; `None` without TLS.
+    /// The certificate authority of the nodes; `None` without TLS.
     #[must_use]
     pub fn tls(&self) -> Option<&Authority> {
         self.ground.authority.as_ref()
     }
 
-    /// The node with that id.
+    /// The node with this id.
     ///
     /// # Panics
     ///
-    /// If there is none, as only a mistake in a test asks for it.
+    /// If there is no such node: a mistake in the test.
     #[must_use]
     pub fn node(&self, id: i32) -> Node {
         match self.lock_nodes().get(&id) {
@@ -269,14 +269,14 @@ impl Cluster {
         }
     }
 
-    /// All nodes by id, running or not.
+    /// All nodes, sorted by id, running or not.
     #[must_use]
     pub fn nodes(&self) -> Vec<Node> {
         self.lock_nodes().values().cloned().collect()
     }
 
-    /// Adds a node with the next free id of its role, starts it and waits until it serves. A
-    /// controller is an observer until a test makes it a voter.
+    /// Adds a node with the next free id of its role, starts it and waits until it is ready. A controller
+    /// stays an observer until a test makes it a voter.
     pub async fn add_node(&self, role: Role) -> anyhow::Result<i32> {
         ensure!(
             self.ground.wishes.quorum == Quorum::Dynamic || !role.is_controller(),
@@ -292,7 +292,7 @@ impl Cluster {
         Ok(id)
     }
 
-    /// Waits until every node that was started serves. Fails if one of them ends instead.
+    /// Waits until every started node is ready. Fails if one of them exits.
     pub async fn wait_ready(&self) -> anyhow::Result<()> {
         for node in self.nodes().into_iter().filter(Node::is_started) {
             node.wait_ready().await?;
@@ -300,13 +300,13 @@ impl Cluster {
         Ok(())
     }
 
-    /// Runs a class of Kafka's command line tools to its end and gives what it printed.
+    /// Runs one of Kafka's command line tools and returns its output.
     pub async fn run_tool(&self, class: &str, arguments: &[&str]) -> anyhow::Result<String> {
         let arguments: Vec<_> = arguments.iter().map(|one| (*one).to_owned()).collect();
         self.ground.run_tool(class, &arguments).await
     }
 
-    /// Load on a topic of this cluster, by the clients that came with it. Without TLS.
+    /// Options for load on a topic of this cluster, with the clients of its Kafka version. Without TLS.
     #[must_use]
     pub fn load_options(&self, topic: &str) -> LoadOptions {
         let brokers = self.bootstrap_brokers();
@@ -315,13 +315,12 @@ impl Cluster {
         LoadOptions::new(self.ground.kafka.clone(), &addresses.join(","), topic)
     }
 
-    /// Writes the files that a node needs before it is formatted, and keeps it.
+    /// Writes the files that a node needs before it is formatted, and adds it to the cluster.
     fn settle(&self, place: &Place) -> anyhow::Result<Node> {
         let write = |path: PathBuf, text: String| {
-            fs::write(&path, text).with_context(|| format!("could not write {path:?}"))
+            fs::write(&path, text).with_context(|| format!("cannot write {path:?}"))
         };
-        fs::create_dir_all(&place.dir)
-            .with_context(|| format!("could not create {:?}", place.dir))?;
+        fs::create_dir_all(&place.dir).with_context(|| format!("cannot create {:?}", place.dir))?;
         if let Some(authority) = &self.ground.authority {
             let identity = authority.node_certificate(TLS_NODE, &place.host)?;
             write(place.key_store(), identity.key_pem + &identity.certificate_pem)?;
@@ -357,7 +356,7 @@ impl Drop for Cluster {
     }
 }
 
-/// Says on stderr why the first test of a machine takes so long.
+/// Explains on stderr why the first test of a machine takes so long.
 struct Announce;
 
 impl Progress for Announce {
@@ -372,7 +371,7 @@ impl Progress for Announce {
     }
 }
 
-/// Gets Kafka and Java, on a thread that may block.
+/// Gets Kafka and Java, on a blocking thread.
 async fn get_programs(version: Option<String>) -> anyhow::Result<(KafkaHome, Java)> {
     let get = move || {
         let environment = Environment::from_process();

@@ -1,46 +1,46 @@
-//! What a cluster is to look like, and the server properties that make a node so.
+//! Configuration of a cluster, and the server properties of its nodes.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-/// Where brokers listen for clients and for each other.
+/// Port for clients and for replication.
 pub const BROKER_PORT: u16 = 9092;
-/// Where controllers listen.
+/// Port of the controllers.
 pub const CONTROLLER_PORT: u16 = 9093;
-/// Where brokers listen for clients that log in by SASL, if the cluster was asked for it.
+/// Port of the SASL listener, if the cluster has one.
 pub const SASL_PORT: u16 = 9094;
 
-/// The users of the SASL listener that need not be created first, with their passwords.
+/// Predefined users of the SASL listener, with their passwords.
 pub const PLAIN_USERS: [(&str, &str); 2] = [("admin", "admin-secret"), ("alice", "alice-secret")];
 
-/// The name of a client certificate that may do everything when there is an authorizer.
+/// The client certificate name that is a super user of the authorizer.
 pub const TLS_SUPER_USER: &str = "admin";
 
-/// The common name in the certificates of all nodes.
+/// Common name in the certificates of all nodes.
 pub(crate) const TLS_NODE: &str = "gregor-node";
 
-/// How controllers know each other.
+/// Mode of the controller quorum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Quorum {
-    /// `controller.quorum.bootstrap.servers`: voters are kept in the metadata log and can change.
+    /// `controller.quorum.bootstrap.servers`: voters are stored in the metadata log and can change.
     #[default]
     Dynamic,
     /// `controller.quorum.voters`: the voters are fixed.
     Static,
 }
 
-/// What the listeners speak.
+/// Security protocol of the listeners.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Security {
-    /// Nothing is encrypted and everybody is `User:ANONYMOUS`.
+    /// No encryption; every client is `User:ANONYMOUS`.
     #[default]
     Plaintext,
-    /// Mutual TLS on every listener, with an authority of the cluster's own.
+    /// Mutual TLS on every listener, with a certificate authority of the cluster.
     Tls,
 }
 
-/// What a node is for.
+/// Process roles of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
     /// Only a controller.
@@ -52,13 +52,11 @@ pub enum Role {
 }
 
 impl Role {
-    /// Whether such a node can be a voter.
     #[must_use]
     pub const fn is_controller(self) -> bool {
         matches!(self, Self::Controller | Self::Combined)
     }
 
-    /// Whether such a node holds partitions of topics.
     #[must_use]
     pub const fn is_broker(self) -> bool {
         matches!(self, Self::Broker | Self::Combined)
@@ -73,8 +71,8 @@ impl Role {
         }
     }
 
-    /// How many nodes of a role have an address, which ends in the id (plus one for controllers,
-    /// as an address that ends in 0 looks like a network).
+    /// Maximum number of nodes of a role: the last octet of an address is the id (plus one for controllers,
+    /// because an address that ends in 0 looks like a network).
     pub(crate) const fn count_max(self) -> usize {
         match self {
             Self::Controller => 99,
@@ -98,7 +96,7 @@ impl Role {
     }
 }
 
-/// What a test asked for.
+/// The configuration of a cluster.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Wishes {
     pub(crate) quorum: Quorum,
@@ -110,25 +108,25 @@ pub(crate) struct Wishes {
     pub(crate) node: BTreeMap<i32, Vec<(String, String)>>,
 }
 
-/// One node's place.
+/// Id, role, address and directories of a node.
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
     pub(crate) id: i32,
     pub(crate) role: Role,
     pub(crate) host: String,
-    /// Everything of the node is in here.
+    /// The directory with all files of the node.
     pub(crate) dir: PathBuf,
-    /// The first of them has the metadata log.
+    /// The first one has the metadata log.
     pub(crate) log_dirs: Vec<PathBuf>,
 }
 
 impl Place {
-    /// The file with the server's properties.
+    /// The server properties file.
     pub(crate) fn properties_file(&self) -> PathBuf {
         self.dir.join("server.properties")
     }
 
-    /// The key and certificate of the node.
+    /// The node's key and certificate.
     pub(crate) fn key_store(&self) -> PathBuf {
         self.dir.join("node.pem")
     }
@@ -144,7 +142,7 @@ impl Place {
     }
 }
 
-/// The text of a node's `server.properties`. `quorum` are the first controllers, in order.
+/// The `server.properties` of a node. `quorum` are the initial controllers, in order.
 pub(crate) fn server_properties(
     wishes: &Wishes,
     place: &Place,
@@ -164,7 +162,8 @@ pub(crate) fn server_properties(
             "authorizer.class.name",
             "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
         );
-        // Anonymous are the nodes themselves without TLS; a certificate's user is its whole subject.
+        // Without TLS the nodes themselves are anonymous; the principal of a certificate is its whole
+        // subject.
         let plain = PLAIN_USERS[0].0;
         properties.set(
             "super.users",
@@ -220,7 +219,7 @@ fn common(properties: &mut Properties, wishes: &Wishes, place: &Place, quorum: &
     properties.set(key, servers.join(","));
 }
 
-/// Small numbers where the defaults are for a large installation, and no waiting for company.
+/// Small values where the defaults are for a large installation, and no delays.
 fn broker(properties: &mut Properties, wishes: &Wishes, brokers: usize) {
     let replicas = brokers.clamp(1, 3).to_string();
     let in_sync = if brokers >= 3 { "2" } else { "1" };
@@ -236,7 +235,7 @@ fn broker(properties: &mut Properties, wishes: &Wishes, brokers: usize) {
     properties.set("share.coordinator.state.topic.min.isr", in_sync);
     properties.set("share.coordinator.state.topic.num.partitions", "3");
     properties.set("group.initial.rebalance.delay.ms", "0");
-    // The cleaner's buffer is 128 MiB by default, half of a node's heap.
+    // The log cleaner's buffer defaults to 128 MiB, half of a node's heap.
     properties.set("log.cleaner.dedupe.buffer.size", "2097152");
     if wishes.sasl_listeners {
         let users: String = PLAIN_USERS
@@ -274,7 +273,7 @@ impl Properties {
 
     fn to_text(&self) -> String {
         self.0.iter().fold(String::new(), |mut text, (key, value)| {
-            // A backslash is the only character with a meaning inside a value.
+            // The backslash is the only special character in a value.
             let _ = writeln!(text, "{key}={}", value.replace('\\', "\\\\"));
             text
         })

@@ -1,4 +1,4 @@
-//! What all nodes of one cluster stand on.
+//! What all nodes of a cluster share: programs, directories, addresses.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::config::Wishes;
 use crate::process::Reaper;
 use crate::tls::Authority;
 
-/// Small and quick to start: a test's data is a few records, and several JVMs share the machine.
+/// Small and quick to start: tests write few records, and several JVMs share the machine.
 const JVM_OPTIONS: [&str; 5] = [
     "-Xmx256m",
     "-XX:+UseSerialGC",
@@ -63,14 +63,14 @@ impl Ground {
             .collect()
     }
 
-    /// Runs a class of Kafka to its end and gives what it printed.
+    /// Runs a Kafka tool and returns its output.
     pub(crate) async fn run_tool(
         &self,
         class: &str,
         arguments: &[String],
     ) -> anyhow::Result<String> {
         let mut options = self.class_archive.read_options();
-        // What a tool prints is its result; the log would stand in between.
+        // The output of a tool is its result; log lines would be mixed in.
         options.push("-Dgregor.log.level=WARN".to_owned());
         let command = self.java_command(options, class, arguments.iter().map(OsString::from));
         let output = tokio::process::Command::new(&command[0])
@@ -79,7 +79,7 @@ impl Ground {
             .kill_on_drop(true)
             .output()
             .await
-            .with_context(|| format!("could not run {class}"))?;
+            .with_context(|| format!("cannot run {class}"))?;
         let text = String::from_utf8_lossy(&output.stdout);
         let errors = String::from_utf8_lossy(&output.stderr);
         ensure!(

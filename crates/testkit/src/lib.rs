@@ -1,8 +1,8 @@
 //! Real Kafka clusters as processes, for tests and demonstrations.
 //!
-//! A [`Cluster`] is a set of KRaft nodes, each a JVM of its own on an address of its own
-//! (`127.a.b.c`) with the real port numbers, in a temporary directory. Tests stop, kill, freeze and
-//! wipe nodes through [`Node`] and look at the outcome through whatever they test.
+//! A [`Cluster`] is a set of KRaft nodes, each a JVM with its own address (`127.a.b.c`) and the real port
+//! numbers, in a temporary directory. Tests stop, kill, freeze and wipe nodes through [`Node`] and observe
+//! the outcome through the code under test.
 //!
 //! ```no_run
 //! # async fn example() -> anyhow::Result<()> {
@@ -15,15 +15,20 @@
 //!
 //! Node ids: controllers are 0, 1, …; brokers 100, 101, …; nodes with both roles 200, 201, ….
 //!
-//! What holds, also when a test panics or its process is killed with `-9`:
+//! Guarantees, also if a test panics or its process is killed with `-9`:
 //!
-//! 1. No process of a cluster outlives the process that started it, but for the moment that
-//!    the reaper needs to kill it.
-//! 2. Two clusters never share an address, whichever processes they belong to.
-//! 3. The directory of a test that failed stays, with the nodes' logs; that of one that passed goes.
+//! 1. No process of a cluster outlives the process that started it, except for the moment that the reaper
+//!    needs to kill it.
+//! 2. Two clusters never share an address, across processes.
+//! 3. The directory of a failed test is kept, with the nodes' logs; that of a passed test is removed.
 //!
-//! This crate must not speak Kafka's protocol (the clients that do are tested with it) and must not
-//! be a dependency of anything but tests and demonstrations.
+//! This crate does not speak Kafka's protocol, because the clients that do are tested with it. Only tests and
+//! demonstrations may depend on it.
+
+#![allow(
+    missing_docs,
+    reason = "fields and error variants whose names or messages say it need no comment"
+)]
 
 mod address;
 mod archive;
@@ -46,6 +51,6 @@ pub use node::Node;
 pub use tls::{Authority, Identity};
 pub use tools::{skip, tool};
 
-// For tests that start programs of their own beside, or in the place of, a cluster's nodes.
+// For tests that start other programs besides, or instead of, a cluster's nodes.
 pub use address::Network;
 pub use process::{Process, Reaper};

@@ -1,8 +1,7 @@
-//! Load on any cluster, with an account of every record: Kafka's own verifiable producer and consumer.
+//! Load on any cluster, with an account of every record, by Kafka's own verifiable producer and consumer.
 //!
-//! The producer numbers its records and is told of each that it is safe (`acks=all`, idempotent, tried
-//! again for two minutes); the consumer reads along. At the end every record that was promised must have
-//! been read.
+//! The producer numbers its records and waits for each acknowledgement (`acks=all`, idempotent, retried for
+//! two minutes); the consumer reads along. At the end every acknowledged record must have been read.
 //!
 //! ```no_run
 //! # async fn example(kafka: artifacts::kafka::KafkaHome) -> anyhow::Result<()> {
@@ -34,40 +33,40 @@ use tokio::time::{Instant, sleep};
 use crate::process::{Process, Reaper};
 
 const JVM_OPTIONS: [&str; 3] = ["-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"];
-/// What makes a promise of the producer worth something. They win over what the user gives.
+/// Settings that make an acknowledgement meaningful. They take precedence over the user's.
 const PRODUCER: &str = "acks=all\nenable.idempotence=true\nretries=2147483647\n\
                         delivery.timeout.ms=120000\nrequest.timeout.ms=15000\nlinger.ms=5\n";
-/// A consumer that finds out soon where a partition is now, and reads only what is committed.
+/// Finds moved partitions quickly and reads only committed records.
 const CONSUMER: &str = "metadata.max.age.ms=5000\nisolation.level=read_committed\n";
-/// The load begins when both JVMs are up, also on a machine that is very busy.
+/// Records flow once both JVMs are up, also on a very busy machine.
 const BEGIN_TIMEOUT: Duration = Duration::from_secs(120);
-/// A producer that is asked to stop first delivers what it has taken.
+/// A producer that is stopping first delivers its buffered records.
 const STOP_TIMEOUT: Duration = Duration::from_secs(150);
-/// A consumer that has read nothing for that long reads nothing more.
+/// A consumer that has read nothing for this long will not read more.
 const QUIET: Duration = Duration::from_secs(45);
 const POLL: Duration = Duration::from_millis(100);
-/// How many different errors a report shows.
+/// Distinct errors in a report.
 const ERRORS_MAX: usize = 5;
 
-/// What load is put where.
+/// Options of a load.
 #[derive(Debug, Clone)]
 pub struct LoadOptions {
-    /// Whose clients are used.
+    /// The Kafka whose clients are used.
     pub kafka: KafkaHome,
     /// `host:port,…`.
     pub bootstrap: String,
-    /// A topic that is there, and has no other records.
+    /// An existing topic without other records.
     pub topic: String,
     /// A file with client properties, such as for TLS.
     pub properties: Option<PathBuf>,
-    /// A file with the names of hosts (`-Djdk.net.hosts.file`); no other name is then found.
+    /// A hosts file (`-Djdk.net.hosts.file`); no other host name can be resolved then.
     pub hosts: Option<PathBuf>,
-    /// Records a second.
+    /// Records per second.
     pub rate: u32,
 }
 
 impl LoadOptions {
-    /// 500 small records a second, without TLS.
+    /// 500 small records per second, without TLS.
     #[must_use]
     pub fn new(kafka: KafkaHome, bootstrap: &str, topic: &str) -> Self {
         Self {
@@ -80,21 +79,21 @@ impl LoadOptions {
         }
     }
 
-    /// With client properties from a file.
+    /// Sets the client properties file.
     #[must_use]
     pub fn properties(mut self, file: impl Into<PathBuf>) -> Self {
         self.properties = Some(file.into());
         self
     }
 
-    /// With the names of hosts from a file.
+    /// Sets the hosts file.
     #[must_use]
     pub fn hosts(mut self, file: impl Into<PathBuf>) -> Self {
         self.hosts = Some(file.into());
         self
     }
 
-    /// With that many records a second.
+    /// Sets the records per second.
     #[must_use]
     pub fn rate(mut self, rate: u32) -> Self {
         self.rate = rate;
@@ -120,40 +119,39 @@ impl LoadOptions {
             .collect()
     }
 
-    /// The user's properties and then ours, as a new file.
+    /// Writes a new file with the user's properties, then ours.
     fn write_properties(&self, file: &Path, own: &str) -> anyhow::Result<()> {
         let users = match &self.properties {
             Some(path) => {
-                fs::read_to_string(path).with_context(|| format!("could not read {path:?}"))?
+                fs::read_to_string(path).with_context(|| format!("cannot read {path:?}"))?
             }
             None => String::new(),
         };
-        fs::write(file, format!("{users}\n{own}")).context("could not write client properties")
+        fs::write(file, format!("{users}\n{own}")).context("cannot write client properties")
     }
 }
 
-/// What became of the records.
+/// The result of a load.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Report {
-    /// How many records the producer was promised to be safe.
+    /// Acknowledged records.
     pub acknowledged: usize,
-    /// How many different records were read.
+    /// Distinct records that were read.
     pub read: usize,
-    /// Those that were promised and never read.
+    /// Acknowledged records that were never read.
     pub lost: Vec<u64>,
-    /// How many records are in the topic more often than once. One that is only delivered again, after
-    /// a rebalance of the group, is none.
+    /// Records that are in the topic more than once. Redelivery after a group rebalance does not count.
     pub duplicates: usize,
-    /// How many records the producer gave up.
+    /// Records that the producer gave up on.
     pub failed: usize,
-    /// What it said about them, each once.
+    /// Its distinct errors.
     pub errors: Vec<String>,
-    /// The longest time between two promises.
+    /// The longest time between two acknowledgements.
     pub longest_gap: Duration,
 }
 
 impl Report {
-    /// Fails unless there was load and every record is there exactly once.
+    /// Fails unless there was load and every acknowledged record was written exactly once.
     pub fn check(&self) -> anyhow::Result<()> {
         let Self { lost, duplicates, failed, .. } = self;
         ensure!(self.acknowledged > 0, "there was no load: {self:?}");
@@ -165,7 +163,7 @@ impl Report {
     }
 }
 
-/// A producer and a consumer that run. They end with this value.
+/// A running producer and consumer, killed on drop.
 #[derive(Debug)]
 pub struct Load {
     producer: Client,
@@ -179,13 +177,13 @@ impl Load {
     /// Starts both, and returns when records flow.
     pub async fn start(options: LoadOptions) -> anyhow::Result<Self> {
         let find = || java::find(&Environment::from_process());
-        let java = tokio::task::spawn_blocking(find).await?.context("could not find Java")?;
-        let dir = TempDir::with_prefix("gregor-load-").context("could not make a directory")?;
+        let java = tokio::task::spawn_blocking(find).await?.context("cannot find Java")?;
+        let dir = TempDir::with_prefix("gregor-load-").context("cannot make a directory")?;
         let file = |name: &str| dir.path().join(name);
         options.write_properties(&file("producer.properties"), PRODUCER)?;
         options.write_properties(&file("consumer.properties"), CONSUMER)?;
         let words = |text: String| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
-        // Later versions have another word for the files, but know this one too.
+        // Later versions have another name for this option, but accept this one.
         let consumer = words(format!(
             "--group-id load-{} --reset-policy earliest --verbose --consumer.config {}",
             dir.path().file_name().unwrap_or_default().to_string_lossy(),
@@ -214,12 +212,12 @@ impl Load {
         Ok(load)
     }
 
-    /// How many records the producer was promised by now.
+    /// Records acknowledged so far.
     pub fn acknowledged(&self) -> anyhow::Result<usize> {
         Ok(self.look()?.acknowledged.len())
     }
 
-    /// Waits until that many more records were promised and as many were read.
+    /// Waits until this many more records were acknowledged, and as many were read.
     pub async fn wait_acknowledged(&self, more: usize) -> anyhow::Result<()> {
         let wanted = self.acknowledged()? + more;
         let enough = |account: &Account| {
@@ -228,7 +226,7 @@ impl Load {
         self.wait(&format!("{wanted} records are there"), BEGIN_TIMEOUT, enough).await
     }
 
-    /// Stops the producer, lets the consumer read the rest, and gives the account.
+    /// Stops the producer, lets the consumer read the rest, and returns the report.
     pub async fn stop(self) -> anyhow::Result<Report> {
         self.producer.stop(STOP_TIMEOUT).await.context("the producer")?;
         let (mut read, mut since) = (0, Instant::now());
@@ -243,14 +241,14 @@ impl Load {
             if now > read {
                 (read, since) = (now, Instant::now());
             }
-            // What is not read by now is lost, unless the consumer is gone.
+            // Records that were not read by now are lost, unless the consumer died.
             if since.elapsed() > QUIET {
                 ensure!(self.consumer.is_running(), "the consumer ended: {}", self.consumer.tail());
                 break;
             }
             sleep(POLL).await;
         }
-        // A record that is there twice may come a moment after the last that was missed.
+        // A duplicate may arrive a moment after the last missing record.
         sleep(Duration::from_secs(1)).await;
         self.consumer.stop(STOP_TIMEOUT).await.context("the consumer")?;
         Ok(self.look()?.report())
@@ -278,7 +276,7 @@ impl Load {
         }
     }
 
-    /// Reads what both have said since the last look.
+    /// Reads what both programs have printed since the last call.
     fn look(&self) -> anyhow::Result<MutexGuard<'_, Account>> {
         let mut account = self.account.lock().unwrap_or_else(PoisonError::into_inner);
         for client in [&self.producer, &self.consumer] {
@@ -294,7 +292,7 @@ impl Drop for Load {
     }
 }
 
-/// One of the two programs, with what it says.
+/// One of the two programs, with its output.
 #[derive(Debug)]
 struct Client {
     process: Mutex<Process>,
@@ -304,9 +302,9 @@ struct Client {
 
 impl Client {
     fn start(reaper: &Arc<Reaper>, command: &[String], log: &Path) -> anyhow::Result<Self> {
-        let write = File::create(log).with_context(|| format!("could not create {log:?}"))?;
-        let read = File::open(log).with_context(|| format!("could not open {log:?}"))?;
-        let process = Process::spawn(reaper, command, write).context("could not start Java")?;
+        let write = File::create(log).with_context(|| format!("cannot create {log:?}"))?;
+        let read = File::open(log).with_context(|| format!("cannot open {log:?}"))?;
+        let process = Process::spawn(reaper, command, write).context("cannot start Java")?;
         Ok(Self {
             process: Mutex::new(process),
             log: log.to_owned(),
@@ -314,11 +312,11 @@ impl Client {
         })
     }
 
-    /// Calls for each whole line that has not been read yet.
+    /// Calls `each` for every complete line that has not been read yet.
     fn new_lines(&self, mut each: impl FnMut(&str)) -> anyhow::Result<()> {
         let mut unread = self.unread.lock().unwrap_or_else(PoisonError::into_inner);
         let (file, bytes) = &mut *unread;
-        file.read_to_end(bytes).with_context(|| format!("could not read {:?}", self.log))?;
+        file.read_to_end(bytes).with_context(|| format!("cannot read {:?}", self.log))?;
         let Some(end) = bytes.iter().rposition(|byte| *byte == b'\n') else { return Ok(()) };
         let rest = bytes.split_off(end + 1);
         String::from_utf8_lossy(bytes).lines().for_each(&mut each);
@@ -345,7 +343,7 @@ impl Client {
         Ok(())
     }
 
-    /// The end of what it said.
+    /// The end of its output.
     fn tail(&self) -> String {
         let text = fs::read(&self.log).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
@@ -354,11 +352,11 @@ impl Client {
     }
 }
 
-/// What is known of the records.
+/// The state of all records.
 #[derive(Debug, Default)]
 struct Account {
     acknowledged: BTreeSet<u64>,
-    /// Where each record was found in the topic.
+    /// Partition and offset of each occurrence of a record in the topic.
     read: BTreeMap<u64, BTreeSet<(i64, i64)>>,
     failed: usize,
     errors: BTreeSet<String>,
@@ -367,7 +365,7 @@ struct Account {
 }
 
 impl Account {
-    /// Takes a line of either program. Most lines are events in JSON; the others are of its log.
+    /// Parses a line of either program. Most lines are events in JSON; the others are log lines.
     fn take(&mut self, line: &str) {
         let Ok(event) = serde_json::from_str::<Value>(line) else { return };
         let record = event["value"].as_str().and_then(|value| value.parse().ok());
@@ -436,13 +434,13 @@ mod tests {
             sent(2, 3_510),
             sent(3, 3_520),
             read(0, 0, 0),
-            // Delivered again, which is no duplicate.
+            // Redelivered, which is not a duplicate.
             read(0, 0, 0),
-            // There twice.
+            // Written twice.
             read(1, 0, 1),
             read(1, 0, 7),
             read(3, 1, 0),
-            // Not promised, but there: neither lost nor wrong.
+            // Written but not acknowledged: neither lost nor wrong.
             read(4, 1, 1),
             r#"{"name":"producer_send_error","exception":"class X","message":"no","value":"5"}"#
                 .to_owned(),

@@ -1,4 +1,4 @@
-//! One node, and what can be done to it.
+//! One node of a cluster, and operations on it.
 
 use std::fs::{self, File};
 use std::io::{Read as _, Seek as _, SeekFrom};
@@ -15,19 +15,18 @@ use crate::ground::Ground;
 use crate::process::Process;
 use crate::storage;
 
-/// What a node logs once it serves: a broker is then registered and unfenced, a controller has
-/// caught up with the metadata log.
+/// Logged when a node is ready: a broker is then registered and unfenced, a controller has caught up with the
+/// metadata log.
 const READY_LINE: &[u8] = b"Kafka Server started";
 /// A busy machine with two cores starts six nodes in a sixth of this.
 const READY_TIMEOUT: Duration = Duration::from_secs(120);
-/// After this a node that was asked to stop is killed. A broker whose controllers are gone waits
-/// for them for minutes.
+/// After this a stopping node is killed. A broker without controllers waits for them for minutes.
 const STOP_TIMEOUT: Duration = Duration::from_secs(30);
-/// A frozen process stands still within a millisecond, unless the machine is very busy.
+/// A frozen process halts within a millisecond, unless the machine is very busy.
 const FREEZE_TIMEOUT: Duration = Duration::from_secs(10);
-/// How often processes and logs are looked at.
+/// Poll interval for processes and logs.
 const POLL: Duration = Duration::from_millis(25);
-/// How much of a log an error shows: from its first error on, and of its end.
+/// Log lines in an error: from the first error on, and at the end.
 const ERROR_LINES: usize = 10;
 const TAIL_LINES: usize = 40;
 
@@ -45,7 +44,7 @@ struct Inner {
 #[derive(Debug, Default)]
 struct State {
     process: Option<Process>,
-    /// Where the log of this process begins in a file that has those of earlier ones too.
+    /// Where this process's output starts in a log file shared with earlier processes.
     log_from: u64,
 }
 
@@ -54,37 +53,35 @@ impl Node {
         Self(Arc::new(Inner { ground, place, state: Mutex::default() }))
     }
 
-    /// The id.
     #[must_use]
     pub fn id(&self) -> i32 {
         self.0.place.id
     }
 
-    /// What it is for.
     #[must_use]
     pub fn role(&self) -> Role {
         self.0.place.role
     }
 
-    /// Its address, which no other node has.
+    /// Its address, unique to this node.
     #[must_use]
     pub fn host(&self) -> &str {
         &self.0.place.host
     }
 
-    /// Where it listens: for brokers if it is one, else for controllers.
+    /// The broker port, or the controller port of a dedicated controller.
     #[must_use]
     pub fn port(&self) -> u16 {
         if self.role().is_broker() { BROKER_PORT } else { CONTROLLER_PORT }
     }
 
-    /// The directory that has all of its files.
+    /// The directory with all of its files.
     #[must_use]
     pub fn dir(&self) -> &Path {
         &self.0.place.dir
     }
 
-    /// Its log directories; the first has the metadata log.
+    /// The log directories; the first one has the metadata log.
     #[must_use]
     pub fn log_dirs(&self) -> &[PathBuf] {
         &self.0.place.log_dirs
@@ -100,24 +97,24 @@ impl Node {
         self.log_dirs().iter().map(|dir| storage::directory_id(dir)).collect()
     }
 
-    /// Starts the process, and formats the log directories first if they are empty (as a node that
-    /// is no voter: a wiped controller comes back as an observer). Does not wait until it serves.
+    /// Starts the process. Empty log directories are formatted first (as a node that is not a voter: a wiped
+    /// controller returns as an observer). Does not wait until the node is ready.
     pub async fn start(&self) -> anyhow::Result<()> {
         ensure!(!self.is_running(), "node {} runs already", self.id());
         if !storage::is_formatted(&self.0.place) {
             storage::format_late(&self.0.ground, &self.0.place).await?;
         }
         let log = File::options().create(true).append(true).open(self.log_file());
-        let log = log.with_context(|| format!("could not open the log of node {}", self.id()))?;
-        let log_from = log.metadata().context("could not look at a log file")?.len();
+        let log = log.with_context(|| format!("cannot open the log of node {}", self.id()))?;
+        let log_from = log.metadata().context("cannot look at a log file")?.len();
         let command = self.0.ground.node_command(&self.0.place.properties_file());
         let process = Process::spawn(&self.0.ground.reaper, &command, log)
-            .with_context(|| format!("could not start node {}", self.id()))?;
+            .with_context(|| format!("cannot start node {}", self.id()))?;
         *self.state() = State { process: Some(process), log_from };
         Ok(())
     }
 
-    /// Waits until the node serves. Fails at once when its process ends, with the end of its log.
+    /// Waits until the node is ready. If its process exits, fails at once with the end of its log.
     pub async fn wait_ready(&self) -> anyhow::Result<()> {
         let until = Instant::now() + READY_TIMEOUT;
         let mut read_to = self.state().log_from;
@@ -128,7 +125,7 @@ impl Node {
             if text.windows(READY_LINE.len()).any(|window| window == READY_LINE) {
                 return Ok(());
             }
-            // The line may be only half there: its beginning is read again next time.
+            // The line may be incomplete: its beginning is read again next time.
             let done = text.len().saturating_sub(READY_LINE.len());
             read_to += done as u64;
             let problem = match running {
@@ -143,9 +140,9 @@ impl Node {
         }
     }
 
-    /// Asks the process to end and waits for it; kills it after half a minute.
+    /// Sends SIGTERM and waits; kills the process after half a minute.
     pub async fn stop(&self) -> anyhow::Result<()> {
-        // A frozen process gets the request only once it is thawed.
+        // A frozen process receives the signal only after it is thawed.
         self.signal(Signal::TERM)?;
         self.signal(Signal::CONT)?;
         let until = Instant::now() + STOP_TIMEOUT;
@@ -159,7 +156,7 @@ impl Node {
         Ok(())
     }
 
-    /// Ends the process without any warning, as `kill -9` does.
+    /// Kills the process, as `kill -9` does.
     pub async fn kill(&self) -> anyhow::Result<()> {
         self.signal(Signal::KILL)?;
         while self.is_running() {
@@ -169,8 +166,8 @@ impl Node {
         Ok(())
     }
 
-    /// Stops the process in its tracks: its connections stay open and nobody answers. Returns when
-    /// it stands still, which is a moment after the signal.
+    /// Suspends the process: its connections stay open and nothing responds. Returns when it has halted, a
+    /// moment after the signal.
     pub fn freeze(&self) -> anyhow::Result<()> {
         self.signal(Signal::STOP)?;
         let process = self.process_id().with_context(|| format!("node {} is gone", self.id()))?;
@@ -182,7 +179,7 @@ impl Node {
         Ok(())
     }
 
-    /// Lets a frozen process go on.
+    /// Resumes a frozen process.
     pub fn thaw(&self) -> anyhow::Result<()> {
         self.signal(Signal::CONT)
     }
@@ -201,11 +198,11 @@ impl Node {
         (0..self.log_dirs().len()).try_for_each(|index| self.wipe_log_dir(index))
     }
 
-    /// Deletes one log directory, by its place in [`log_dirs`](Self::log_dirs).
+    /// Deletes one log directory, by its index in [`log_dirs`](Self::log_dirs).
     pub fn wipe_log_dir(&self, index: usize) -> anyhow::Result<()> {
         ensure!(!self.is_running(), "node {} runs: stop it before its disks are wiped", self.id());
         let dir = self.log_dirs().get(index).context("there is no such log directory")?;
-        fs::remove_dir_all(dir).with_context(|| format!("could not remove {dir:?}"))
+        fs::remove_dir_all(dir).with_context(|| format!("cannot remove {dir:?}"))
     }
 
     /// Whether there is a process, frozen or not.
@@ -216,19 +213,19 @@ impl Node {
         matches!(process.exit_status(), Ok(None))
     }
 
-    /// The process id while there is a process.
+    /// The process id, if there is a process.
     #[must_use]
     pub fn process_id(&self) -> Option<u32> {
         self.is_running().then(|| self.state().process.as_ref().map(Process::id)).flatten()
     }
 
-    /// The file that has all the node has logged, in this and in earlier processes.
+    /// The log file, with the output of this and earlier processes.
     #[must_use]
     pub fn log_file(&self) -> PathBuf {
         self.dir().join("node.log")
     }
 
-    /// The last lines of the log; empty when there is none.
+    /// The last lines of the log; empty if there is none.
     #[must_use]
     pub fn log_tail(&self, lines: usize) -> String {
         let text = fs::read(self.log_file()).unwrap_or_default();
@@ -237,23 +234,23 @@ impl Node {
         all[all.len().saturating_sub(lines)..].join("\n")
     }
 
-    /// Whether it was started and not stopped since; true also for one that ended by itself.
+    /// Whether it was started and not stopped since; also true if it exited by itself.
     pub(crate) fn is_started(&self) -> bool {
         self.state().process.is_some()
     }
 
-    /// Kills without waiting, so that a cluster's nodes die at once and not one after another.
+    /// Kills without waiting, so that all nodes of a cluster are killed at once.
     pub(crate) fn send_kill(&self) {
         let _ = self.signal(Signal::KILL);
     }
 
-    /// Waits for the end of a process that was killed.
+    /// Waits for the exit of a killed process.
     pub(crate) fn collect(&self) {
         drop(self.state().process.take());
     }
 
-    /// What the log of this process says about its failure. The cause is often followed by a
-    /// hundred lines of an orderly shutdown, so the first error is shown beside the end.
+    /// The failure in this process's log. The cause is often followed by a hundred lines of orderly shutdown,
+    /// so the first error is included besides the end.
     fn explain(&self) -> String {
         let mut text = Vec::new();
         let from = self.state().log_from;
@@ -272,7 +269,7 @@ impl Node {
         process.signal(signal).with_context(|| format!("node {}", self.id()))
     }
 
-    /// Replaces `text` by what the log has from that byte on.
+    /// Replaces `text` with the log from this byte on.
     fn read_log(&self, from: u64, text: &mut Vec<u8>) -> anyhow::Result<()> {
         text.clear();
         let mut read = || {
@@ -280,7 +277,7 @@ impl Node {
             file.seek(SeekFrom::Start(from))?;
             file.read_to_end(text)
         };
-        read().with_context(|| format!("could not read the log of node {}", self.id()))?;
+        read().with_context(|| format!("cannot read the log of node {}", self.id()))?;
         Ok(())
     }
 
@@ -301,7 +298,7 @@ fn explain_log(text: &str) -> String {
     format!("{errors}its log ends with:\n{}", lines[tail_from..].join("\n"))
 }
 
-/// Whether the kernel says of a process that it is stopped.
+/// Whether the kernel reports the process as stopped.
 fn is_frozen(process: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     // The name before it is in parentheses and may contain any character.

@@ -1,11 +1,11 @@
-//! Processes that never outlive the one that started them.
+//! Processes that never outlive their parent.
 //!
-//! Each is the leader of a process group. A small shell, the reaper, knows all groups and waits for
-//! the end of a pipe that only our process can write to. However our process ends, the kernel closes
-//! that pipe, and the reaper kills what is left.
+//! Each is the leader of a process group. A small shell, the reaper, knows all groups and waits for end of
+//! file on a pipe that only our process can write to. However our process ends, the kernel closes that pipe,
+//! and the reaper kills the remaining groups.
 //!
-//! A process waits for a word from us before it becomes the program it is to run, and gets it after
-//! the reaper was told its group: so there is no moment at which our death leaves it running.
+//! A child waits for a line on its standard input before it executes its program, and gets it after the
+//! reaper knows its group: there is no moment at which our death leaves it running.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -17,11 +17,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use anyhow::Context as _;
 use rustix::process::{Pid, Signal, kill_process_group};
 
-/// Runs the rest of its arguments once a line came; at the end of the input it just ends.
+/// Executes the remaining arguments once a line arrives; exits at end of file.
 const GATE: &str = r#"read -r go && exec "$@" </dev/null"#;
 
-/// Keeps the groups it is told; at the end of its input it kills them and waits until they are gone
-/// (some seconds at most: a zombie that nobody collects still counts as there).
+/// Remembers the groups that it reads; at end of file it kills them and waits until they are gone (a few
+/// seconds at most: an unreaped zombie still counts as present).
 const REAPER: &str = r#"
 trap '' HUP INT TERM
 groups=
@@ -55,16 +55,17 @@ impl Reaper {
             .args(["-c", REAPER, "testkit-reaper"])
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
-            // Any stream would do to hand over the file; the script writes nothing.
+            // Any stream can pass the file on; the script writes nothing.
             .stderr(lock.map_or_else(Stdio::null, Stdio::from))
             .process_group(0)
             .spawn()
-            .context("could not start a shell as the reaper")?;
+            .context("cannot start a shell as the reaper")?;
         let pipe = child.stdin.take().context("the reaper has no stdin")?;
         Ok(Self(Mutex::new(Some((child, pipe)))))
     }
 
-    /// Ends the reaper, and with it what was not removed. No process can be started afterwards.
+    /// Ends the reaper, and with it all processes that were not removed. No process can be started
+    /// afterwards.
     pub fn close(&self) {
         if let Some((mut child, pipe)) = self.lock().take() {
             drop(pipe);
@@ -75,7 +76,7 @@ impl Reaper {
     fn tell(&self, verb: &str, group: Pid) -> anyhow::Result<()> {
         let mut guard = self.lock();
         let (_, pipe) = guard.as_mut().context("the cluster is already gone")?;
-        // One write: a line is never cut by our death.
+        // One write: our death never truncates a line.
         pipe.write_all(format!("{verb} {}\n", group.as_raw_nonzero()).as_bytes())
             .context("the reaper is gone")
     }
@@ -91,7 +92,7 @@ impl Drop for Reaper {
     }
 }
 
-/// A process group that is killed when this is dropped, or when our process ends.
+/// A process group that is killed on drop, or when our process ends.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
@@ -100,14 +101,13 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts `arguments`, the first of which is the program, with both output streams going to
-    /// `log`.
+    /// Starts `arguments`, the first of which is the program, with both output streams redirected to `log`.
     pub fn spawn<S: AsRef<OsStr>>(
         reaper: &Arc<Reaper>,
         arguments: &[S],
         log: File,
     ) -> anyhow::Result<Self> {
-        let errors = log.try_clone().context("could not share the log file")?;
+        let errors = log.try_clone().context("cannot share the log file")?;
         let mut child = Command::new("sh")
             .args(["-c", GATE, "testkit-gate"])
             .args(arguments)
@@ -116,7 +116,7 @@ impl Process {
             .stderr(errors)
             .process_group(0)
             .spawn()
-            .context("could not start a shell")?;
+            .context("cannot start a shell")?;
         let gate = child.stdin.take();
         // From here on a failure drops the process, which kills it.
         let process = Self { group: Pid::from_child(&child), child, reaper: Arc::clone(reaper) };
@@ -126,23 +126,23 @@ impl Process {
         Ok(process)
     }
 
-    /// The id of the process, which is that of its group too.
+    /// The process id, which is also the group id.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Sends a signal to the whole group. One that has ended already gets none.
+    /// Sends a signal to the whole group, unless it has exited.
     pub(crate) fn signal(&self, signal: Signal) -> anyhow::Result<()> {
         match kill_process_group(self.group, signal) {
             Ok(()) | Err(rustix::io::Errno::SRCH) => Ok(()),
-            Err(error) => Err(error).with_context(|| format!("could not send {signal:?}")),
+            Err(error) => Err(error).with_context(|| format!("cannot send {signal:?}")),
         }
     }
 
-    /// How the process ended, or `None` if it runs.
+    /// The exit status, or `None` while the process runs.
     pub fn exit_status(&mut self) -> anyhow::Result<Option<ExitStatus>> {
-        self.child.try_wait().context("could not look after a process")
+        self.child.try_wait().context("cannot wait for a process")
     }
 }
 

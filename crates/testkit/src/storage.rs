@@ -1,8 +1,8 @@
 //! Formats log directories, as `kafka-storage format` does.
 //!
-//! A JVM costs a second of processor time, and what the tool writes differs from node to node only
-//! in two lines of `meta.properties`. So when a cluster starts, the tool formats one node of each kind
-//! and the others get copies with ids of their own.
+//! A JVM costs a second of CPU, and the tool's output differs between nodes in only two lines of
+//! `meta.properties`. So when a cluster starts, the tool formats one node of each kind, and the others get
+//! copies with their own ids.
 
 use std::fs;
 use std::io::Read as _;
@@ -18,16 +18,16 @@ use crate::ground::Ground;
 
 const TOOL: &str = "kafka.tools.StorageTool";
 
-/// Nodes of the same kind are formatted alike.
+/// Nodes of the same kind are formatted identically.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// Knows the first voters of a dynamic quorum, as it is one of them.
+    /// An initial voter of a dynamic quorum.
     Voter,
-    /// Learns the voters from others.
+    /// Discovers the voters.
     Other(Role),
 }
 
-/// Formats the nodes of a new cluster; the first `voters` controllers among them are its voters.
+/// Formats the nodes of a new cluster; the first `voters` controllers are its voters.
 pub(crate) async fn format_cluster(
     ground: &std::sync::Arc<Ground>,
     places: &[Place],
@@ -73,7 +73,7 @@ pub(crate) async fn format_cluster(
     Ok(())
 }
 
-/// Formats a node that joins a cluster, or comes back to it with empty disks.
+/// Formats a node that joins a cluster, or returns with empty disks.
 pub(crate) async fn format_late(ground: &Ground, place: &Place) -> anyhow::Result<()> {
     run_tool(ground, place, None).await
 }
@@ -83,23 +83,23 @@ pub(crate) fn is_formatted(place: &Place) -> bool {
     place.log_dirs.first().is_some_and(|dir| meta_file(dir).exists())
 }
 
-/// The id of a formatted directory.
+/// The id of a formatted log directory.
 pub(crate) fn directory_id(dir: &Path) -> anyhow::Result<String> {
     let file = meta_file(dir);
-    let text = fs::read_to_string(&file).with_context(|| format!("could not read {file:?}"))?;
+    let text = fs::read_to_string(&file).with_context(|| format!("cannot read {file:?}"))?;
     let id = text.lines().find_map(|line| line.strip_prefix("directory.id="));
-    // Java escapes some characters in properties, but none that an id has.
+    // Java escapes some characters in properties, but none that occurs in an id.
     Ok(id.with_context(|| format!("no directory.id in {file:?}"))?.to_owned())
 }
 
-/// A new id for a cluster or a directory, written as Kafka writes them.
+/// A new id for a cluster or a directory, in Kafka's format.
 pub(crate) fn random_id() -> anyhow::Result<String> {
-    let mut source = fs::File::open("/dev/urandom").context("could not open /dev/urandom")?;
+    let mut source = fs::File::open("/dev/urandom").context("cannot open /dev/urandom")?;
     loop {
         let mut bytes = [0; 16];
-        source.read_exact(&mut bytes).context("could not read /dev/urandom")?;
+        source.read_exact(&mut bytes).context("cannot read /dev/urandom")?;
         let id = URL_SAFE_NO_PAD.encode(bytes);
-        // As Kafka does: the command line tools would take such an id for an option.
+        // As Kafka does: command line tools would parse such an id as an option.
         if !id.starts_with('-') {
             return Ok(id);
         }
@@ -119,8 +119,8 @@ async fn run_tool(ground: &Ground, place: &Place, voters: Option<String>) -> any
     Ok(())
 }
 
-/// Gives a node the formatted directories of another of its kind. `metadata_id` is the id that the
-/// voters know its metadata directory by.
+/// Copies the formatted directories of another node of the same kind. `metadata_id` is the directory id by
+/// which the voters know the node.
 fn copy_format(from: &Place, to: &Place, mut metadata_id: Option<String>) -> anyhow::Result<()> {
     for (from_dir, to_dir) in from.log_dirs.iter().zip(&to.log_dirs) {
         copy_dir(from_dir, to_dir)?;
@@ -129,26 +129,26 @@ fn copy_format(from: &Place, to: &Place, mut metadata_id: Option<String>) -> any
             None => random_id()?,
         };
         let file = meta_file(to_dir);
-        let text = fs::read_to_string(&file).with_context(|| format!("could not read {file:?}"))?;
+        let text = fs::read_to_string(&file).with_context(|| format!("cannot read {file:?}"))?;
         let line = |line: &str| match line.split_once('=') {
             Some(("node.id", _)) => format!("node.id={}\n", to.id),
             Some(("directory.id", _)) => format!("directory.id={directory_id}\n"),
             _ => format!("{line}\n"),
         };
         let text: String = text.lines().map(line).collect();
-        fs::write(&file, text).with_context(|| format!("could not write {file:?}"))?;
+        fs::write(&file, text).with_context(|| format!("cannot write {file:?}"))?;
     }
     Ok(())
 }
 
 fn copy_dir(from: &Path, to: &Path) -> anyhow::Result<()> {
-    fs::create_dir_all(to).with_context(|| format!("could not create {to:?}"))?;
-    for entry in fs::read_dir(from).with_context(|| format!("could not read {from:?}"))? {
+    fs::create_dir_all(to).with_context(|| format!("cannot create {to:?}"))?;
+    for entry in fs::read_dir(from).with_context(|| format!("cannot read {from:?}"))? {
         let (path, name) = entry.map(|entry| (entry.path(), entry.file_name()))?;
         if path.is_dir() {
             copy_dir(&path, &to.join(name))?;
         } else {
-            fs::copy(&path, to.join(name)).with_context(|| format!("could not copy {path:?}"))?;
+            fs::copy(&path, to.join(name)).with_context(|| format!("cannot copy {path:?}"))?;
         }
     }
     Ok(())

@@ -9,13 +9,13 @@ use rcgen::{
 };
 use time::{Duration, OffsetDateTime};
 
-/// Long enough for a demonstration that is left running for a day. Always set: the default would
-/// last for centuries, which some clients refuse.
+/// Enough for a demonstration that runs for a day. Always set: the default would be centuries, which some
+/// clients reject.
 const VALID: Duration = Duration::days(2);
 /// Clocks of one machine agree, but a certificate of this very second has been "not yet valid".
 const BACKDATE: Duration = Duration::hours(1);
 
-/// A certificate authority. [`Authority::new`] makes one that no cluster trusts.
+/// A certificate authority. [`Authority::new`] creates one that no cluster trusts.
 pub struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 /// A certificate with its key.
@@ -35,24 +35,24 @@ impl std::fmt::Debug for Authority {
 }
 
 impl Authority {
-    /// A new authority with a key of its own.
+    /// Creates an authority with its own key.
     pub fn new(name: &str) -> anyhow::Result<Self> {
         let now = OffsetDateTime::now_utc();
         let mut params = params(name, now - BACKDATE, now + VALID)?;
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-        let key = KeyPair::generate().context("could not make a key")?;
+        let key = KeyPair::generate().context("cannot make a key")?;
         let issuer = CertifiedIssuer::self_signed(params, key);
-        Ok(Self(issuer.context("could not make a certificate authority")?))
+        Ok(Self(issuer.context("cannot make a certificate authority")?))
     }
 
-    /// The authority's certificate: what a client must trust.
+    /// The authority's certificate, for clients to trust.
     #[must_use]
     pub fn ca_pem(&self) -> String {
         self.0.pem()
     }
 
-    /// A certificate for a client, who is then `User:CN=<name>`.
+    /// A client certificate; the principal is `User:CN=<name>`.
     pub fn client_certificate(&self, name: &str) -> anyhow::Result<Identity> {
         let now = OffsetDateTime::now_utc();
         let mut params = params(name, now - BACKDATE, now + VALID)?;
@@ -60,7 +60,7 @@ impl Authority {
         self.issue(&params)
     }
 
-    /// A certificate that a cluster must not let in, as its time has passed.
+    /// An expired client certificate, which a cluster must reject.
     pub fn expired_client_certificate(&self) -> anyhow::Result<Identity> {
         let now = OffsetDateTime::now_utc();
         let mut params = params("expired", now - VALID, now - BACKDATE)?;
@@ -68,7 +68,7 @@ impl Authority {
         self.issue(&params)
     }
 
-    /// A certificate for a node at that address, which is a client of the other nodes too.
+    /// A certificate for a node at this address, which is also a client of the other nodes.
     pub fn node_certificate(&self, name: &str, host: &str) -> anyhow::Result<Identity> {
         let now = OffsetDateTime::now_utc();
         let address: IpAddr = host.parse().with_context(|| format!("{host} is no address"))?;
@@ -80,8 +80,8 @@ impl Authority {
     }
 
     fn issue(&self, params: &CertificateParams) -> anyhow::Result<Identity> {
-        let key = KeyPair::generate().context("could not make a key")?;
-        let certificate = params.signed_by(&key, &self.0).context("could not sign")?;
+        let key = KeyPair::generate().context("cannot make a key")?;
+        let certificate = params.signed_by(&key, &self.0).context("cannot sign")?;
         Ok(Identity { certificate_pem: certificate.pem(), key_pem: key.serialize_pem() })
     }
 }
@@ -91,7 +91,7 @@ fn params(
     from: OffsetDateTime,
     until: OffsetDateTime,
 ) -> anyhow::Result<CertificateParams> {
-    let mut params = CertificateParams::new([]).context("could not begin a certificate")?;
+    let mut params = CertificateParams::new([]).context("cannot begin a certificate")?;
     params.distinguished_name = DistinguishedName::new();
     params.distinguished_name.push(DnType::CommonName, name);
     (params.not_before, params.not_after) = (from, until);

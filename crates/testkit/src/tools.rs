@@ -1,4 +1,4 @@
-//! Tools that tests run, which `tools/prepare` installs, and what a machine cannot run.
+//! Pinned tools that tests run, which `tools/prepare` installs; and skips.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -20,8 +20,8 @@ pub fn tool(name: &str) -> PathBuf {
     folder
 }
 
-/// Reports that a test cannot run on this machine. `make test` counts it, and fails if the repository does not
-/// list that skip.
+/// Reports that this machine cannot run a test. `make test` counts it, and fails unless the repository lists
+/// the skip.
 ///
 /// # Panics
 /// If the report cannot be written: a skip must not go unnoticed.

@@ -1,4 +1,4 @@
-//! The life of real nodes: started, frozen, killed, wiped, added and gone.
+//! Lifecycle of real nodes: start, freeze, kill, wipe, add, remove.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -73,8 +73,8 @@ async fn a_dynamic_quorum_begins_with_the_voters_asked_for_and_grows() {
 #[tokio::test(flavor = "multi_thread")]
 async fn three_voters_agree_with_copied_formats() {
     let cluster = Cluster::builder().controllers(3).brokers(3).start().await.unwrap();
-    // A broker is asked: Kafka's tool waits for a minute and fails when the controller that it asks
-    // does not know yet where the active one listens.
+    // A broker is queried: Kafka's tool waits for a minute and fails if the queried controller does not know
+    // yet where the active one listens.
     let (host, port) = cluster.bootstrap_brokers().remove(0);
     let broker = format!("{host}:{port}");
     let status = cluster
@@ -137,7 +137,7 @@ async fn the_files_of_a_test_that_panics_are_kept() {
     std::fs::remove_dir_all(dir).unwrap();
 }
 
-/// The letter by which the kernel tells what a process does; `None` when there is none.
+/// The process state in /proc; `None` if there is no such process.
 fn process_state(process: u32) -> Option<char> {
     let stat = std::fs::read_to_string(Path::new("/proc").join(process.to_string()).join("stat"));
     stat.ok()?.rsplit_once(") ")?.1.chars().next()

@@ -1,4 +1,4 @@
-//! Load that keeps account of every record, while nodes come and go.
+//! Load with an account of every record, while a broker restarts.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 

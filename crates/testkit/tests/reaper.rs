@@ -1,4 +1,4 @@
-//! Processes die with their owner, however it dies. With `sleep` in the place of a JVM.
+//! Processes die with their parent, however it dies. With `sleep` instead of a JVM.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use testkit::{Process, Reaper};
 
-/// Names the directory in which the owner works; only set in the process that plays the owner.
+/// The working directory of the parent; set only in the process that plays the parent.
 const OWNER_DIR: &str = "GREGOR_TESTKIT_OWNER_DIR";
 
 #[test]
@@ -41,7 +41,7 @@ fn the_groups_of_an_owner_that_is_killed_are_killed() {
     wait_until("the lock is free", || lock.try_lock().is_ok());
 }
 
-/// Not a test but the owner in the one above, which runs this program again for it.
+/// Not a test: the parent in the test above, which runs this program again.
 #[test]
 fn owner() {
     let Some(dir) = std::env::var_os(OWNER_DIR) else { return };
@@ -55,7 +55,7 @@ fn owner() {
         format!("sleep 1000 & echo $! > {child_file}.new; mv {child_file}.new {child_file}; wait");
     let sleep = Process::spawn(&reaper, &["sleep", "1000"], log()).unwrap();
     let shell = Process::spawn(&reaper, &["sh", "-c", &script], log()).unwrap();
-    // One that ended in order is no longer the reaper's business.
+    // One that exited in order is no longer the reaper's responsibility.
     drop(Process::spawn(&reaper, &["sleep", "1000"], log()).unwrap());
     wait_until("the shell has a child", || dir.join("child").exists());
     let child = fs::read_to_string(dir.join("child")).unwrap();
@@ -88,7 +88,7 @@ fn nothing_starts_after_the_reaper_was_closed() {
     assert!(!temp.path().join("touched").exists());
 }
 
-/// Whether there is such a process. A zombie is none: it runs nothing and waits for its parent.
+/// Whether the process is alive. A zombie is not: it runs nothing and waits for its parent.
 fn is_alive(process: u32) -> bool {
     let stat = fs::read_to_string(Path::new("/proc").join(process.to_string()).join("stat"));
     stat.is_ok_and(|stat| {

@@ -1,4 +1,4 @@
-//! Nodes with certificates, passwords and access control, asked by Kafka's own tools.
+//! Nodes with certificates, passwords and an authorizer, tested with Kafka's own tools.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -9,7 +9,7 @@ use testkit::{Authority, Cluster, Identity, PLAIN_USERS, SASL_PORT, Security, TL
 /// Lists the topics with a client of these properties.
 async fn list_topics(cluster: &Cluster, port: u16, properties: &str) -> anyhow::Result<String> {
     let file = cluster.dir().join("client.properties");
-    // A refused client would try for a minute.
+    // A rejected client would retry for a minute.
     let impatient = "default.api.timeout.ms=8000\nrequest.timeout.ms=4000\n";
     fs::write(&file, format!("{impatient}{properties}"))?;
     let address = format!("{}:{port}", cluster.nodes()[0].host());
@@ -65,7 +65,7 @@ async fn the_sasl_listener_knows_its_users_and_the_authorizer_what_they_may() {
     assert!(error.contains("SaslAuthenticationException"), "{error}");
     assert_eq!(cluster.bootstrap_sasl(), [(cluster.node(200).host().to_owned(), SASL_PORT)]);
 
-    // Anonymous is a super user; alice is not, so a topic that is there is not there for her.
+    // Anonymous is a super user; alice is not, so an existing topic is invisible to her.
     let address = format!("{}:9092", cluster.node(200).host());
     let create = ["--bootstrap-server", &address, "--create", "--topic", "secrets"];
     cluster.run_tool("org.apache.kafka.tools.TopicCommand", &create).await.unwrap();

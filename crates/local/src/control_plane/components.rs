@@ -1,4 +1,4 @@
-//! The components of a control plane and the flags that each is started with.
+//! The components of a control plane and their flags.
 
 use std::fmt;
 use std::path::Path;
@@ -24,11 +24,11 @@ pub enum Component {
 }
 
 impl Component {
-    /// In the order in which they are started; each needs only those before it.
+    /// In start order; each depends only on earlier ones.
     pub const ALL: [Self; 4] =
         [Self::Etcd, Self::ApiServer, Self::ControllerManager, Self::Scheduler];
 
-    /// Its name, which is that of its program.
+    /// Its name, which is also that of its program.
     #[must_use]
     pub const fn name(self) -> &'static str {
         self.program().name()
@@ -45,7 +45,7 @@ impl Component {
         }
     }
 
-    /// The path that answers when it can do its work.
+    /// Path of the readiness endpoint.
     pub(super) const fn health_path(self) -> &'static str {
         match self {
             Self::Etcd => "/health",
@@ -61,15 +61,15 @@ impl fmt::Display for Component {
     }
 }
 
-/// Who issues service account tokens: the name by which pods know the API.
+/// Issuer of service account tokens: the URL of the API inside of pods.
 const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
-/// All but those that write Endpoints and EndpointSlices, which must not hold loopback addresses: every
-/// pod has one here, so they could only fail, again and again.
+/// All controllers except those that write Endpoints and EndpointSlices. These objects must not contain
+/// loopback addresses, which all pods have here, so those controllers would fail forever.
 const CONTROLLERS: &str =
     "*,-endpoints-controller,-endpointslice-controller,-endpointslice-mirroring-controller";
 
-/// What it takes to write the flags.
+/// Inputs of the flags.
 #[derive(Debug)]
 pub(super) struct Surroundings<'a> {
     pub(super) state: &'a StateDir,
@@ -77,8 +77,7 @@ pub(super) struct Surroundings<'a> {
     pub(super) ports: &'a Ports,
     pub(super) durability: Durability,
     pub(super) audit_log: Option<&'a Path>,
-    /// Loopback addresses for services, on which a proxy can listen without any configuration of the
-    /// machine.
+    /// Loopback addresses for services, on which a proxy can listen without configuring the machine.
     pub(super) service_range: &'a str,
 }
 
@@ -93,12 +92,12 @@ impl Surroundings<'_> {
         }
     }
 
-    /// The file with the certificate of an identity.
+    /// The certificate file of an identity.
     fn certificate(&self, name: &str) -> String {
         shown(&self.pki.files(name).certificate)
     }
 
-    /// The file with the key of an identity.
+    /// The key file of an identity.
     fn key(&self, name: &str) -> String {
         shown(&self.pki.files(name).key)
     }
@@ -125,7 +124,7 @@ impl Surroundings<'_> {
             ("peer-trusted-ca-file",        &authority),
             ("peer-cert-file",              &self.certificate("etcd-peer")),
             ("peer-key-file",               &self.key("etcd-peer")),
-            // One member elects itself; with the usual times it would first wait a second for others.
+            // A single member elects itself; with default timeouts it would wait a second first.
             ("heartbeat-interval",          "20"),
             ("election-timeout",            "200"),
             ("log-level",                   "warn"),
@@ -151,14 +150,14 @@ impl Surroundings<'_> {
             ("tls-cert-file",                    &self.certificate("apiserver")),
             ("tls-private-key-file",             &self.key("apiserver")),
             ("client-ca-file",                   &authority),
-            // Nobody without a certificate or token, but for the paths that tell its health.
+            // Anonymous requests only to the health endpoints.
             ("authentication-config",            &shown(&self.state.authentication_config())),
             ("authorization-mode",               "Node,RBAC"),
-            // The second is on in OpenShift and asks for rights that no request shows: an operator that
-            // lacks them must fail here too.
+            // OwnerReferencesPermissionEnforcement is enabled in OpenShift and requires permissions that no
+            // request shows: an operator without them must fail here too.
             ("enable-admission-plugins",         "NodeRestriction,OwnerReferencesPermissionEnforcement"),
             ("service-cluster-ip-range",         self.service_range),
-            // It would write the loopback address into an Endpoints object, which is refused.
+            // It would write the loopback address to an Endpoints object, which is rejected.
             ("endpoint-reconciler-type",         "none"),
             ("service-account-issuer",           ISSUER),
             ("service-account-signing-key-file", &shown(&signing_key)),
@@ -213,7 +212,7 @@ impl Surroundings<'_> {
         flags
     }
 
-    /// What the two that work through the API have in common.
+    /// The common flags of the two components that use the API.
     #[rustfmt::skip]
     fn client_of_api(&self, component: Component, server: &str) -> Vec<String> {
         let kubeconfig = shown(&self.state.component_kubeconfig(component));
@@ -224,18 +223,18 @@ impl Surroundings<'_> {
             ("bind-address",              "127.0.0.1"),
             ("tls-cert-file",             &self.certificate(server)),
             ("tls-private-key-file",      &self.key(server)),
-            // There is only ever one; an election would only make a restart slower.
+            // There is only one instance; leader election would only slow down restarts.
             ("leader-elect",              "false"),
             ("profiling",                 "false"),
-            // The usual 20 a second make the start of the controllers, each of which asks for a token of
-            // its own, seconds longer.
+            // With the default of 20 requests per second the controllers, each of which requests a token,
+            // would start seconds later.
             ("kube-api-qps",              "500"),
             ("kube-api-burst",            "1000"),
         ])
     }
 }
 
-/// Who may speak to the API without saying who they are: those who ask for its health.
+/// Allows anonymous requests to the health endpoints only.
 pub(super) const AUTHENTICATION_CONFIG: &str = r#"{
   "apiVersion": "apiserver.config.k8s.io/v1",
   "kind": "AuthenticationConfiguration",
@@ -246,8 +245,8 @@ pub(super) const AUTHENTICATION_CONFIG: &str = r#"{
 }
 "#;
 
-/// Requests of service accounts, without those of Kubernetes itself, and without their content. A watch is
-/// logged when it starts: one that is open at the end of a test never completes.
+/// Requests of service accounts, except those of Kubernetes itself, without their content. A watch is logged
+/// when it starts: one that is open at the end of a test never completes.
 pub(super) const AUDIT_POLICY: &str = r#"{
   "apiVersion": "audit.k8s.io/v1",
   "kind": "Policy",

@@ -1,28 +1,27 @@
-//! What can go wrong with a control plane: one sentence each, which says what to do.
+//! Errors of the control plane. Each message says what to do.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use super::components::Component;
 
-/// Why there is no control plane.
+/// Why the control plane does not run.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// There are no loopback addresses for it.
+    /// No loopback addresses are available.
     #[error(transparent)]
     Network(crate::network::NetworkError),
-    /// A directory with something else in it.
+    /// A directory with other content.
     #[error(
-        "{0:?} is not empty and is no state directory of Gregor: name a directory that is new, \
+        "{0:?} is not empty and not a state directory of Gregor: specify a new directory, \
          empty, or was made by gregor up"
     )]
     NotAStateDir(PathBuf),
-    /// No such directory, or nothing in it.
-    #[error("there is no state directory {0:?}: gregor up makes one")]
+    #[error("there is no state directory {0:?}: create one with gregor up")]
     NoStateDir(PathBuf),
-    /// A directory of a later Gregor.
+    /// A directory of a newer Gregor.
     #[error(
-        "the state directory {path:?} has version {found}, and this gregor knows versions up to \
+        "the state directory {path:?} has version {found}, and this gregor supports versions up to \
          {known}: use the newer gregor that made it, or name another directory"
     )]
     NewerStateDir {
@@ -30,28 +29,25 @@ pub enum Error {
         path: PathBuf,
         /// Its version.
         found: u32,
-        /// The newest that we know.
+        /// The newest supported version.
         known: u32,
     },
     /// Another process holds the directory.
     #[error(
-        "the control plane in {path:?} is already run by {holder}: use it, or end it with gregor \
+        "the control plane in {path:?} is already run by {holder}: use it, or stop it with gregor \
          down, or name another directory with --state"
     )]
     InUse {
         /// The directory.
         path: PathBuf,
-        /// The other process, in words.
+        /// Description of the other process.
         holder: String,
     },
-    /// A program is not where it should be.
-    #[error("{0:?} is missing or cannot be run: gregor fetch kubernetes gets it")]
+    #[error("{0:?} is missing or not executable: run gregor fetch kubernetes")]
     ProgramMissing(PathBuf),
-    /// No free port in the range that is searched.
-    #[error("no free port was found on 127.0.0.1: end some of the programs that listen there")]
+    #[error("no free port on 127.0.0.1: stop some of the programs that listen there")]
     NoFreePort,
-    /// A certificate or key could not be made.
-    #[error("could not make the certificate {name}")]
+    #[error("cannot create the certificate {name}")]
     Certificate {
         /// Its name.
         name: String,
@@ -59,10 +55,10 @@ pub enum Error {
         #[source]
         source: rcgen::Error,
     },
-    /// A name that is no name of a node.
-    #[error("{0:?} is no name for a node: use lower-case letters, digits, dots and dashes")]
+    /// An invalid node name.
+    #[error("{0:?} is not a node name: use lower-case letters, digits, dots and dashes")]
     NodeName(String),
-    /// A file of the state directory that we wrote cannot be understood.
+    /// A file in the state directory cannot be parsed.
     #[error("{path:?} is damaged: delete it and start again")]
     Damaged {
         /// The file.
@@ -71,8 +67,10 @@ pub enum Error {
         #[source]
         source: serde_json::Error,
     },
-    /// A component ends whenever it is started.
-    #[error("{component} ends as soon as it is started; its log {log:?} ends with: {last}")]
+    /// A component exits repeatedly after its start.
+    #[error(
+        "{component} exits right after it is started; the last line of its log {log:?}: {last}"
+    )]
     Dies {
         /// Which.
         component: Component,
@@ -82,7 +80,9 @@ pub enum Error {
         last: String,
     },
     /// A component runs but does not become ready.
-    #[error("{component} was not ready after {seconds} s; its log {log:?} ends with: {last}")]
+    #[error(
+        "{component} was not ready after {seconds} s; the last line of its log {log:?}: {last}"
+    )]
     NotReady {
         /// Which.
         component: Component,
@@ -93,25 +93,23 @@ pub enum Error {
         /// The last line of the log.
         last: String,
     },
-    /// A process that was told to end is still there.
-    #[error("{component} (process {pid}) does not end, not even by SIGKILL: look at it with ps")]
+    /// A process does not terminate.
+    #[error(
+        "{component} (process {pid}) does not terminate, not even by SIGKILL: inspect it with ps"
+    )]
     DoesNotEnd {
         /// Which.
         component: Component,
         /// Its id.
         pid: u32,
     },
-    /// A client for a component could not be made.
-    #[error("could not make a client for the control plane")]
+    #[error("cannot create a client for the control plane")]
     Client(#[source] Box<kube::Error>),
-    /// A kubeconfig that we wrote was not understood.
-    #[error("could not read a kubeconfig of the control plane")]
+    #[error("cannot parse a kubeconfig of the control plane")]
     Kubeconfig(#[source] kube::config::KubeconfigError),
-    /// No room on the disk.
-    #[error("the disk is full, {0:?} could not be written: free some space and start again")]
+    #[error("the disk is full, {0:?} was not written: free some space and start again")]
     DiskFull(PathBuf),
-    /// The file system or the kernel said no.
-    #[error("could not {verb} {path:?}")]
+    #[error("cannot {verb} {path:?}")]
     Io {
         /// What was tried.
         verb: &'static str,
@@ -124,7 +122,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// For `map_err`: the operation and the file that the error is about.
+    /// For `map_err`: the operation and its file.
     pub(crate) fn io(verb: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let path = path.to_owned();
         move |source| match source.kind() {

@@ -1,4 +1,4 @@
-//! Asks components whether they can do their work.
+//! Checks whether components are ready.
 
 use std::time::{Duration, Instant};
 
@@ -12,26 +12,26 @@ use super::process::last_words;
 use super::supervisor::Seat;
 use super::{ControlPlane, kubeconfig};
 
-/// A loaded machine is slow; one that takes longer than this will not do.
+/// Time limit for a component to become ready, on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// A component that has ended this often without becoming ready will not become so. More than one, as a
-/// start may meet the end of an earlier process.
+/// A component that has exited this often without becoming ready will not do so. More than one, because a
+/// start may race with the exit of an earlier process.
 const DEATHS_MAX: u32 = 3;
 
-/// Between two questions: starts take seconds.
+/// Poll interval: starts take seconds.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// For one question.
+/// Time limit of a request.
 const TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How to ask one component.
+/// How to check one component.
 pub(super) struct Probe {
     component: Component,
     client: kube::Client,
 }
 
-/// The probe for a component. etcd is asked with the API server's certificate, the others with ours.
+/// The probe for a component. etcd requires the API server's certificate, the others ours.
 pub(super) async fn probe(component: Component, plane: &ControlPlane) -> Result<Probe, Error> {
     let client = match component {
         Component::ApiServer => plane.client.clone(),
@@ -50,28 +50,28 @@ pub(super) async fn probe(component: Component, plane: &ControlPlane) -> Result<
 }
 
 impl Probe {
-    /// Whether it says that it is well.
+    /// Whether the component reports that it is healthy.
     pub(super) async fn ask(&self) -> bool {
         let request = hyper::Request::get(self.component.health_path()).body(Vec::new());
         let Ok(request) = request else { return false };
         let answer = tokio::time::timeout(TIMEOUT, self.client.request_text(request)).await;
         match answer {
-            // etcd answers with a sentence, and says false in it when it has no leader.
+            // etcd responds with JSON that says false if it has no leader.
             Ok(Ok(text)) => !text.contains("\"health\":\"false\""),
             Ok(Err(_)) | Err(_) => false,
         }
     }
 }
 
-/// Waits for what the controllers make first and pods cannot do without: in its absence the API server
-/// refuses a pod. It is also the sign that they do their work.
+/// Waits for the default service account, without which the API server rejects pods. It also shows that the
+/// controllers work.
 pub(super) async fn wait_for_service_account(
     client: &kube::Client,
     seat: &Seat,
 ) -> Result<(), Error> {
     let accounts: Api<ServiceAccount> = Api::namespaced(client.clone(), "default");
     let begun = Instant::now();
-    // An API server that is being restarted right now is not the end.
+    // The API server may be restarting.
     while !matches!(accounts.get_opt("default").await, Ok(Some(_))) {
         check_patience(seat, begun)?;
         tokio::time::sleep(PAUSE).await;
@@ -79,7 +79,7 @@ pub(super) async fn wait_for_service_account(
     Ok(())
 }
 
-/// Asks again and again.
+/// Polls until the component is ready.
 pub(super) async fn wait(probe: &Probe, seat: &Seat) -> Result<(), Error> {
     let begun = Instant::now();
     while !probe.ask().await {
@@ -89,7 +89,7 @@ pub(super) async fn wait(probe: &Probe, seat: &Seat) -> Result<(), Error> {
     Ok(())
 }
 
-/// An error if there is no hope.
+/// Fails if waiting is hopeless.
 fn check_patience(seat: &Seat, begun: Instant) -> Result<(), Error> {
     let component = seat.component;
     let log = seat.state.log(component);

@@ -1,4 +1,4 @@
-//! Which process is meant: its number alone may belong to another one later.
+//! Identifies a process: its id alone may be reused.
 
 use std::os::fd::OwnedFd;
 use std::{fs, io};
@@ -6,39 +6,38 @@ use std::{fs, io};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 
-/// A process, for as long as the machine runs.
+/// A process, unique until the machine reboots.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ProcessIdentity {
-    /// Its number.
+    /// Process id.
     pub pid: u32,
-    /// When it was started, in ticks since the machine was.
+    /// Start time in clock ticks since boot.
     pub start_ticks: u64,
-    /// The start of the machine that both are of.
+    /// Id of the boot.
     pub boot_id: String,
 }
 
 impl ProcessIdentity {
-    /// The process that has this number now.
+    /// The process that has this id now.
     pub fn of(pid: u32) -> io::Result<Self> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat"))?;
         let boot_id = fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
         let Some((_, start_ticks)) = parse(&stat) else {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "/proc is not as expected"));
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "unexpected format of /proc"));
         };
         Ok(Self { pid, start_ticks, boot_id: boot_id.trim().to_owned() })
     }
 
-    /// A handle that stays with the process, whoever gets its number later. Also of one that is about to
-    /// end.
+    /// A pidfd, which never refers to another process that reused the id.
     pub(super) fn open(&self) -> io::Result<OwnedFd> {
         let gone = || io::Error::from(io::ErrorKind::NotFound);
         let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw).ok_or_else(gone)?;
         let handle = pidfd_open(pid, PidfdFlags::empty())?;
-        // In this order: if it is the right one now, it was when the handle was opened.
+        // In this order: if it is the right process now, it was when the pidfd was opened.
         if Self::of(self.pid)? == *self { Ok(handle) } else { Err(gone()) }
     }
 
-    /// Tells the process, and no other, to end in order. One that is gone already is no error.
+    /// Sends SIGTERM to this process only. A process that has exited is not an error.
     pub fn terminate(&self) -> io::Result<()> {
         match self.open().and_then(|handle| Ok(pidfd_send_signal(handle, Signal::TERM)?)) {
             Err(_) if !self.is_alive() => Ok(()),
@@ -51,8 +50,8 @@ impl ProcessIdentity {
         Self::of(std::process::id())
     }
 
-    /// Whether it still runs. One that has ended and that nobody has collected does not, and neither does
-    /// one whose first thread has ended, although others may still hold its ports for a moment.
+    /// Whether it still runs. A zombie does not, and neither does a process whose first thread has exited,
+    /// although other threads may hold its ports for a moment.
     #[must_use]
     pub fn is_alive(&self) -> bool {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid)).unwrap_or_default();
@@ -63,10 +62,10 @@ impl ProcessIdentity {
     }
 }
 
-/// The state and the start time in `/proc/PID/stat`. The name of the program, which is in brackets, may
-/// have brackets and spaces itself.
+/// State and start time in `/proc/PID/stat`. The program's name, in parentheses, may itself contain
+/// parentheses and spaces.
 fn parse(stat: &str) -> Option<(char, u64)> {
-    /// Fields after the name; the state is the first of them.
+    /// Index among the fields after the name; the first one is the state.
     const START_TIME: usize = 19;
     let mut fields = stat.rsplit_once(") ")?.1.split(' ');
     let state = fields.next()?.chars().next()?;

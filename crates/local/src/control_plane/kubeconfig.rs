@@ -1,4 +1,4 @@
-//! Kubeconfigs: an address, the authority to trust, and who one is.
+//! Kubeconfig files.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use serde_json::json;
 use super::error::Error;
 use super::pki::KeyFiles;
 
-/// A kubeconfig with everything in it, so that it can be copied. It is JSON, which is YAML too.
+/// A self-contained kubeconfig, which can be copied. It is JSON, a subset of YAML.
 pub(super) fn text(port: u16, authority: &Path, identity: &KeyFiles) -> Result<Vec<u8>, Error> {
     let read = |path: &Path| -> Result<String, Error> {
         Ok(BASE64_STANDARD.encode(fs::read(path).map_err(Error::io("read", path))?))
@@ -38,7 +38,7 @@ pub(super) fn text(port: u16, authority: &Path, identity: &KeyFiles) -> Result<V
     Ok(format!("{value:#}\n").into_bytes())
 }
 
-/// A client for whatever a kubeconfig names.
+/// A client for a kubeconfig.
 pub(super) async fn client(kubeconfig: &[u8]) -> Result<kube::Client, Error> {
     let text = String::from_utf8_lossy(kubeconfig);
     let parsed = kube::config::Kubeconfig::from_yaml(&text).map_err(Error::Kubeconfig)?;

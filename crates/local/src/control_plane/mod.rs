@@ -1,32 +1,32 @@
 //! A real Kubernetes control plane as processes: etcd, kube-apiserver, kube-controller-manager and
-//! kube-scheduler, on 127.0.0.1, with certificates of their own.
+//! kube-scheduler, on 127.0.0.1, with their own certificates.
 //!
-//! All it knows is in one state directory, mode 0700:
+//! All state is in one state directory, mode 0700:
 //!
-//! | path | what |
+//! | path | content |
 //! |---|---|
-//! | `version` | marks the directory as ours; a newer version than ours is refused |
-//! | `lock`, `supervisor.json` | who runs it now; one process at a time |
-//! | `ports.json` | where the components listen, kept from start to start |
-//! | `pki/` | certificates and keys, and when to renew them |
-//! | `kubeconfig` | for people, with all rights |
+//! | `version` | format version; a newer one than ours is rejected |
+//! | `lock`, `supervisor.json` | the process that runs it; one at a time |
+//! | `ports.json` | ports of the components, stable across starts |
+//! | `pki/` | certificates and keys, with their expiry |
+//! | `kubeconfig` | for the user, with all permissions |
 //! | `kubeconfigs/COMPONENT`, `nodes/NAME/kubeconfig` | for components and for nodes |
 //! | `config/` | configuration of the API server |
 //! | `etcd/` | the data |
 //! | `run/COMPONENT.json` | the process of each component, with its exact command line |
-//! | `logs/COMPONENT.log` | what each component says; long ones are put aside at a start |
+//! | `logs/COMPONENT.log` | output of each component; long ones are rotated at a start |
 //!
 //! Invariants:
 //!
-//! 1. Whatever is killed, at any moment, nothing that was acknowledged is lost (with
-//!    [`Durability::Full`]: every write is on the disk before it is acknowledged).
-//! 2. No process runs that the state directory does not know of: it is recorded before it becomes a
-//!    component. So the next start finds what a killed one has left, and takes it over if it is exactly
-//!    what it would start itself, or else ends it.
-//! 3. Of two starts in one directory the second is refused, before it changes anything.
+//! 1. Whatever is killed, at any moment, no acknowledged write is lost (with [`Durability::Full`]: writes are
+//!    synced before they are acknowledged).
+//! 2. Every process is recorded in the state directory before it executes a component. So the next start
+//!    finds what a killed one left, and adopts it if it is exactly what it would start itself, or else stops
+//!    it.
+//! 3. Of two starts in one directory the second one is rejected before it changes anything.
 //!
-//! What it must not do: imitate any part of the API, know of pods or of Kafka, or listen on an address
-//! that other machines can reach.
+//! This module does not imitate any part of the API, knows nothing of pods or Kafka, and never listens on an
+//! address that other machines can reach.
 
 mod components;
 mod error;
@@ -62,29 +62,28 @@ use process::{CommandLine, Process};
 use reaper::Reaper;
 use supervisor::{Seat, Watched};
 
-/// What happens when the machine loses its power.
+/// Behaviour on power failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Durability {
-    /// Nothing that was acknowledged is lost.
+    /// No acknowledged write is lost.
     #[default]
     Full,
-    /// The last writes may be lost. Faster, and enough for a test; a kill of any process still loses
+    /// The last writes may be lost. Faster, and sufficient for tests; killing any process still loses
     /// nothing.
     Fast,
 }
 
-/// What to start, and where.
+/// Options of a control plane.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The state directory, which is made if it is not there.
+    /// The state directory, created if it does not exist.
     pub state_dir: PathBuf,
-    /// The programs.
     pub binaries: Binaries,
-    /// Whether writes reach the disk before they are acknowledged.
+    /// Whether writes are synced before they are acknowledged.
     pub durability: Durability,
-    /// Whether the components end when this process does, however it does: for tests.
+    /// Whether the components are killed when this process exits, in any way: for tests.
     pub die_with_parent: bool,
-    /// Where the API server logs the requests of service accounts: for tests.
+    /// Audit log for the requests of service accounts: for tests.
     pub audit_log: Option<PathBuf>,
 }
 
@@ -97,7 +96,7 @@ impl Options {
         Self { state_dir, binaries, durability, die_with_parent: false, audit_log: None }
     }
 
-    /// For a test: fast, and gone with the test.
+    /// For a test: fast, and stopped with the test.
     #[must_use]
     pub fn for_test(state_dir: impl Into<PathBuf>, binaries: Binaries) -> Self {
         let options = Self::new(state_dir, binaries);
@@ -105,7 +104,7 @@ impl Options {
     }
 }
 
-/// One thing that happened to a control plane.
+/// An event in the life of a control plane.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Event {
@@ -116,55 +115,54 @@ pub enum Event {
         /// Its number.
         pid: u32,
     },
-    /// A process of an earlier run was found running and is used.
+    /// A process of an earlier run was adopted.
     TakenOver {
         /// Of which component.
         component: Component,
         /// Its number.
         pid: u32,
     },
-    /// A process of an earlier run is not what would be started now, and is ended.
+    /// A process of an earlier run differs from what would be started now, and is stopped.
     Replacing {
         /// Of which component.
         component: Component,
         /// Its number.
         pid: u32,
     },
-    /// Somebody else has taken a port, so another is used.
+    /// A port is in use by another program, so another one is used.
     PortMoved {
-        /// Of which component.
         component: Component,
         /// The port before.
         from: u16,
         /// The port now.
         to: u16,
     },
-    /// A component does its work.
+    /// A component is ready.
     Ready {
         /// Which.
         component: Component,
-        /// Since the beginning of the start.
+        /// Time since the start.
         after: Duration,
     },
-    /// A component has ended by itself and is started again.
+    /// A component exited unexpectedly and is restarted.
     Died {
         /// Which.
         component: Component,
-        /// When.
+        /// Delay of the restart.
         pause: Duration,
     },
-    /// A component is told to end.
+    /// A component is being stopped.
     Stopping {
         /// Which.
         component: Component,
     },
 }
 
-/// Who gets to know.
+/// Receives events.
 type Report = Arc<dyn Fn(Event) + Send + Sync>;
 
-/// A running control plane. Dropping it ends all its processes at once and waits until they are gone;
-/// [`ControlPlane::stop`] does it in order, and [`ControlPlane::detach`] leaves them running.
+/// A running control plane. Dropping it kills all its processes and waits for them; [`ControlPlane::stop`]
+/// shuts down in order, and [`ControlPlane::detach`] leaves them running.
 pub struct ControlPlane {
     held: Option<Held>,
     state: StateDir,
@@ -175,21 +173,20 @@ pub struct ControlPlane {
     watched: Vec<Watched>,
 }
 
-/// What a node needs to join.
+/// Credentials with which a node joins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeIdentity {
-    /// For the API: user `system:node:NAME` in the group `system:nodes`.
+    /// For the API: user `system:node:NAME`, group `system:nodes`.
     pub kubeconfig: PathBuf,
-    /// What the node serves with; for the names and addresses that were asked for, and 127.0.0.1.
+    /// Serving certificate, for the requested names and addresses and 127.0.0.1.
     pub serving: KeyFiles,
-    /// Who signs the API server's client certificate, whose common name is
-    /// `kube-apiserver-kubelet-client`: a node must serve nobody else.
+    /// CA of the API server's client certificate, whose common name is `kube-apiserver-kubelet-client`: a
+    /// node must serve no other client.
     pub client_ca: PathBuf,
 }
 
 impl ControlPlane {
-    /// Starts a control plane and waits until it is ready. What an earlier run has left running is
-    /// taken over.
+    /// Starts a control plane and waits until it is ready. Adopts processes of an earlier run.
     pub async fn start(
         options: Options,
         report: impl Fn(Event) + Send + Sync + 'static,
@@ -210,7 +207,7 @@ impl ControlPlane {
         let (state, new) = (held.dir.clone(), held.new);
         let result = begin.run(held, prepared).await;
         if new && matches!(result, Err(Error::DiskFull(_))) {
-            // There is nothing in it, and the room is needed.
+            // The directory is empty, and the space may be needed.
             state.hold().and_then(StateDir::purge).ok();
         }
         result
@@ -222,19 +219,19 @@ impl ControlPlane {
         &self.state
     }
 
-    /// A kubeconfig with all rights, mode 0600.
+    /// A kubeconfig with all permissions, mode 0600.
     #[must_use]
     pub fn kubeconfig_path(&self) -> PathBuf {
         self.state.kubeconfig()
     }
 
-    /// A client with all rights.
+    /// A client with all permissions.
     #[must_use]
     pub fn client(&self) -> kube::Client {
         self.client.clone()
     }
 
-    /// The authority of the API, in PEM.
+    /// The CA certificate of the API, in PEM.
     pub fn ca_pem(&self) -> Result<String, Error> {
         let path = self.pki.files(Authority::Api.file()).certificate;
         std::fs::read_to_string(&path).map_err(Error::io("read", &path))
@@ -252,8 +249,7 @@ impl ControlPlane {
         self.ports.api_server
     }
 
-    /// What a node of that name needs to join; made if it is not there. `addresses` are those by which
-    /// the API server will call it.
+    /// The credentials of a node, created if necessary. The API server will call the node by `addresses`.
     pub fn node_identity(&self, name: &str, addresses: &[IpAddr]) -> Result<NodeIdentity, Error> {
         check_node_name(name)?;
         let [client, serving] = self.pki.ensure_node(name, addresses)?;
@@ -264,27 +260,27 @@ impl ControlPlane {
         Ok(NodeIdentity { kubeconfig, serving, client_ca: authority })
     }
 
-    /// The number of a component's process; `None` in the moment between its end and its next start.
+    /// Process id of a component; `None` between its exit and its restart.
     #[must_use]
     pub fn pid(&self, component: Component) -> Option<u32> {
         self.watched.iter().find(|one| one.seat.component == component)?.seat.pid()
     }
 
-    /// Ends all components in order, the last started first.
+    /// Stops all components in reverse start order.
     pub async fn stop(mut self) -> Result<(), Error> {
         let mut result = Ok(());
         while let Some(watched) = self.watched.pop() {
-            // The others are ended all the same.
+            // The others are stopped anyway.
             result = result.and(watched.end().await);
         }
         result
     }
 
-    /// Leaves all components running; the next start takes them over.
+    /// Leaves all components running; the next start adopts them.
     pub async fn detach(mut self) {
         while let Some(watched) = self.watched.pop() {
             let seat = watched.leave().await;
-            // Its end is what kills; now that is the end of this process.
+            // Dropping it would kill them; now they are killed when this process exits.
             std::mem::forget(seat.reaper.clone());
         }
     }
@@ -294,10 +290,10 @@ impl Drop for ControlPlane {
     fn drop(&mut self) {
         while let Some(watched) = self.watched.pop() {
             if let Err(error) = watched.kill() {
-                tracing::error!(%error, "a component was left running");
+                tracing::error!(%error, "cannot stop a component");
             }
         }
-        // Last, so that nobody else starts anything before all is gone.
+        // Last, so that nothing else can be started before all have exited.
         self.held.take();
     }
 }
@@ -308,7 +304,7 @@ impl fmt::Debug for ControlPlane {
     }
 }
 
-/// Ends what a run has left in a state directory that nobody holds any more, the last started first.
+/// Stops the processes of an earlier run in a state directory that no process holds, in reverse start order.
 pub async fn end_leftovers(held: &Held, report: impl Fn(Event)) -> Result<(), Error> {
     for component in Component::ALL.into_iter().rev() {
         if let Some((mut process, _)) = Process::find(&held.dir, component, None) {
@@ -319,14 +315,14 @@ pub async fn end_leftovers(held: &Held, report: impl Fn(Event)) -> Result<(), Er
     Ok(())
 }
 
-/// A start, while it goes on.
+/// A start in progress.
 struct Begin<'a> {
     options: &'a Options,
     report: Report,
     begun: Instant,
 }
 
-/// All that must be there before the first process.
+/// Prerequisites of the first process.
 struct Prepared {
     pki: Pki,
     ports: Ports,
@@ -337,7 +333,7 @@ struct Prepared {
 }
 
 impl Begin<'_> {
-    /// Certificates, ports, configuration; and what runs already is found, or ended.
+    /// Creates certificates, ports and configuration; finds or stops running processes.
     async fn prepare(&self, state: &StateDir) -> Result<Prepared, Error> {
         let network = Network::claim(state.root()).map_err(Error::Network)?;
         let service_range = network.service_range();
@@ -346,7 +342,7 @@ impl Begin<'_> {
             Some(ports) => ports,
             None => Ports::choose(state.root())?,
         };
-        // From the first: if a port of one must be changed, those that use it have other flags then.
+        // In start order: if a port of one changes, those that use it have other flags.
         let mut adopted = Vec::new();
         let mut command_lines = Vec::new();
         for component in Component::ALL {
@@ -404,7 +400,7 @@ impl Begin<'_> {
         Ok(())
     }
 
-    /// Starts what does not run, in order, and waits for each.
+    /// Starts the processes that do not run, in order, and waits for each.
     async fn run(&self, held: Held, prepared: Prepared) -> Result<ControlPlane, Error> {
         let Prepared { pki, ports, network, command_lines, mut adopted, client } = prepared;
         let state = held.dir.clone();
@@ -415,7 +411,7 @@ impl Begin<'_> {
             }
             false => None,
         };
-        // From here on a failure drops this, which ends what was started.
+        // From here on a failure drops this, which kills what was started.
         let watched = Vec::new();
         let mut plane =
             ControlPlane { held: Some(held), state, pki, ports, network, client, watched };
@@ -425,7 +421,7 @@ impl Begin<'_> {
             let report = Arc::clone(&self.report);
             let seat = Seat::new(component, &plane.state, line, reaper.clone(), report);
             plane.watched.push(seat.take(process)?);
-            // The last two do not wait for each other.
+            // The last two do not depend on each other.
             if matches!(component, Component::Etcd | Component::ApiServer) {
                 self.wait_for(&plane, component).await?;
             }
@@ -450,7 +446,7 @@ impl Begin<'_> {
     }
 }
 
-/// Writes all kubeconfigs, and makes the client that has all rights.
+/// Writes all kubeconfigs and creates the client with all permissions.
 async fn write_kubeconfigs(
     state: &StateDir,
     pki: &Pki,
@@ -467,7 +463,7 @@ async fn write_kubeconfigs(
     kubeconfig::client(&admin).await
 }
 
-/// The identity with which a component speaks to the API through a kubeconfig.
+/// The identity with which a component accesses the API through a kubeconfig.
 fn component_user(component: Component) -> Option<&'static str> {
     match component {
         Component::Etcd | Component::ApiServer => None,
@@ -481,7 +477,7 @@ fn component_kubeconfig(pki: &Pki, ports: &Ports, name: &str) -> Result<Vec<u8>,
     kubeconfig::text(ports.api_server, &authority, &pki.files(name))
 }
 
-/// Components watch some of these files, and people their times.
+/// Components watch some of these files, so unchanged ones are not touched.
 fn write_if_changed(path: &Path, content: &[u8]) -> Result<(), Error> {
     match std::fs::read(path) {
         Ok(there) if there == content => Ok(()),
@@ -489,7 +485,7 @@ fn write_if_changed(path: &Path, content: &[u8]) -> Result<(), Error> {
     }
 }
 
-/// A name goes into file names and certificates, so it must be what the API allows.
+/// A node name becomes part of file names and certificates, so it must be valid.
 fn check_node_name(name: &str) -> Result<(), Error> {
     let letter = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     let fits = !name.is_empty()

@@ -1,9 +1,9 @@
 //! The certificates of a control plane.
 //!
-//! Three authorities: one for the API and all its clients, one for etcd, one for the API server when it
-//! speaks for a user to an extension. The certificate of etcd's authority opens nothing in the API, and
-//! the other way round. An identity is issued again when less than a month of its year is left, or
-//! when it is wanted with other names than before.
+//! Three certificate authorities: one for the API and its clients, one for etcd, one for the API server's
+//! requests to extension servers on behalf of users. A certificate of etcd's authority grants nothing in the
+//! API, and vice versa. A certificate is reissued if less than a month of its year is left, or if its names
+//! change.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,18 +20,18 @@ use time::{Duration, OffsetDateTime};
 use super::error::Error;
 use super::state::write_private;
 
-/// As other installers do. Always set: the default would last for centuries, which some clients refuse.
+/// As other installers do. Always set: the default would be centuries, which some clients reject.
 const AUTHORITY_VALID: Duration = Duration::days(10 * 365);
 const IDENTITY_VALID: Duration = Duration::days(365);
-/// Looked at only when a control plane is started, so it must be longer than one runs.
+/// Checked only when a control plane starts, so it must be longer than one runs.
 const RENEW_BEFORE: Duration = Duration::days(30);
 /// A certificate of this very second has been "not yet valid".
 const BACKDATE: Duration = Duration::hours(1);
 
-/// Where the record of what was issued is.
+/// The record of issued certificates.
 const RECORD: &str = "certificates.json";
 
-/// Who signs.
+/// A certificate authority.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Authority {
     Api,
@@ -42,7 +42,7 @@ pub(super) enum Authority {
 impl Authority {
     const ALL: [Self; 3] = [Self::Api, Self::Etcd, Self::FrontProxy];
 
-    /// The name of its files.
+    /// Base name of its files.
     pub(super) const fn file(self) -> &'static str {
         match self {
             Self::Api => "ca",
@@ -52,7 +52,7 @@ impl Authority {
     }
 }
 
-/// What a certificate may be used for.
+/// Extended key usage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Usage {
     Client,
@@ -63,10 +63,10 @@ pub(super) enum Usage {
 /// A kind of key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum KeyKind {
-    /// Small and quickly made.
+    /// Small and quick to generate.
     Elliptic,
-    /// For what people use their own programs with: fabric8's client, and with it most of what is written
-    /// in Java for Kubernetes, reads no other from a kubeconfig.
+    /// For the user's own programs: fabric8's client, on which most Java programs for Kubernetes are based,
+    /// reads no other key from a kubeconfig.
     Rsa,
 }
 
@@ -81,13 +81,13 @@ impl KeyKind {
     }
 }
 
-/// An identity that is wanted.
+/// A certificate to ensure.
 #[derive(Debug, Clone)]
 pub(super) struct Wanted {
-    /// The name of its files.
+    /// Base name of its files.
     pub(super) file: String,
     pub(super) authority: Authority,
-    /// The user, for a client.
+    /// The user name, for a client.
     pub(super) common_name: String,
     /// The group, for a client.
     pub(super) organization: Option<&'static str>,
@@ -130,10 +130,10 @@ impl Wanted {
     }
 }
 
-/// The group that RBAC lets do everything.
+/// The group with all permissions.
 const MASTERS: &str = "system:masters";
 
-/// Every identity of the control plane itself. `api_service` is where pods find the API.
+/// All certificates of the control plane. `api_service` is the address of the API inside of pods.
 fn wanted(api_service: Ipv4Addr) -> Vec<Wanted> {
     use Authority::{Api, Etcd, FrontProxy};
     let mut api_server = Wanted::server("apiserver", Api, Usage::Server);
@@ -142,7 +142,7 @@ fn wanted(api_service: Ipv4Addr) -> Vec<Wanted> {
     api_server.names.extend(service.map(|end| format!("kubernetes{end}")));
     let admin = Wanted::client("admin", Api, "gregor-admin", Some(MASTERS));
     vec![
-        // etcd's gateway is a client of etcd, with the certificate of the server.
+        // etcd's gateway is a client of etcd, with the server's certificate.
         Wanted::server("etcd-server", Etcd, Usage::Both),
         Wanted::server("etcd-peer", Etcd, Usage::Both),
         Wanted::client("etcd-client", Etcd, "kube-apiserver", None),
@@ -157,7 +157,7 @@ fn wanted(api_service: Ipv4Addr) -> Vec<Wanted> {
     ]
 }
 
-/// What a node needs: to be a client of the API, and to be called by it.
+/// The certificates of a node: as a client of the API, and as a server.
 fn wanted_for_node(name: &str, addresses: &[IpAddr]) -> [Wanted; 2] {
     let user = format!("system:node:{name}");
     let file = format!("node-{name}");
@@ -180,7 +180,7 @@ pub struct KeyFiles {
     pub key: PathBuf,
 }
 
-/// What was issued, to know when to do it again.
+/// What was issued, to know when to reissue it.
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Record(BTreeMap<String, Issued>);
 
@@ -188,18 +188,18 @@ struct Record(BTreeMap<String, Issued>);
 struct Issued {
     /// Seconds since 1970.
     not_after: i64,
-    /// All that is in the certificate, as text.
+    /// The certified content, as text.
     content: String,
 }
 
-/// The directory with the certificates and keys of one control plane.
+/// The certificates and keys of one control plane.
 #[derive(Debug, Clone)]
 pub(super) struct Pki {
     dir: PathBuf,
 }
 
 impl Pki {
-    /// The certificates in that directory; those that are missing or near their end are made.
+    /// Loads the certificates from a directory; creates missing ones and reissues expiring ones.
     pub(super) fn ensure(dir: &Path, api_service: Ipv4Addr) -> Result<Self, Error> {
         let pki = Self { dir: dir.to_owned() };
         let mut record = pki.read_record()?;
@@ -211,7 +211,7 @@ impl Pki {
         Ok(pki)
     }
 
-    /// The identity of a node, and what it serves with.
+    /// The client and the serving certificate of a node.
     pub(super) fn ensure_node(
         &self,
         name: &str,
@@ -231,13 +231,13 @@ impl Pki {
         }
     }
 
-    /// Signs and verifies service account tokens: the private key, the public key.
+    /// Keys of service account tokens: private, public.
     pub(super) fn service_account_keys(&self) -> [PathBuf; 2] {
         [self.dir.join("service-account.key"), self.dir.join("service-account.pub")]
     }
 
     fn read_record(&self) -> Result<Record, Error> {
-        // A record that is lost or damaged costs new certificates, nothing else.
+        // If the record is lost or damaged, all certificates are reissued.
         let text = fs::read(self.dir.join(RECORD)).unwrap_or_default();
         Ok(serde_json::from_slice(&text).unwrap_or_default())
     }
@@ -256,7 +256,7 @@ impl Pki {
         if is_current(record, name, &content, &files) {
             return Ok(());
         }
-        // A renewed authority keeps its key, so that what it has signed stays good.
+        // A renewed authority keeps its key, so that issued certificates stay valid.
         let key = match fs::read_to_string(&files.key) {
             Ok(pem) => KeyPair::from_pem(&pem).map_err(certificate_error(name))?,
             Err(_) => KeyPair::generate().map_err(certificate_error(name))?,
@@ -301,7 +301,7 @@ impl Pki {
         Ok(params.not_after.unix_timestamp())
     }
 
-    /// Never renewed: all tokens would lose their value.
+    /// Never renewed: all tokens would become invalid.
     fn ensure_service_account_key(&self) -> Result<(), Error> {
         let [private, public] = self.service_account_keys();
         if private.exists() && public.exists() {
@@ -321,8 +321,8 @@ fn is_current(record: &Record, name: &str, content: &str, files: &KeyFiles) -> b
     issued && files.certificate.exists() && files.key.exists()
 }
 
-/// Only names and usage of these matter to what it signs; so they can be made anew for a key that was
-/// stored.
+/// Only names and usage matter to what the authority signs, so its certificate can be recreated for a stored
+/// key.
 fn authority_params(authority: Authority) -> Result<CertificateParams, Error> {
     let name = format!("gregor-{}", authority.file());
     let mut params = params(&name, AUTHORITY_VALID)?;
@@ -381,7 +381,7 @@ mod tests {
         [before[0] != after[0], before[1] != after[1]]
     }
 
-    /// As if it were so many days before the end.
+    /// Pretends that this many days are left.
     fn age(pki: &Pki, name: &str, days_left: i64) {
         let mut record = pki.read_record().unwrap();
         let end = OffsetDateTime::now_utc() + Duration::days(days_left);
@@ -400,7 +400,7 @@ mod tests {
         age(&pki, "apiserver", 29);
         assert_eq!(changed(&pki, "apiserver", again), [true, true]);
         assert_eq!(changed(&pki, "apiserver", again), [false, false]);
-        // What an authority has signed stays good, as it keeps its key.
+        // Certificates that the authority signed stay valid, because it keeps its key.
         age(&pki, "ca", 29);
         assert_eq!(changed(&pki, "ca", again), [true, false]);
         let remove = || {

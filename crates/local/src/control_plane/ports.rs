@@ -1,4 +1,4 @@
-//! The ports of a control plane on 127.0.0.1, which are kept from one start to the next.
+//! The ports of a control plane on 127.0.0.1, stable across starts.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::net::{Ipv4Addr, TcpListener};
@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 use super::components::Component;
 use super::error::Error;
 
-/// Below the range that kernels take for outgoing connections: such a connection could have our port
-/// when a component is started again.
+/// Below the ephemeral port range: an outgoing connection could occupy our port when a component is
+/// restarted.
 const FIRST: u16 = 20_000;
 const COUNT: u16 = 10_000;
 
-/// Where each component listens.
+/// The port of each component.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Ports {
     pub(super) etcd_client: u16,
@@ -25,8 +25,8 @@ pub(super) struct Ports {
 }
 
 impl Ports {
-    /// Free ports. The search begins at a place of its own for each state directory, so that two that
-    /// are started at once do not meet.
+    /// Finds free ports. The search starts at an offset derived from the state directory, so that concurrent
+    /// starts do not collide.
     pub(super) fn choose(state: &Path) -> Result<Self, Error> {
         let mut search = Search::new(state);
         Ok(Self {
@@ -43,7 +43,7 @@ impl Ports {
         [etcd_client, etcd_peer, api_server, controller_manager, scheduler]
     }
 
-    /// Where a component listens for its clients.
+    /// The client port of a component.
     pub(super) fn of(&self, component: Component) -> u16 {
         match component {
             Component::Etcd => self.etcd_client,
@@ -53,8 +53,8 @@ impl Ports {
         }
     }
 
-    /// Replaces those ports of a component that somebody else has taken, and tells which: (before,
-    /// now). The component must not be running.
+    /// Replaces the ports of a component that other programs use; returns (before, now). The component must
+    /// not be running.
     pub(super) fn replace_taken(
         &mut self,
         component: Component,
@@ -70,7 +70,7 @@ impl Ports {
         let mut replaced = Vec::new();
         let mut search = Search::new(state);
         for port in mine.into_iter().filter(|port| !is_free(**port)) {
-            // Those of components that do not run now look free.
+            // Ports of components that are not running look free.
             let mut new = search.next()?;
             while all.contains(&new) {
                 new = search.next()?;

@@ -1,9 +1,8 @@
-//! One process of a component: started, or found running and taken over.
+//! The process of a component: started, or adopted from an earlier run.
 //!
-//! A process waits for a word from us before it becomes the program it is to run, and gets it after it
-//! was recorded: so there is no moment at which our death leaves a process that the next start does
-//! not know of. It is the leader of a process group of its own, so that neither Ctrl-C nor our end
-//! reaches it.
+//! A child waits for a line on its standard input before it executes its program, and gets it after it was
+//! recorded: there is no moment at which our death leaves a process that the next start does not know. It
+//! leads its own process group, so that neither Ctrl-C nor our exit affects it.
 
 use std::fs::File;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -27,31 +26,31 @@ use super::identity::ProcessIdentity;
 use super::reaper::Reaper;
 use super::state::{StateDir, private_dir};
 
-/// Runs the rest of its arguments once a line came; at the end of the input it just ends.
+/// Executes the remaining arguments once a line arrives; exits at end of file.
 const GATE: &str = r#"read -r go && exec "$@" </dev/null"#;
 
-/// A log that is longer than this when its component is started is put aside.
+/// A log that is longer when its component starts is rotated.
 const LOG_BYTES_MAX: u64 = 10 << 20;
 
-/// How many logs that were put aside are kept.
+/// Rotated logs to keep.
 const LOGS_KEPT: u32 = 3;
 
-/// After SIGKILL; the kernel may have a lot to write for the process.
+/// Time limit after SIGKILL; the kernel may have much to write for the process.
 const KILL_PATIENCE: Duration = Duration::from_secs(10);
 
-/// A program with its flags, exactly.
+/// The exact command line of a component.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct CommandLine {
     pub(super) program: PathBuf,
     pub(super) flags: Vec<String>,
-    /// Size and time of change of the file: another build at the same path is another program.
+    /// Size and mtime of the program: another build at the same path is another program.
     file: (u64, i64),
-    /// Of what the program reads once, at its start.
+    /// Hash of the input that the program reads only at its start.
     input_hash: u64,
 }
 
 impl CommandLine {
-    /// `input` is what the program reads once, at its start: with another one it must be restarted.
+    /// `input` is what the program reads only at its start: if it changes, the program must be restarted.
     pub(super) fn new(program: PathBuf, flags: Vec<String>, input: &[u8]) -> Result<Self, Error> {
         let meta =
             program.metadata().ok().filter(|meta| meta.is_file() && meta.mode() & 0o111 != 0);
@@ -63,21 +62,21 @@ impl CommandLine {
     }
 }
 
-/// What is known of a process, in the state directory.
+/// A process, as recorded in the state directory.
 #[derive(Debug, Serialize, Deserialize)]
 struct Record {
     process: ProcessIdentity,
     command_line: CommandLine,
 }
 
-/// A process that runs, or has ended and was not collected yet.
+/// A process that runs, or has exited and was not reaped yet.
 #[derive(Debug)]
 pub(super) struct Process {
     component: Component,
     identity: ProcessIdentity,
-    /// Stays with the process, whoever gets its number later.
+    /// A pidfd, immune to reuse of the id.
     handle: OwnedFd,
-    /// `None` for one that was taken over: it is not our child.
+    /// `None` for an adopted process, which is not our child.
     child: Option<Child>,
     reaper: Option<Arc<Reaper>>,
 }
@@ -110,7 +109,7 @@ impl Process {
                 word.map_err(Error::io("run", &command_line.program))?;
                 Ok(process)
             }
-            // Without a word the process ends by itself.
+            // Without the line the child exits by itself.
             Err(error) => Err(error),
         }
     }
@@ -134,66 +133,66 @@ impl Process {
         Ok(Self { component, identity, handle, child: Some(child), reaper })
     }
 
-    /// The process of a component that an earlier run has left, if it still runs, and whether it is
-    /// exactly what we would start now.
+    /// The process of a component from an earlier run, if it still runs, and whether it is exactly what we
+    /// would start now.
     pub(super) fn find(
         state: &StateDir,
         component: Component,
         command_line: Option<&CommandLine>,
     ) -> Option<(Self, bool)> {
-        // A record that cannot be read is as good as none: it was written whole.
+        // A record that cannot be parsed counts as absent: records are written atomically.
         let record: Record = state.read_json(&StateDir::run_record(component)).ok()??;
         let handle = record.process.open().ok()?;
         let same = command_line.is_some_and(|wanted| *wanted == record.command_line);
         let identity = record.process;
         if !identity.is_alive() {
-            // Killed a moment ago: what is started next needs its ports.
+            // Killed a moment ago: the next process needs its ports.
             wait(&handle, Some(&Timespec { tv_sec: 10, tv_nsec: 0 }));
             return None;
         }
         Some((Self { component, identity, handle, child: None, reaper: None }, same))
     }
 
-    /// Its number.
+    /// Process id.
     pub(super) fn id(&self) -> u32 {
         self.identity.pid
     }
 
-    /// Completes when the process has ended. It does not borrow the process, so that others may end it
+    /// Completes when the process has exited. Does not borrow the process, so that it can be stopped
     /// meanwhile.
     ///
-    /// A thread of its own waits, as the runtime cannot wait for such a handle without unsafe code. It
-    /// is not one of the runtime's, whose end would have to wait for it.
+    /// A dedicated thread waits, because the runtime cannot wait for a pidfd without unsafe code. It is not
+    /// one of the runtime's threads, whose shutdown would wait for it.
     pub(super) fn exited(&self) -> io::Result<oneshot::Receiver<()>> {
         let handle = self.handle.try_clone()?;
         let (sender, receiver) = oneshot::channel();
         std::thread::Builder::new().name(format!("wait-{}", self.component)).spawn(move || {
             wait(&handle, None);
-            // Nobody waits any more after a detach.
+            // After a detach no one receives this.
             let _ = sender.send(());
         })?;
         Ok(receiver)
     }
 
-    /// Whether it runs. Collects it if it is a child of ours that has ended.
+    /// Whether it runs. Reaps it if it is an exited child.
     ///
-    /// By the handle, and not by the state that the kernel shows: that is the state of the first thread,
-    /// and others may still hold ports and files for a moment.
+    /// Uses the pidfd, not the state in /proc: that is the state of the first thread, and others may still
+    /// hold ports and files for a moment.
     pub(super) fn is_alive(&mut self) -> bool {
         let ended = wait(&self.handle, Some(&Timespec { tv_sec: 0, tv_nsec: 0 }));
         if ended && let Some(child) = &mut self.child {
-            // It has ended, so this does not wait; a second time it is no error either.
+            // It has exited, so this does not block; calling it again is no error either.
             let _ = child.wait();
         }
         !ended
     }
 
     pub(super) fn signal(&self, signal: Signal) {
-        // One that has ended already gets none.
+        // A process that has exited gets no signal.
         let _ = pidfd_send_signal(self.handle.as_fd(), signal);
     }
 
-    /// Ends the process now and waits until it is gone.
+    /// Kills the process and waits for its exit.
     pub(super) fn kill(&mut self) -> Result<(), Error> {
         self.signal(Signal::KILL);
         let begun = Instant::now();
@@ -207,7 +206,7 @@ impl Process {
         Ok(())
     }
 
-    /// Ends the process in order: it is told, is given some time, and is then killed.
+    /// Terminates the process gracefully; kills it after `patience`.
     pub(super) async fn end(&mut self, patience: Duration) -> Result<(), Error> {
         self.signal(Signal::TERM);
         let begun = Instant::now();
@@ -217,7 +216,7 @@ impl Process {
         self.kill()
     }
 
-    /// The reaper need not look after it any more.
+    /// Removes the process from the reaper.
     pub(super) fn forget(&self) {
         if let Some(reaper) = &self.reaper {
             reaper.remove(self.id());
@@ -225,7 +224,7 @@ impl Process {
     }
 }
 
-/// Waits until a process and all its threads have ended, and tells whether they have.
+/// Waits until a process and all its threads have exited; returns whether they have.
 fn wait(handle: &OwnedFd, limit: Option<&Timespec>) -> bool {
     let mut handles = [PollFd::new(handle, PollFlags::IN)];
     loop {
@@ -236,7 +235,7 @@ fn wait(handle: &OwnedFd, limit: Option<&Timespec>) -> bool {
     }
 }
 
-/// Opens a log at its end, after putting one aside that has grown long.
+/// Opens a log for appending; rotates a long one first.
 fn open_log(path: &Path) -> Result<File, Error> {
     if let Some(dir) = path.parent() {
         private_dir(dir)?;
@@ -244,7 +243,7 @@ fn open_log(path: &Path) -> Result<File, Error> {
     if path.metadata().is_ok_and(|meta| meta.len() > LOG_BYTES_MAX) {
         let aside = |number: u32| path.with_extension(format!("log.{number}"));
         for number in (1..LOGS_KEPT).rev() {
-            // The first times there is none.
+            // Missing until there are enough rotated logs.
             let _ = std::fs::rename(aside(number), aside(number + 1));
         }
         std::fs::rename(path, aside(1)).map_err(Error::io("rename", path))?;
@@ -253,13 +252,13 @@ fn open_log(path: &Path) -> Result<File, Error> {
     open.map_err(Error::io("open", path))
 }
 
-/// The last line of a log that says something, shortened, for an error message.
+/// The last relevant line of a log, shortened, for an error message.
 pub(super) fn last_words(log: &Path) -> String {
     const LENGTH_MAX: usize = 400;
     let text = std::fs::read(log).unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     let lines = || text.lines().rev().take(50).map(str::trim).filter(|line| !line.is_empty());
-    // Some end with pages of usage or a stack after the error.
+    // Some logs end with pages of usage or a stack trace after the error.
     let cause = |words: &[&str]| lines().find(|line| words.iter().any(|word| line.contains(word)));
     let line = cause(&["no space left on device", "address already in use"])
         .or_else(|| cause(&["rror:", "panic:", "\"fatal\""]))

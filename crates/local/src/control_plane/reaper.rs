@@ -1,8 +1,8 @@
-//! Ends processes when the one that started them is gone, however it went.
+//! Kills processes when their parent exits, in any way.
 //!
-//! A small shell knows the process groups and waits for the end of a pipe that only our process can
-//! write to. However our process ends, the kernel closes that pipe, and the shell kills what is left.
-//! This is for tests, which must leave nothing behind; otherwise components outlive us on purpose.
+//! A small shell knows the process groups and waits for end of file on a pipe that only our process can write
+//! to. However our process ends, the kernel closes that pipe, and the shell kills the remaining groups. This
+//! is for tests, which must leave nothing behind; otherwise components outlive us on purpose.
 
 use std::io::{self, Write as _};
 use std::os::unix::process::CommandExt as _;
@@ -41,21 +41,21 @@ impl Reaper {
         Ok(Self(Mutex::new(Some((child, pipe)))))
     }
 
-    /// From now on the group ends with us.
+    /// From now on the group is killed when we exit.
     pub(super) fn add(&self, group: u32) -> io::Result<()> {
         self.tell("add", group)
     }
 
-    /// The group is gone.
+    /// The group has exited.
     pub(super) fn remove(&self, group: u32) {
-        // If the shell is gone it kills nobody.
+        // If the shell is gone it kills nothing.
         let _ = self.tell("remove", group);
     }
 
     fn tell(&self, verb: &str, group: u32) -> io::Result<()> {
         let mut guard = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let (_, pipe) = guard.as_mut().ok_or(io::ErrorKind::BrokenPipe)?;
-        // One write: a line is never cut by our death.
+        // One write: our death never truncates a line.
         pipe.write_all(format!("{verb} {group}\n").as_bytes())
     }
 }

@@ -1,7 +1,7 @@
-//! The state directory of one control plane: where its files are, whose it is, and who runs it now.
+//! The state directory of a control plane: its files, its format version, and its lock.
 
 use std::fs::{self, File, TryLockError};
-use std::io::{self, Write as _};
+use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -13,32 +13,33 @@ use serde::de::DeserializeOwned;
 use super::components::Component;
 use super::error::Error;
 use super::identity::ProcessIdentity;
+use crate::atomic::{self, Survives};
 
-/// Raised when an older Gregor could not work with the directory.
+/// Increased when an older Gregor could not work with the directory.
 const VERSION: u32 = 1;
 
-/// Stands before the version in its file; a file that begins otherwise is not ours.
+/// Precedes the version in its file; a file that starts differently is not ours.
 const MARK: &str = "gregor state directory, version ";
 
-/// Many times what a process needs to become another program.
+/// Many times what a process needs to execute another program.
 const LOCK_PATIENCE: Duration = Duration::from_secs(2);
 
-/// Many times what a process needs to end after it was killed, and less than a person notices.
+/// Many times what a process needs to exit after it was killed, and less than a person notices.
 const DYING_PATIENCE: Duration = Duration::from_millis(400);
 
-/// A state directory, whoever holds it.
+/// A state directory, locked or not.
 #[derive(Debug, Clone)]
 pub struct StateDir {
     root: PathBuf,
 }
 
-/// The right to change what is in a state directory and to run its processes. Given back when it is
-/// dropped, and by the kernel when the process dies.
+/// A locked state directory: the right to change it and to run its processes. Released on drop, and by the
+/// kernel when the process exits.
 #[derive(Debug)]
 pub struct Held {
     /// The directory.
     pub dir: StateDir,
-    /// Whether the directory was made by this start.
+    /// Whether this start created the directory.
     pub(super) new: bool,
     _lock: File,
 }
@@ -55,7 +56,7 @@ impl StateDir {
         }
     }
 
-    /// Takes hold of a directory, which is made if it is not there.
+    /// Locks a directory, which is created if necessary.
     pub fn hold_or_create(path: &Path) -> Result<Held, Error> {
         let root = std::path::absolute(path).map_err(Error::io("find", path))?;
         let dir = Self { root };
@@ -73,7 +74,7 @@ impl StateDir {
         Ok(held)
     }
 
-    /// Takes hold of an existing directory.
+    /// Locks an existing directory.
     pub fn hold(&self) -> Result<Held, Error> {
         let path = self.root.join("lock");
         let open = File::options().create(true).truncate(false).write(true).mode(0o600).open(&path);
@@ -83,8 +84,8 @@ impl StateDir {
             match lock.try_lock() {
                 Ok(()) => break,
                 Err(TryLockError::WouldBlock) => {
-                    // A process that was killed while it started another one lives on in it for a
-                    // moment; and one that was killed just now has not heard of it yet.
+                    // A process that was killed while it started another one keeps the lock in that child for
+                    // a moment; and one that was just killed may not have exited yet.
                     let patience = match self.holder() {
                         None => LOCK_PATIENCE,
                         Some(_) => DYING_PATIENCE,
@@ -97,7 +98,7 @@ impl StateDir {
                 Err(TryLockError::Error(error)) => return Err(Error::io("lock", &path)(error)),
             }
         }
-        // It may have been deleted by somebody who held it until now.
+        // The previous holder may have deleted it.
         if !self.root.join("version").exists() {
             return Err(Error::NoStateDir(self.root.clone()));
         }
@@ -106,12 +107,12 @@ impl StateDir {
         Ok(Held { dir: self.clone(), new: false, _lock: lock })
     }
 
-    /// The process that holds the directory; `None` if none does.
+    /// The process that holds the directory, if any.
     #[must_use]
     pub fn holder(&self) -> Option<ProcessIdentity> {
         let identity: ProcessIdentity = self.read_json("supervisor.json").ok()??;
         let file = File::options().write(true).open(self.root.join("lock")).ok()?;
-        // Whoever has died holds no lock, even if another process has its number now.
+        // A dead process holds no lock, even if its id was reused.
         match file.try_lock() {
             Err(TryLockError::WouldBlock) if identity.is_alive() => Some(identity),
             _ => None,
@@ -132,13 +133,13 @@ impl StateDir {
         &self.root
     }
 
-    /// The kubeconfig for people.
+    /// The user's kubeconfig.
     #[must_use]
     pub fn kubeconfig(&self) -> PathBuf {
         self.root.join("kubeconfig")
     }
 
-    /// Where a component logs.
+    /// The log of a component.
     #[must_use]
     pub fn log(&self, component: Component) -> PathBuf {
         self.logs().join(format!("{component}.log"))
@@ -168,20 +169,21 @@ impl StateDir {
         self.root.join("config/authentication.json")
     }
 
-    /// Which requests the API server writes to its audit log.
+    /// The audit policy of the API server.
     pub(super) fn audit_policy(&self) -> PathBuf {
         self.root.join("config/audit.json")
     }
 
-    /// The name, relative to the directory, of the record of a component's process.
+    /// The record of a component's process, relative to the directory.
     pub(super) fn run_record(component: Component) -> String {
         format!("run/{component}.json")
     }
 
-    /// Deletes the directory and everything in it. Takes what is held, as nobody may use it now.
+    /// Deletes the directory and its content. Consumes the lock, because the directory must not be used any
+    /// more.
     pub fn purge(held: Held) -> Result<(), Error> {
         let root = &held.dir.root;
-        // Last, so that a removal that is interrupted can be repeated.
+        // Last, so that an interrupted removal can be repeated.
         for entry in fs::read_dir(root).map_err(Error::io("read", root))? {
             let path = entry.map_err(Error::io("read", root))?.path();
             if path.file_name().is_some_and(|name| name == "version" || name == "lock") {
@@ -211,7 +213,7 @@ impl StateDir {
         }
     }
 
-    /// Writes a file that only we may read, whole or not at all.
+    /// Atomically writes a file that only this user can read.
     pub(super) fn write(&self, name: &str, content: &[u8]) -> Result<(), Error> {
         write_private(&self.root.join(name), content)
     }
@@ -223,7 +225,7 @@ impl StateDir {
         write_private(&path, &text)
     }
 
-    /// Reads a file back; `None` if there is none.
+    /// Parses a file; `None` if it does not exist.
     pub(super) fn read_json<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, Error> {
         let path = self.root.join(name);
         match fs::read(&path) {
@@ -237,17 +239,16 @@ impl StateDir {
 }
 
 impl Held {
-    /// Removes a directory that this start has made and that never held anything, after a failure.
+    /// After a failure, removes a directory that this start created and that has no data.
     pub(super) fn discard_if_new(self) {
         if self.new {
-            // The failure that is told is the first one.
+            // The first failure is reported.
             let _ = StateDir::purge(self);
         }
     }
 }
 
-/// Whether there is nothing in it. What a start that was cut off in its first moment leaves does not
-/// count.
+/// Whether there is no data. Files of a start that was interrupted right away do not count.
 fn is_empty(dir: &Path) -> Result<bool, Error> {
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,
@@ -263,31 +264,19 @@ fn is_empty(dir: &Path) -> Result<bool, Error> {
     Ok(true)
 }
 
-/// Makes a directory, and those above it, that only we may look into.
+/// Creates a directory and its parents, accessible to this user only.
 pub(crate) fn private_dir(path: &Path) -> Result<(), Error> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true).mode(0o700).create(path).map_err(Error::io("create", path))
 }
 
-/// Writes a file that only we may read, by a rename, so that it is whole or not there.
+/// Atomically writes a file that only this user can read.
 pub(crate) fn write_private(path: &Path, content: &[u8]) -> Result<(), Error> {
     if let Some(dir) = path.parent() {
         private_dir(dir)?;
     }
-    let mut new = path.as_os_str().to_owned();
-    new.push(format!(".new-{}", std::process::id()));
-    let new = PathBuf::from(new);
-    let write = || {
-        let options = File::options().create(true).truncate(true).write(true).mode(0o600).clone();
-        let mut file = options.open(&new)?;
-        file.write_all(content)?;
-        file.sync_all()?;
-        fs::rename(&new, path)
-    };
-    write().map_err(|error| {
-        let _ = fs::remove_file(&new);
-        Error::io("write", path)(error)
-    })
+    atomic::write(path, content, atomic::PRIVATE, Survives::Machine)
+        .map_err(Error::io("write", path))
 }
 
 #[cfg(test)]
@@ -301,7 +290,7 @@ mod tests {
         let dir = held.dir.clone();
         assert!(matches!(dir.hold(), Err(Error::InUse { .. })), "it is held, by us");
         drop(held);
-        // As a child has it that was forked and has not become another program yet.
+        // As in a child that was forked and has not executed another program yet.
         let inherited = File::options().write(true).open(dir.root().join("lock")).unwrap();
         inherited.lock().unwrap();
         fs::remove_file(dir.root().join("supervisor.json")).unwrap();

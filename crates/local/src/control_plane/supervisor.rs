@@ -1,8 +1,8 @@
-//! Keeps one component running.
+//! Restarts a component when it exits.
 //!
-//! Each component has a seat: its command line and the process that is there now. A task waits for the
-//! process's end and starts the next one, at once the first time and then with growing pauses. The
-//! components wait for each other by themselves, so none is restarted because another was.
+//! Each component has a seat: its command line and its current process. A task waits for the exit of the
+//! process and starts the next one, at once the first time and then with increasing delays. Components wait
+//! for each other by themselves, so none is restarted because another one was.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,17 +18,17 @@ use super::reaper::Reaper;
 use super::state::StateDir;
 use super::{Event, Report};
 
-/// The first pause; doubled after each early end.
+/// The first delay; doubled after each early exit.
 const PAUSE_FIRST: Duration = Duration::from_millis(100);
 /// A person who repairs the cause should not wait much longer than this.
 const PAUSE_MAX: Duration = Duration::from_secs(10);
 /// A component that ran this long has not failed at its start.
 const EARLY: Duration = Duration::from_secs(30);
 
-/// How long a component may take to end in order. The API server finishes the requests it has.
+/// Time limit for a graceful shutdown. The API server finishes its requests.
 pub(super) const PATIENCE: Duration = Duration::from_secs(15);
 
-/// The place of one component.
+/// The command line and current process of one component.
 pub(super) struct Seat {
     pub(super) component: Component,
     pub(super) state: StateDir,
@@ -43,11 +43,11 @@ pub(super) struct Seat {
 #[derive(Default)]
 struct Place {
     process: Option<Process>,
-    /// Nothing may be started any more: whoever closed it has ended what was there.
+    /// No process may be started any more; the current one was stopped by whoever closed the seat.
     closed: bool,
 }
 
-/// A component that is looked after.
+/// A supervised component.
 pub(super) struct Watched {
     pub(super) seat: Arc<Seat>,
     stop: oneshot::Sender<()>,
@@ -67,7 +67,7 @@ impl Seat {
         Arc::new(Self { component, state, command_line, reaper, report, process, deaths })
     }
 
-    /// Puts the process of an earlier run into the seat, or starts one, and looks after it.
+    /// Adopts the process of an earlier run or starts one, and supervises it.
     pub(super) fn take(self: &Arc<Self>, adopted: Option<Process>) -> Result<Watched, Error> {
         match adopted {
             Some(process) => {
@@ -82,12 +82,12 @@ impl Seat {
         Ok(Watched { seat: Arc::clone(self), stop, task })
     }
 
-    /// How often the process has ended by itself.
+    /// Number of unexpected exits.
     pub(super) fn deaths(&self) -> u32 {
         self.deaths.load(Ordering::Relaxed)
     }
 
-    /// The number of the process that is there now.
+    /// Id of the current process.
     pub(super) fn pid(&self) -> Option<u32> {
         let mut place = self.place();
         let process = place.process.as_mut()?;
@@ -99,7 +99,7 @@ impl Seat {
     }
 
     fn start(&self) -> Result<(), Error> {
-        // Held over the start: who closes the seat meanwhile finds what was started.
+        // Locked during the start: whoever closes the seat meanwhile finds the new process.
         let mut place = self.place();
         if place.closed {
             return Ok(());
@@ -135,22 +135,24 @@ impl Seat {
                 pause = (pause * 2).min(PAUSE_MAX);
                 match self.start() {
                     Ok(()) => break,
-                    Err(error) => tracing::warn!(component = %self.component, %error, "no start"),
+                    Err(error) => {
+                        tracing::warn!(component = %self.component, %error, "cannot start the component")
+                    }
                 }
             }
         }
     }
 
-    /// Counts a death. A child is collected by asking whether it lives.
+    /// Counts an exit, and reaps the child.
     fn collect(&self) {
         self.deaths.fetch_add(1, Ordering::Relaxed);
         if let Some(mut process) = self.place().process.take() {
-            // Its end was seen, so this is only to be sure.
+            // Its exit was observed already.
             let _ = process.kill();
         }
     }
 
-    /// Ends the process without a word. No other is started.
+    /// Kills the process. No other one is started.
     pub(super) fn kill(&self) -> Result<(), Error> {
         let mut place = self.place();
         place.closed = true;
@@ -159,7 +161,7 @@ impl Seat {
 }
 
 impl Watched {
-    /// Ends the component in order.
+    /// Stops the component gracefully.
     pub(super) async fn end(self) -> Result<(), Error> {
         let seat = self.leave().await;
         let process = seat.place().process.take();
@@ -172,28 +174,28 @@ impl Watched {
         }
     }
 
-    /// Stops looking after the component, which goes on.
+    /// Stops supervising the component, which keeps running.
     pub(super) async fn leave(self) -> Arc<Seat> {
         let _ = self.stop.send(());
-        // It ends at its next await; a panic in it has been shown already.
+        // The task ends at its next await; a panic in it was reported already.
         let _ = self.task.await;
         self.seat
     }
 
-    /// Stops looking after it and ends it without a word, also outside of a runtime.
+    /// Stops supervising and kills the component, also outside of a runtime.
     pub(super) fn kill(self) -> Result<(), Error> {
         self.task.abort();
         self.seat.kill()
     }
 }
 
-/// Completes when the process has ended, or at once if there is none to wait for.
+/// Completes when the process has exited, or at once if there is none.
 async fn wait(exited: Option<std::io::Result<oneshot::Receiver<()>>>) {
     match exited {
         Some(Ok(exited)) => {
             let _ = exited.await;
         }
-        Some(Err(error)) => tracing::warn!(%error, "cannot wait for a component's end"),
+        Some(Err(error)) => tracing::warn!(%error, "cannot wait for the exit of a component"),
         None => {}
     }
 }

@@ -1,4 +1,4 @@
-//! Addresses of pods: which are free in the node's range. Pure.
+//! Allocates pod addresses from the node's range. Pure.
 
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
@@ -11,9 +11,9 @@ pub struct Range {
     bits: u32,
 }
 
-/// Why a text is no range of addresses.
+/// A text that is not an address range.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a range of IPv4 addresses such as 127.100.1.0/24, with room for two or more")]
+#[error("{0:?} is not a range of at least two IPv4 addresses, such as 127.100.1.0/24")]
 pub struct RangeError(String);
 
 impl FromStr for Range {
@@ -23,14 +23,14 @@ impl FromStr for Range {
         let error = || RangeError(text.to_owned());
         let (address, bits) = text.split_once('/').ok_or_else(error)?;
         let address: Ipv4Addr = address.parse().map_err(|_| error())?;
-        // Above 30 there are no addresses between the first and the last.
+        // Longer prefixes have no addresses between the first and the last.
         let bits = bits.parse::<u32>().ok().filter(|bits| (8..=30).contains(bits));
         Ok(Self::of(address, bits.ok_or_else(error)?))
     }
 }
 
 impl Range {
-    /// The range around `address` in which the first `length` bits are the same.
+    /// The range around `address` with a prefix of `length` bits.
     pub(crate) fn of(address: Ipv4Addr, length: u32) -> Self {
         let bits = 32 - length.clamp(8, 30);
         Self { first: u32::from(address) >> bits << bits, bits }
@@ -43,7 +43,7 @@ impl std::fmt::Display for Range {
     }
 }
 
-/// The addresses of a range that are in use.
+/// The addresses of a range, and which of them are in use.
 #[derive(Debug)]
 pub(crate) struct Pool {
     range: Range,
@@ -58,10 +58,10 @@ impl Pool {
         Self { range, used, last }
     }
 
-    /// An address that is free, the one that was free longest if possible: a client that still has an
-    /// old address should meet nobody rather than somebody else. `None` if all are in use.
+    /// The free address that was unused the longest: a client with an outdated address should find no server
+    /// rather than another one. `None` if all are in use.
     pub(crate) fn take(&mut self) -> Option<Ipv4Addr> {
-        // Without the first and the last, which some programs take for the range and for all.
+        // Without the first and the last: some programs treat them as network and broadcast addresses.
         let count = (1u32 << self.range.bits) - 2;
         let offsets = (0..count).map(|step| 1 + (self.last.wrapping_add(step)) % count);
         let first = self.range.first;

@@ -1,4 +1,4 @@
-//! Which pods are on this node: one actor for each, and an end for what is left of others.
+//! Runs one actor per pod of this node, and cleans up after pods that no longer exist.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -20,27 +20,27 @@ use super::pod::status::is_terminal;
 use super::pod::{Actor, Mail, end_orphan};
 use super::shared::Shared;
 
-/// How often the table of host names is looked at.
+/// Poll interval for the hosts file.
 const HOSTS_EVERY: Duration = Duration::from_millis(500);
 
-/// What the agent is told.
+/// A message to the agent.
 pub(crate) enum Order {
-    /// End all containers so that the next start continues them.
+    /// Stop all containers so that the next start resumes them.
     Pause,
-    /// A pod could not be taken on; try again.
+    /// A pod could not be accepted; retry.
     Again(Arc<Pod>),
 }
 
-/// All pods of a node.
+/// The pods of a node.
 pub(crate) struct Agent {
     shared: Arc<Shared>,
     actors: BTreeMap<String, UnboundedSender<Mail>>,
     tasks: JoinSet<String>,
-    /// Uids that the list which is being read has.
+    /// Uids in the list that is being read.
     listed: BTreeSet<String>,
     own: UnboundedSender<Order>,
     pausing: bool,
-    /// How many pods there are.
+    /// Number of pods.
     count: watch::Sender<usize>,
 }
 
@@ -61,7 +61,7 @@ impl Agent {
         }
     }
 
-    /// Lives until it is told to pause and all pods have.
+    /// Runs until it is told to pause and all pods have stopped.
     pub(crate) async fn run(mut self, mut orders: UnboundedReceiver<Order>) {
         let fields = format!("spec.nodeName={}", self.shared.options.name);
         let config = watcher::Config::default().fields(&fields);
@@ -71,7 +71,7 @@ impl Agent {
             tokio::select! {
                 Some(event) = events.next() => match event {
                     Ok(event) => self.take(event),
-                    Err(error) => tracing::info!(%error, "the watch of pods begins again"),
+                    Err(error) => tracing::info!(%error, "the watch of pods restarts"),
                 },
                 Some(order) = orders.recv() => match order {
                     Order::Pause => self.pause(),
@@ -79,8 +79,8 @@ impl Agent {
                 },
                 Some(ended) = self.tasks.join_next() => match ended {
                     Ok(uid) => drop(self.actors.remove(&uid)),
-                    // Its mail box is closed now; the next event of the pod begins another.
-                    Err(error) => tracing::error!(%error, "the actor of a pod has failed"),
+                    // Its channel is closed now; the next event of the pod starts another actor.
+                    Err(error) => tracing::error!(%error, "the actor of a pod failed"),
                 },
                 else => return,
             }
@@ -107,7 +107,7 @@ impl Agent {
             watcher::Event::Delete(pod) => {
                 self.known().remove(&uid(&pod));
                 if let Some(actor) = self.actors.get(&uid(&pod)) {
-                    // How it was deleted says how long it has.
+                    // The deletion event has the grace period.
                     let _ = actor.send(Mail::Pod(Arc::new(pod)));
                     let _ = actor.send(Mail::Gone);
                 }
@@ -115,7 +115,7 @@ impl Agent {
         }
     }
 
-    /// Pods that are here and not in the list have been deleted while nobody looked.
+    /// Removes pods that are here but not in the list: they were deleted while the watch was interrupted.
     fn forget_unlisted(&mut self) {
         self.known().retain(|uid, _| self.listed.contains(uid));
         for (uid, actor) in &self.actors {
@@ -125,7 +125,7 @@ impl Agent {
         }
         for record in self.shared.layout.records() {
             if !self.listed.contains(&record.uid) && !self.actors.contains_key(&record.uid) {
-                tracing::info!(pod = record.name, "what is left of a pod is ended");
+                tracing::info!(pod = record.name, "cleaning up a pod that no longer exists");
                 let shared = Arc::clone(&self.shared);
                 self.tasks.spawn(async move {
                     let uid = record.uid.clone();
@@ -136,7 +136,7 @@ impl Agent {
         }
     }
 
-    /// Gives a pod to its actor, and an actor to the pod if it has none.
+    /// Forwards a pod to its actor; starts one if necessary.
     fn deliver(&mut self, pod: Arc<Pod>) {
         let uid = uid(&pod);
         self.known().insert(uid.clone(), Arc::clone(&pod));
@@ -171,7 +171,7 @@ impl Agent {
         self.shared.pods.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A pod that was finished before we knew of it needs nobody, except to be deleted.
+    /// A pod that was finished before we knew it needs an actor only when it is deleted.
     fn is_wanted(&self, pod: &Pod) -> bool {
         let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
         !is_terminal(phase)
@@ -184,7 +184,7 @@ fn uid(pod: &Pod) -> String {
     pod.metadata.uid.clone().unwrap_or_default()
 }
 
-/// Reads the table of host names again whenever it changes. Without one, it never changes.
+/// Reloads the hosts file whenever it changes. Without a file, the table never changes.
 pub(crate) async fn follow_hosts(
     path: Option<PathBuf>,
     table: watch::Sender<String>,

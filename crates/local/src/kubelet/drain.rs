@@ -1,4 +1,4 @@
-//! Taking a node out of service: no new pods, and those that are there move away.
+//! Drains a node: cordons it and evicts its pods.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use super::Error;
 use super::node::LEASES;
 use super::pod::status::is_terminal;
 
-/// Between two looks at what is still there.
+/// Poll interval for remaining pods.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// Keeps new pods away from a node and evicts those that are there, as budgets for disruption allow,
-/// until none is left that would come back elsewhere.
+/// Cordons a node and evicts its pods, respecting disruption budgets, until none is left that would be
+/// rescheduled elsewhere.
 pub(crate) async fn drain(client: &Client, node: &str, limit: Duration) -> Result<(), Error> {
     let nodes = Api::<Node>::all(client.clone());
     nodes.cordon(node).await.map_err(Error::Cordon)?;
@@ -36,7 +36,7 @@ pub(crate) async fn drain(client: &Client, node: &str, limit: Duration) -> Resul
             let pods = Api::<Pod>::namespaced(client.clone(), namespace);
             match pods.evict(name, &EvictParams::default()).await {
                 Ok(_) => {}
-                // Gone already, or not now because a budget is used up.
+                // Deleted already, or a disruption budget is exhausted.
                 Err(kube::Error::Api(status)) if matches!(status.code, 404 | 429) => {}
                 Err(error) => return Err(Error::Drain(error)),
             }
@@ -51,7 +51,7 @@ async fn evictable(client: &Client, node: &str) -> kube::Result<Vec<Pod>> {
     Ok(pods.items.into_iter().filter(is_evictable).collect())
 }
 
-/// Pods of a DaemonSet would come back to the same node, and finished ones have nowhere to go.
+/// Pods of a DaemonSet would come back to the same node, and finished ones need not move.
 fn is_evictable(pod: &Pod) -> bool {
     let owners = pod.metadata.owner_references.iter().flatten();
     let of_daemon_set = owners.into_iter().any(|owner| owner.kind == "DaemonSet");

@@ -1,4 +1,4 @@
-//! A container's command and environment, from its spec and what the spec refers to. Pure.
+//! Command and environment of a container. Pure.
 
 use std::collections::BTreeMap;
 
@@ -9,20 +9,20 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use super::quantity;
 
-/// What can be referred to.
+/// Objects and values that a spec can refer to.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Context {
     pub(crate) pod_ip: String,
     pub(crate) host_ip: String,
-    /// What the node offers, for limits that are not set.
+    /// The node's allocatable resources, for limits that are not set.
     pub(crate) allocatable: BTreeMap<String, Quantity>,
     pub(crate) config_maps: BTreeMap<String, BTreeMap<String, String>>,
     pub(crate) secrets: BTreeMap<String, BTreeMap<String, String>>,
-    /// What is there before anything else, such as `PATH`.
+    /// Variables that are set before anything else, such as `PATH`.
     pub(crate) base: Vec<(String, String)>,
 }
 
-/// Why an environment cannot be made, in a kubelet's words.
+/// Why an environment cannot be created, with the kubelet's messages.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Error {
     #[error("configmap \"{0}\" not found")]
@@ -35,11 +35,11 @@ pub(crate) enum Error {
     SecretKey { key: String, object: String },
     #[error("fieldRef {0} is not supported")]
     Field(String),
-    #[error("resourceFieldRef {0} makes no sense")]
+    #[error("resourceFieldRef {0} is not valid")]
     Resource(String),
 }
 
-/// The objects that a container's environment refers to: ConfigMaps and Secrets.
+/// The ConfigMaps and Secrets that a container's environment refers to.
 pub(crate) fn references(container: &Container) -> (Vec<String>, Vec<String>) {
     let (mut config_maps, mut secrets) = (Vec::new(), Vec::new());
     for source in container.env_from.iter().flatten() {
@@ -53,7 +53,7 @@ pub(crate) fn references(container: &Container) -> (Vec<String>, Vec<String>) {
     (config_maps, secrets)
 }
 
-/// The whole environment of a container, in the order in which it was made.
+/// The complete environment of a container, in order of definition.
 pub(crate) fn environment(
     pod: &Pod,
     container: &Container,
@@ -73,8 +73,8 @@ pub(crate) fn environment(
     Ok(env.0)
 }
 
-/// The program and its arguments. A container's command replaces that of the image, and its arguments
-/// those of the command.
+/// Program and arguments. A container's command replaces that of the image, and its arguments replace those
+/// of the command.
 pub(crate) fn argv(
     container: &Container,
     image: &[String],
@@ -117,7 +117,7 @@ fn from_source(source: &EnvFromSource, context: &Context) -> Result<Vec<(String,
     Ok(data.iter().map(|(key, value)| (format!("{prefix}{key}"), value.clone())).collect())
 }
 
-/// The value of a variable; `None` if what it refers to is missing and may be.
+/// The value of a variable; `None` if it refers to something missing and optional.
 fn value(
     pod: &Pod,
     container: &Container,
@@ -166,7 +166,7 @@ fn found(
     }
 }
 
-/// A field of the pod, as the downward API shows it.
+/// A field of the pod, in the format of the downward API.
 pub(crate) fn field_value(
     pod: &Pod,
     field: &ObjectFieldSelector,
@@ -198,13 +198,13 @@ pub(crate) fn field_value(
     })
 }
 
-/// `key="value"`, one on a line, in order.
+/// `key="value"` lines, sorted.
 fn lines(map: Option<&BTreeMap<String, String>>) -> String {
     let lines = map.into_iter().flatten().map(|(key, value)| format!("{key}={value:?}"));
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// A request or limit of a container. A limit that is not set is what the node offers.
+/// A request or limit of a container. An unset limit is the node's allocatable amount.
 pub(crate) fn resource_value(
     pod: &Pod,
     container: &Container,
@@ -234,7 +234,7 @@ pub(crate) fn resource_value(
     quantity::in_units_of(milli, divisor).map(|value| value.to_string()).ok_or_else(nonsense)
 }
 
-/// Replaces `$(NAME)` by its value if there is one; `$$` is one `$`.
+/// Replaces `$(NAME)` with its value if there is one; `$$` is an escaped `$`.
 pub(crate) fn expand(text: &str, get: &dyn Fn(&str) -> Option<String>) -> String {
     let mut out = String::new();
     let mut rest = text;

@@ -1,5 +1,5 @@
-//! Events in a kubelet's words: written one after the other in the background, equal ones counted, and
-//! no more of them than anybody would read.
+//! Publishes Events with the kubelet's reasons and messages: in the background, in order, equal ones counted,
+//! rate limited.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,27 +12,27 @@ use kube::{Api, Client};
 use serde_json::json;
 use tokio::sync::mpsc;
 
-/// So many about one object at once, and then one in [`REFILL`]: a kubelet's own numbers.
+/// Events per object in a burst, then one per [`REFILL`]: the kubelet's numbers.
 const BURST: u32 = 25;
 const REFILL: Duration = Duration::from_secs(300);
 
-/// Equal events within this time are one that is counted.
+/// Equal Events within this time are counted as one.
 const SAME_WITHIN: Duration = Duration::from_secs(600);
 
-/// More than this waiting, and the API server is away: then events are the least of anybody's worries.
+/// Queue length; if it is exceeded, the API server is down and Events do not matter.
 const WAITING_MAX: usize = 1000;
 
-/// Forgotten then, all at once; it only means that a few events are not counted together.
+/// Entries to remember before all are dropped, which only means that a few Events are not counted together.
 const REMEMBERED_MAX: usize = 5000;
 
-/// How bad it is.
+/// Type of an Event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Level {
     Normal,
     Warning,
 }
 
-/// Something that happened.
+/// An Event to publish.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Note {
     object: Object,
@@ -50,7 +50,7 @@ struct Object {
     field: Option<String>,
 }
 
-/// Where to say what happened.
+/// Publishes Events.
 #[derive(Debug, Clone)]
 pub(crate) struct Recorder(mpsc::Sender<Note>);
 
@@ -62,12 +62,12 @@ impl Recorder {
         Self(sender)
     }
 
-    /// Says something about a pod.
+    /// Publishes an Event about a pod.
     pub(crate) fn pod(&self, pod: &Pod, level: Level, reason: &'static str, message: String) {
         self.send(pod, None, (level, reason, message));
     }
 
-    /// Says something about a container of a pod, which is at `field` in its spec.
+    /// Publishes an Event about a container, at `field` in the spec of its pod.
     pub(crate) fn container(
         &self,
         pod: &Pod,
@@ -77,7 +77,7 @@ impl Recorder {
         self.send(pod, Some(field), (level, reason, message));
     }
 
-    /// Says something about the node.
+    /// Publishes an Event about the node.
     pub(crate) fn node(&self, name: &str, reason: &'static str, message: String) {
         let object = Object {
             kind: "Node",
@@ -106,7 +106,7 @@ impl Recorder {
     }
 }
 
-/// What was said before, which decides what is written now. Pure.
+/// Recent Events, for counting and rate limiting. Pure.
 #[derive(Debug, Default)]
 struct Ledger {
     said: BTreeMap<Note, Said>,
@@ -126,7 +126,7 @@ struct Budget {
     since: Timestamp,
 }
 
-/// What to write.
+/// How to publish an Event.
 #[derive(Debug, PartialEq, Eq)]
 enum Writing {
     New { name: String },
@@ -193,9 +193,9 @@ impl Writer {
                     api.patch(&name, &PatchParams::default(), &Patch::Merge(patch)).await
                 }
             };
-            // Usual while a namespace is being deleted.
+            // Common while a namespace is being deleted.
             if let Err(error) = written {
-                tracing::debug!(reason = note.reason, %error, "an event was not written");
+                tracing::debug!(reason = note.reason, %error, "cannot publish an Event");
             }
         }
     }
@@ -211,7 +211,7 @@ impl Writer {
             involved_object: ObjectReference {
                 api_version: Some("v1".to_owned()),
                 kind: Some(kind.to_owned()),
-                // A node belongs to no namespace, though its events must.
+                // A node has no namespace, but its Events must have one.
                 namespace: (kind != "Node").then_some(namespace),
                 name: Some(object),
                 uid: Some(uid),

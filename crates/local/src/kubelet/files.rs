@@ -1,36 +1,24 @@
-//! Files that are there as a whole or not at all.
+//! JSON files of the kubelet.
 //!
-//! What is written here has to survive the death of a process, not of the machine: with the machine
-//! all containers end too. So nothing is synchronized to the disk.
+//! They must survive the exit of a process, not a crash of the machine, with which all containers end too. They are
+//! private, because they can contain values of Secrets.
 
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::fs;
+use std::io;
 use std::path::Path;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// For what only we read. Values of Secrets are among it.
-const PRIVATE: u32 = 0o600;
+use crate::atomic::{self, Survives};
 
-/// Writes a file beside its place and moves it there.
-pub(crate) fn write_atomic(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(".new");
-    let _ = fs::remove_file(&beside);
-    let mut file =
-        OpenOptions::new().write(true).create(true).truncate(true).mode(PRIVATE).open(&beside)?;
-    file.write_all(bytes)?;
-    fs::rename(&beside, path)
-}
-
-/// Writes a value as JSON, as a whole or not at all.
+/// Atomically writes a value as JSON.
 pub(crate) fn write_json<T: Serialize>(path: &Path, value: &T) -> io::Result<()> {
-    write_atomic(path, &serde_json::to_vec_pretty(value)?)
+    let text = serde_json::to_vec_pretty(value)?;
+    atomic::write(path, &text, atomic::PRIVATE, Survives::Process)
 }
 
-/// Reads a value; `None` if there is no such file.
+/// Parses a value; `None` if the file does not exist.
 pub(crate) fn read_json<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
     match fs::read(path) {
         Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
@@ -58,7 +46,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_makes_no_sense_is_an_error_and_not_absent() {
+    fn a_file_that_is_not_json_is_an_error_and_not_absent() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("value.json");
         fs::write(&path, "{").unwrap();

@@ -1,4 +1,4 @@
-//! The node as the endpoint for logs and commands sees it.
+//! Implements the host behind the endpoint for logs and commands.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -15,14 +15,14 @@ use super::probe::ask::Entrance;
 use super::server::{ExecError, Host, Server, ServerError, ServerOptions};
 use super::shim::{self, AttemptDir};
 
-/// What is served, and where.
+/// The endpoint and its state.
 #[derive(Debug, Default)]
 pub(crate) struct Served {
     pub(crate) pods: Arc<Mutex<BTreeMap<String, Arc<Pod>>>>,
     pub(crate) port: u16,
 }
 
-/// Begins to serve, if the options say with what.
+/// Starts the endpoint, if the options contain certificates.
 pub(crate) async fn serve(
     options: &Options,
     tasks: &mut JoinSet<()>,
@@ -48,7 +48,7 @@ struct PodHost {
 }
 
 impl PodHost {
-    /// The run of a container that goes on now.
+    /// The running attempt of a container.
     fn running(&self, pod: &Pod, container: &str) -> Option<AttemptDir> {
         let dir = self.layout.pod(pod.metadata.uid.as_deref()?);
         let newest = dir.attempts(container).pop()?;

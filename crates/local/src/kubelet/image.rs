@@ -1,21 +1,21 @@
-//! Images: which program of the machine stands for which image name.
+//! Maps image names to local programs.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The table of images.
+/// Programs by image name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Images(BTreeMap<String, Vec<String>>);
 
-/// Images whose containers usually bring a command of their own: with them it runs on the machine,
-/// and without one a shell does, which ends at once because it has no input, as it would there.
+/// Images whose containers usually have their own command, which then runs on the machine; without one a
+/// shell runs, and exits at once because it has no input, as in a real container.
 const SHELLS: &[&str] = &["alpine", "bash", "busybox", "debian", "ubuntu"];
 
-/// What images that only wait stand for.
+/// Images that only wait.
 const PAUSES: &[&str] = &["pause", "registry.k8s.io/pause"];
 
 impl Default for Images {
-    /// The built-in table, without our own program.
+    /// The built-in map, without our own program.
     fn default() -> Self {
         let shells = SHELLS.iter().map(|name| ((*name).to_owned(), vec!["sh".to_owned()]));
         let pause = || vec!["sleep".to_owned(), "infinity".to_owned()];
@@ -25,23 +25,22 @@ impl Default for Images {
 }
 
 impl Images {
-    /// The built-in table, with the program at `gregor` as the image `gregor`.
+    /// The built-in map, with the program at `gregor` as the image `gregor`.
     #[must_use]
     pub fn with_own_program(gregor: &Path) -> Self {
         Self::default().with("gregor", vec![gregor.display().to_string()])
     }
 
-    /// The table with one more image: a name, and the program with its first arguments.
+    /// Adds an image: a name, and the program with its first arguments.
     #[must_use]
     pub fn with(mut self, name: &str, program: Vec<String>) -> Self {
         self.0.insert(name.to_owned(), program);
         self
     }
 
-    /// The program for an image name; `None` if there is none.
+    /// The program for an image name.
     ///
-    /// The name is looked up as it is, then without its tag or digest, then without the registry that
-    /// is meant when none is said.
+    /// Looks for the exact name, then without tag or digest, then without the default registry.
     #[must_use]
     pub fn find(&self, image: &str) -> Option<&[String]> {
         let plain = without_tag(image);
@@ -55,17 +54,17 @@ impl Images {
 
 fn without_tag(image: &str) -> &str {
     let image = image.split_once('@').map_or(image, |(name, _)| name);
-    // A colon before the last slash belongs to a port.
+    // A colon before the last slash precedes a port.
     match image.rsplit_once(':') {
         Some((name, tag)) if !tag.contains('/') => name,
         _ => image,
     }
 }
 
-/// `NAME=PROGRAM`, as on the command line. The program is split at spaces.
+/// Parses `NAME=PROGRAM`, as on the command line. The program is split at spaces.
 ///
 /// # Errors
-/// A sentence that says what is wrong.
+/// A message for the user.
 pub fn parse_image(text: &str) -> Result<(String, Vec<String>), String> {
     let (name, program) = text
         .split_once('=')

@@ -1,11 +1,11 @@
-//! Where a kubelet keeps what on the disk.
+//! Files of a kubelet.
 //!
 //! ```text
 //! DIR/pods/UID/pod.json                         which pod, its address          (PodRecord)
 //! DIR/pods/UID/hosts                            its /etc/hosts
 //! DIR/pods/UID/volumes/NAME/                    volumes that live as long as the pod
 //! DIR/pods/UID/containers/NAME/ATTEMPT/         one run of a container          (shim::AttemptDir)
-//! DIR/logs/NAMESPACE_POD_UID/NAME/ATTEMPT.log   what it has written
+//! DIR/logs/NAMESPACE_POD_UID/NAME/ATTEMPT.log   its output
 //! ```
 
 use std::fs;
@@ -22,7 +22,7 @@ use super::shim::AttemptDir;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout(PathBuf);
 
-/// What is kept of a pod besides its containers.
+/// Persistent data of a pod besides its containers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PodRecord {
     /// The pod's namespace.
@@ -35,7 +35,7 @@ pub struct PodRecord {
     pub ip: Ipv4Addr,
     /// When the kubelet first saw it.
     pub started_at: Timestamp,
-    /// How long its containers may take to end, if the pod itself is gone and cannot say.
+    /// Grace period, for the case that the pod object is gone.
     pub grace_seconds: u64,
 }
 
@@ -46,7 +46,7 @@ impl Layout {
         Self(dir)
     }
 
-    /// Where all pods are.
+    /// The directory of all pods.
     #[must_use]
     pub fn pods(&self) -> PathBuf {
         self.0.join("pods")
@@ -58,7 +58,7 @@ impl Layout {
         PodDir(self.pods().join(uid))
     }
 
-    /// Where the logs of all pods are.
+    /// The directory of all logs.
     #[must_use]
     pub fn all_logs(&self) -> PathBuf {
         self.0.join("logs")
@@ -71,13 +71,13 @@ impl Layout {
         self.all_logs().join(format!("{namespace}_{name}_{uid}"))
     }
 
-    /// The log of one run of a container. When it was full it was moved to the same name with `.1`.
+    /// The log of one run of a container. A full log is renamed with the suffix `.1`.
     #[must_use]
     pub fn log(&self, record: &PodRecord, container: &str, attempt: u32) -> PathBuf {
         self.logs(record).join(container).join(format!("{attempt}.log"))
     }
 
-    /// All pods that are recorded. One that cannot be read is left out and reported.
+    /// All recorded pods. A record that cannot be parsed is skipped and logged.
     #[must_use]
     pub fn records(&self) -> Vec<PodRecord> {
         let entries = fs::read_dir(self.pods()).into_iter().flatten().flatten();
@@ -85,14 +85,14 @@ impl Layout {
         let read = |path: PathBuf| match files::read_json(&path) {
             Ok(record) => record,
             Err(error) => {
-                tracing::warn!(path = %path.display(), %error, "a pod's record cannot be read");
+                tracing::warn!(path = %path.display(), %error, "cannot read the record of a pod");
                 None
             }
         };
         paths.filter_map(read).collect()
     }
 
-    /// The pod with this name that was seen last.
+    /// The most recent pod with this name.
     #[must_use]
     pub fn find(&self, namespace: &str, name: &str) -> Option<PodRecord> {
         let records = self.records().into_iter();
@@ -118,19 +118,19 @@ impl PodDir {
         self.0.join("pod.json")
     }
 
-    /// Its table of host names.
+    /// Its hosts file.
     #[must_use]
     pub fn hosts(&self) -> PathBuf {
         self.0.join("hosts")
     }
 
-    /// A volume that lives as long as the pod.
+    /// A volume with the lifetime of the pod.
     #[must_use]
     pub fn volume(&self, name: &str) -> PathBuf {
         self.0.join("volumes").join(name)
     }
 
-    /// Where the runs of a container are.
+    /// The directory of the runs of a container.
     #[must_use]
     pub fn container(&self, name: &str) -> PathBuf {
         self.0.join("containers").join(name)
@@ -142,7 +142,7 @@ impl PodDir {
         AttemptDir::new(self.container(container).join(number.to_string()))
     }
 
-    /// The runs of a container that are kept, in order.
+    /// The numbers of the runs of a container that are kept, sorted.
     #[must_use]
     pub fn attempts(&self, container: &str) -> Vec<u32> {
         let entries = fs::read_dir(self.container(container)).into_iter().flatten().flatten();

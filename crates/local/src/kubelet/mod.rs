@@ -1,15 +1,15 @@
-//! A node agent that runs pods as processes. It talks to the API server only.
+//! A node agent that runs pods as processes. It uses only the API server.
 //!
-//! 1. Everything that is needed to find a container again is on the disk before it is started. So a
-//!    kubelet that is killed loses nothing: the next one takes over what runs, by what the shims have
-//!    written, and neither doubles nor kills it.
-//! 2. A process is ended only if it is certain that it is a container's.
-//! 3. What a pod does next and what its status says are pure functions of what is known
-//!    (`pod/decide.rs`, `pod/status.rs`); the rest only looks, writes and does.
-//! 4. Each pod has an actor of its own. No pod waits for another.
+//! 1. Everything that is needed to find a container again is on disk before it is started. So a kubelet that
+//!    is killed loses nothing: the next one adopts running containers by the files of their shims, and
+//!    neither duplicates nor kills them.
+//! 2. A process is killed only if it certainly belongs to a container.
+//! 3. The next action for a pod and its status are pure functions of facts (`pod/decide.rs`,
+//!    `pod/status.rs`); the rest observes and acts.
+//! 4. Each pod has its own actor. No pod waits for another.
 //!
-//! What is not enforced: limits of CPU and memory, sizes of volumes, security contexts (a container
-//! runs as the user of the kubelet), network policies.
+//! Not enforced: CPU and memory limits, volume sizes, security contexts (a container runs as the user of the
+//! kubelet), network policies.
 
 pub mod address;
 mod agent;
@@ -50,17 +50,16 @@ use agent::{Agent, Order};
 use layout::Layout;
 use shared::Shared;
 
-/// How long a kubelet that has just been killed may still hold its directory.
+/// How long a kubelet that was just killed may still hold its directory.
 const LOCK_PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long the API server may take to answer at the start, which may be its own start too.
+/// How long the API server may take to respond at startup, possibly its own startup too.
 const REGISTER_PATIENCE: Duration = Duration::from_secs(60);
 
-/// Why a kubelet cannot do what it is to do.
+/// Why an operation of the kubelet failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The directory.
-    #[error("the kubelet's directory {} cannot be used", path.display())]
+    #[error("cannot use the kubelet's directory {}", path.display())]
     Dir {
         /// Which.
         path: PathBuf,
@@ -68,51 +67,42 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
-    /// Another kubelet.
-    #[error("another kubelet runs with the directory {}: give each its own", .0.display())]
+    #[error("another kubelet uses the directory {}: give each kubelet its own", .0.display())]
     Locked(PathBuf),
-    /// The endpoint for logs and commands.
-    #[error("logs and commands could not be served")]
+    #[error("cannot serve logs and commands")]
     Serve(#[source] server::ServerError),
-    /// The Node object.
-    #[error(
-        "the node could not be registered; the identity must be allowed to do what a node does"
-    )]
+    #[error("cannot register the node; its identity needs the permissions of a node")]
     Register(#[source] kube::Error),
-    /// The first step of a drain.
-    #[error("the node could not be kept from getting new pods")]
+    #[error("cannot cordon the node")]
     Cordon(#[source] kube::Error),
-    /// A step of a drain.
-    #[error("the node's pods could not be evicted")]
+    #[error("cannot evict the pods of the node")]
     Drain(#[source] kube::Error),
-    /// The time was over.
-    #[error("these pods did not leave in time: {}", .0.join(", "))]
+    #[error("the drain timed out; remaining pods: {}", .0.join(", "))]
     NotDrained(Vec<String>),
-    /// The last step of leaving.
-    #[error("the Node object could not be removed; a node may not do it itself")]
+    #[error("cannot remove the Node object; a node has no permission to do it itself")]
     Remove(#[source] kube::Error),
 }
 
-/// A node of a cluster, on this machine. Dropped, it leaves all containers running; the next one with
-/// the same directory takes them over.
+/// A node on this machine. Dropping it leaves all containers running; the next kubelet with the same
+/// directory adopts them.
 pub struct Kubelet {
     shared: Arc<Shared>,
     orders: UnboundedSender<Order>,
     agent: JoinHandle<()>,
-    /// They end with this.
+    /// Aborted on drop.
     _tasks: JoinSet<()>,
     pods: watch::Receiver<usize>,
     _lock: File,
 }
 
 impl Kubelet {
-    /// Registers the node and takes its pods on.
+    /// Registers the node and starts to run its pods.
     ///
     /// # Errors
-    /// If the directory cannot be used or the node not be registered.
+    /// If the directory cannot be used or the node cannot be registered.
     pub async fn start(mut options: Options) -> Result<Self, Error> {
         let lock = lock(&options.dir).await?;
-        // Shims have another working directory than we.
+        // Shims have another working directory.
         options.dir = fs::canonicalize(&options.dir).map_err(dir_error(&options.dir))?;
         let (table, hosts) = watch::channel(String::new());
         let mut tasks = JoinSet::new();
@@ -136,32 +126,31 @@ impl Kubelet {
         &self.shared.options.name
     }
 
-    /// Where things are on the disk, for those who serve logs and commands.
+    /// Its files, for logs and commands.
     #[must_use]
     pub fn layout(&self) -> &Layout {
         &self.shared.layout
     }
 
-    /// How many pods are here, with those that are ending.
+    /// Number of pods, including terminating ones.
     #[must_use]
     pub fn pods(&self) -> usize {
         *self.pods.borrow()
     }
 
-    /// Keeps new pods away and evicts those that are here, as budgets for disruption and grace periods
-    /// allow.
+    /// Cordons the node and evicts its pods, respecting disruption budgets and grace periods.
     ///
     /// # Errors
-    /// If pods are left when the time is over.
+    /// If pods remain at the time limit.
     pub async fn drain(&self, limit: Duration) -> Result<(), Error> {
         drain::drain(&self.shared.client, self.name(), limit).await
     }
 
-    /// Drains the node, ends what is left on it, and removes it from the cluster. `admin` must be
-    /// allowed to remove nodes, which a node itself is not.
+    /// Drains the node, stops its remaining containers, and removes it from the cluster. `admin` needs the
+    /// permission to remove nodes, which a node does not have.
     ///
     /// # Errors
-    /// If pods are left when the time is over, or the Node cannot be removed.
+    /// If pods remain at the time limit, or the Node cannot be removed.
     pub async fn leave(self, admin: &kube::Client, limit: Duration) -> Result<(), Error> {
         self.drain(limit).await?;
         let name = self.name().to_owned();
@@ -169,15 +158,14 @@ impl Kubelet {
         drain::remove(admin, &name).await
     }
 
-    /// Ends all containers, each with the time that its pod gives it, and keeps what is needed to
-    /// continue: the next start with the same directory starts them again, whatever their restart
-    /// policy says.
+    /// Stops all containers, each with the grace period of its pod, and keeps the files to resume them: the
+    /// next start with the same directory starts them again, regardless of their restart policy.
     pub async fn stop(mut self) {
         let _ = self.orders.send(Order::Pause);
         let _ = (&mut self.agent).await;
     }
 
-    /// Ends the kubelet and leaves all containers running.
+    /// Stops the kubelet and leaves all containers running.
     pub fn detach(self) {}
 }
 
@@ -193,8 +181,8 @@ impl Drop for Kubelet {
     }
 }
 
-/// Ends the containers that a kubelet which was killed has left running, each with the time that its pod
-/// gave it. The next start with the same directory continues them.
+/// Stops the containers that a killed kubelet left running, each with the grace period of its pod. The next
+/// start with the same directory resumes them.
 ///
 /// # Errors
 /// If a kubelet uses the directory, or it cannot be used.
@@ -214,10 +202,10 @@ fn dir_error(path: &Path) -> impl FnOnce(std::io::Error) -> Error + use<> {
     move |source| Error::Dir { path, source }
 }
 
-/// Makes the directory and makes sure that nobody else uses it.
+/// Creates and locks the directory.
 async fn lock(dir: &Path) -> Result<File, Error> {
     fs::create_dir_all(dir).map_err(dir_error(dir))?;
-    // Values of Secrets are below it.
+    // It contains values of Secrets.
     fs::set_permissions(dir, Permissions::from_mode(0o700)).map_err(dir_error(dir))?;
     let file = File::create(dir.join("lock")).map_err(dir_error(dir))?;
     let until = Instant::now() + LOCK_PATIENCE;
@@ -235,12 +223,12 @@ async fn register(shared: &Shared) -> Result<String, Error> {
     loop {
         match node::register(shared).await {
             Ok(uid) => return Ok(uid),
-            // A refusal does not become a permission by waiting.
+            // A denied permission will not be granted by waiting.
             Err(kube::Error::Api(status)) if status.code == 403 || Instant::now() > until => {
                 return Err(Error::Register(kube::Error::Api(status)));
             }
             Err(error) if Instant::now() > until => return Err(Error::Register(error)),
-            Err(error) => tracing::info!(%error, "the node is not registered yet"),
+            Err(error) => tracing::info!(%error, "cannot register the node yet, will retry"),
         }
         tokio::time::sleep(Duration::from_millis(500)).await;
     }

@@ -1,4 +1,4 @@
-//! The Node object: what it says, and that it goes on saying it.
+//! The Node object and its Lease.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,16 +20,16 @@ use super::options::Options;
 use super::server::DECLARED_FEATURE;
 use super::shared::Shared;
 
-/// Where the leases of nodes are.
+/// Namespace of node leases.
 pub(crate) const LEASES: &str = "kube-node-lease";
 
-/// After four renewals that did not come the node counts as gone, as with a kubelet.
+/// A node counts as lost after four missed renewals, as with the real kubelet.
 const RENEWALS_PER_LEASE: u32 = 4;
 
-/// Before something that failed is tried again.
+/// Delay before a failed request is retried.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// The Node as it registers.
+/// The Node for registration.
 pub(crate) fn node(options: &Options, shared: &Shared, now: Timestamp) -> Node {
     Node {
         metadata: ObjectMeta {
@@ -59,7 +59,7 @@ fn labels(options: &Options) -> BTreeMap<String, String> {
     own.chain(zone).chain(options.labels.clone()).collect()
 }
 
-/// As Go calls it.
+/// Go's name of the architecture.
 fn architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",
@@ -127,7 +127,7 @@ fn info() -> NodeSystemInfo {
     }
 }
 
-/// Registers the node, or brings an object that is there up to date. Its uid.
+/// Registers the node, or updates an existing object; returns its uid.
 pub(crate) async fn register(shared: &Shared) -> kube::Result<String> {
     let options = &shared.options;
     let api = Api::<Node>::all(shared.client.clone());
@@ -144,21 +144,21 @@ pub(crate) async fn register(shared: &Shared) -> kube::Result<String> {
     let old = node.status.and_then(|status| status.conditions).unwrap_or_default();
     let mut patch = json!({ "status": status(options, shared, &old, now) });
     if shared.port != 0 {
-        // A field that is younger than the API version that we are built with.
+        // A field that is newer than the API version that we are built with.
         patch["status"]["declaredFeatures"] = json!([DECLARED_FEATURE]);
     }
     let node = api.patch_status(&options.name, &params, &Patch::Strategic(patch)).await?;
     Ok(node.metadata.uid.unwrap_or_default())
 }
 
-/// Says that the node is there, again and again.
+/// Renews the Lease and the status of the node.
 pub(crate) async fn keep_alive(shared: Arc<Shared>, mut uid: String) {
     let timing = shared.options.timing;
     let mut status_due = Instant::now() + timing.node_status;
     loop {
         let mut renewed = renew(&shared, &uid).await;
         if renewed.is_ok() && Instant::now() >= status_due {
-            // Also puts the Node back if somebody has removed it.
+            // Also recreates the Node if it was removed.
             match register(&shared).await {
                 Ok(new) => {
                     uid = new;
@@ -170,7 +170,7 @@ pub(crate) async fn keep_alive(shared: Arc<Shared>, mut uid: String) {
         match renewed {
             Ok(()) => sleep(timing.lease_renewal).await,
             Err(error) => {
-                tracing::info!(node = shared.options.name, %error, "the lease was not renewed");
+                tracing::info!(node = shared.options.name, %error, "cannot renew the node's Lease");
                 sleep(RETRY).await;
             }
         }

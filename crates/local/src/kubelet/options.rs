@@ -1,4 +1,4 @@
-//! What a kubelet has to be told.
+//! Options of a kubelet.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -15,60 +15,59 @@ use super::pod::decide::Backoff;
 use super::quantity;
 use super::server::ServerTls;
 
-/// How a node joins, and how it runs pods.
+/// Identity, resources and files of a node.
 #[derive(Clone)]
 pub struct Options {
-    /// The API server, as the node: it needs what the group `system:nodes` may do.
+    /// A client with the permissions of the group `system:nodes`.
     pub client: kube::Client,
-    /// Where programs in pods find the API server.
+    /// Address of the API server for programs in pods.
     pub api_server: SocketAddr,
     /// The name of the node.
     pub name: String,
-    /// The zone it says it is in.
+    /// Its zone label.
     pub zone: Option<String>,
-    /// More labels.
+    /// Additional labels.
     pub labels: BTreeMap<String, String>,
-    /// Taints that it registers with.
+    /// Taints at registration.
     pub taints: Vec<Taint>,
-    /// What it offers. CPU, memory, pods and ephemeral storage that are not given are what the machine
-    /// has.
+    /// Capacity. Defaults for CPU, memory, pods and ephemeral storage are those of the machine.
     pub capacity: BTreeMap<String, Quantity>,
-    /// Where everything is kept that must survive the kubelet. See [`super::layout`].
+    /// Directory for everything that must survive the kubelet. See [`super::layout`].
     pub dir: PathBuf,
-    /// Its own address.
+    /// Address of the node.
     pub node_ip: Ipv4Addr,
-    /// The addresses of its pods: a range of loopback addresses that no other node has.
+    /// Pod addresses: a loopback range that no other node uses.
     pub pod_range: Range,
-    /// The port at which the node serves logs and commands; 0 takes a free one.
+    /// Port for logs and commands; 0 chooses a free one.
     pub kubelet_port: u16,
-    /// What it serves them with; without it, it does not.
+    /// Certificates for logs and commands; without them they are not served.
     pub serving: Option<ServerTls>,
-    /// The programs that stand for images.
+    /// Programs by image name.
     pub images: Images,
-    /// A table of host names that all pods get; read again when it changes.
+    /// Hosts file for all pods; reloaded when it changes.
     pub hosts_file: Option<PathBuf>,
-    /// The environment that every container begins with.
+    /// Initial environment of every container.
     pub env: Vec<(String, String)>,
-    /// The command line of the shim, to which a file is added: `gregor shim`.
+    /// Command line of the shim, to which a file is appended: `gregor shim`.
     pub shim: Vec<OsString>,
-    /// How long things take.
+    /// Intervals and delays.
     pub timing: Timing,
-    /// When a container's log is put aside.
+    /// Size at which a container's log is rotated.
     pub log_bytes_max: u64,
 }
 
-/// How long things take. The default is what a kubelet does.
+/// Intervals and delays. Defaults are the kubelet's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timing {
-    /// How often the node says that it is there.
+    /// Interval of Lease renewals.
     pub lease_renewal: Duration,
-    /// How often the whole status of the node is written, if it does not change.
+    /// Interval of full status updates if nothing changes.
     pub node_status: Duration,
-    /// Between the starts of a container that does not stay up.
+    /// Back-off for restarts of a container.
     pub restart: Backoff,
-    /// Between attempts to find an image.
+    /// Back-off for lookups of an image.
     pub image: Backoff,
-    /// Before a volume or a reference that is missing is looked for again.
+    /// Delay before a missing volume or reference is looked up again.
     pub retry: Duration,
 }
 
@@ -85,7 +84,7 @@ impl Default for Timing {
 }
 
 impl Options {
-    /// A node that offers what this machine has, on 127.0.0.1.
+    /// A node with the resources of this machine, on 127.0.0.1.
     #[must_use]
     pub fn new(client: kube::Client, api_server: SocketAddr, name: &str, dir: PathBuf) -> Self {
         Self {
@@ -112,11 +111,11 @@ impl Options {
 }
 
 fn default_range() -> Range {
-    // A range of more than a node has pods, away from 127.0.0.0/16 where everybody listens.
+    // More addresses than a node has pods, away from 127.0.0.0/16 where other programs listen.
     Range::of(Ipv4Addr::new(127, 100, 0, 0), 24)
 }
 
-/// Where programs are and where a home is; nothing else of our own environment.
+/// `PATH` and home directory; nothing else of our own environment.
 fn default_env() -> Vec<(String, String)> {
     let standard = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
     let path = std::env::var("PATH").unwrap_or_else(|_| standard.to_owned());
@@ -124,14 +123,14 @@ fn default_env() -> Vec<(String, String)> {
     vec![("PATH".to_owned(), path), ("HOME".to_owned(), home)]
 }
 
-/// What a node offers, by the name of the resource.
+/// Capacity by resource name.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Capacity(pub BTreeMap<String, Quantity>);
 
-/// `cpu=4,memory=8Gi`, as on the command line.
+/// Parses `cpu=4,memory=8Gi`, as on the command line.
 ///
 /// # Errors
-/// A sentence that says what is wrong.
+/// A message for the user.
 pub fn parse_capacity(text: &str) -> Result<Capacity, String> {
     let one = |part: &str| {
         let sensible = |value: &str| quantity::parse_milli(value).is_some_and(|milli| milli >= 0);
@@ -146,7 +145,7 @@ pub fn parse_capacity(text: &str) -> Result<Capacity, String> {
     text.split(',').map(one).collect::<Result<_, _>>().map(Capacity)
 }
 
-/// What the node offers in the end: what was said, and for the rest what the machine has.
+/// Adds the machine's resources for those that are not given.
 pub(crate) fn full_capacity(given: &BTreeMap<String, Quantity>) -> BTreeMap<String, Quantity> {
     let cpus = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let mut all = BTreeMap::from([

@@ -1,7 +1,7 @@
-//! Processes that were started by somebody else, told apart from later ones with the same number.
+//! Processes of containers, identified so that reuse of an id cannot confuse them.
 //!
-//! A process is ended only if it is certain that it is ours: by a handle of it that was compared with
-//! what is known of it after it was opened.
+//! A process is killed only if it certainly is ours: by a pidfd whose process was verified after it was
+//! opened.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -9,52 +9,51 @@ use std::os::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 
-/// The variable by which every process of a container is recognized, whatever group it has moved to.
+/// The environment variable that marks all processes of a container, in any process group.
 pub(crate) const MARK: &str = "GREGOR_CONTAINER_ID";
 
-/// Ending a container's processes races with their starting new ones; more rounds than this and
-/// something else is wrong.
+/// Killing a container's processes races with their forks; after this many rounds something else is wrong.
 const ROUNDS_MAX: usize = 20;
 
-/// A process, so that another one with the same number is never taken for it.
+/// A process, unique across reuse of its id.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     /// The number of the process.
     pub pid: i32,
-    /// When it was started, in clock ticks after the machine.
+    /// Start time in clock ticks since boot.
     pub start_ticks: u64,
-    /// Which run of the machine that was.
+    /// Id of the boot.
     pub boot: String,
 }
 
 impl Identity {
-    /// The process with this number now; `None` if there is none.
+    /// The process that has this id now; `None` if there is none.
     #[must_use]
     pub fn of(pid: i32) -> Option<Self> {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         Some(Self { pid, start_ticks: start_ticks(&stat)?, boot: boot() })
     }
 
-    /// No process at all.
+    /// An identity that no process has.
     pub(crate) fn nobody() -> Self {
         Self { pid: 0, start_ticks: 0, boot: String::new() }
     }
 
-    /// Whether this process is there. One that has ended and was not collected is not.
+    /// Whether the process runs. A zombie does not.
     #[must_use]
     pub fn is_alive(&self) -> bool {
         let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid)).unwrap_or_default();
         start_ticks(&stat) == Some(self.start_ticks) && !is_zombie(&stat) && self.boot == boot()
     }
 
-    /// A handle that stays with the process; `None` if it is gone.
+    /// A pidfd; `None` if the process has exited.
     pub(crate) fn open(&self) -> Option<OwnedFd> {
         let handle = pidfd_open(Pid::from_raw(self.pid)?, PidfdFlags::empty()).ok()?;
-        // In this order: if it is the right one now, it was when the handle was opened.
+        // In this order: if it is the right process now, it was when the pidfd was opened.
         self.is_alive().then_some(handle)
     }
 
-    /// Sends a signal to the process and to no other. One that is gone gets none.
+    /// Sends a signal to this process only, unless it has exited.
     pub(crate) fn signal(&self, signal: Signal) {
         if let Some(handle) = self.open() {
             let _ = pidfd_send_signal(handle, signal);
@@ -62,7 +61,7 @@ impl Identity {
     }
 }
 
-/// Kills every process that carries the mark of this container.
+/// Kills every process with the mark of this container.
 pub(crate) fn end_marked(container_id: &str) {
     for _ in 0..ROUNDS_MAX {
         if !marked(container_id).into_iter().fold(false, |any, pid| kill(pid, container_id) | any) {
@@ -71,7 +70,7 @@ pub(crate) fn end_marked(container_id: &str) {
     }
 }
 
-/// Whether there was such a process to kill.
+/// Returns whether there was a process to kill.
 fn kill(pid: i32, container_id: &str) -> bool {
     let handle = Pid::from_raw(pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
     let Some(handle) = handle.filter(|_| is_marked(pid, container_id)) else {
@@ -97,7 +96,7 @@ fn boot() -> String {
     id.trim().to_owned()
 }
 
-/// Field 22 of `/proc/PID/stat`. The second field is a name that may hold spaces and brackets.
+/// Field 22 of `/proc/PID/stat`. The second field is a name that may contain spaces and parentheses.
 fn start_ticks(stat: &str) -> Option<u64> {
     after_name(stat).nth(19)?.parse().ok()
 }

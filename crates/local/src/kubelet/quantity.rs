@@ -1,6 +1,6 @@
-//! Quantities as Kubernetes writes them (`500m`, `1Gi`, `1e3`), in thousandths.
+//! Kubernetes quantities (`500m`, `1Gi`, `1e3`), in thousandths.
 
-/// A quantity in thousandths, rounded up; `None` if it makes no sense.
+/// A quantity in thousandths, rounded up; `None` if it is not valid.
 pub(crate) fn parse_milli(text: &str) -> Option<i128> {
     let text = text.trim();
     let split = text.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '+' | '-')));
@@ -12,7 +12,7 @@ pub(crate) fn parse_milli(text: &str) -> Option<i128> {
     Some(div_ceil(dividend, divisor))
 }
 
-/// `value / divisor`, rounded up, as the downward API shows it.
+/// `value / divisor`, rounded up, as in the downward API.
 pub(crate) fn in_units_of(value_milli: i128, divisor: &str) -> Option<i128> {
     let divisor = if divisor.is_empty() || divisor == "0" { "1" } else { divisor };
     let divisor_milli = parse_milli(divisor).filter(|divisor| *divisor > 0)?;

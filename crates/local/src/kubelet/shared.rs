@@ -1,4 +1,4 @@
-//! What all pods of a node share.
+//! State that all pods of a node share.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -24,11 +24,11 @@ pub(crate) struct Shared {
     pub(crate) capacity: BTreeMap<String, Quantity>,
     pub(crate) objects: Objects,
     pub(crate) events: Recorder,
-    /// Where logs and commands are served; 0 if nowhere.
+    /// Port for logs and commands; 0 if they are not served.
     pub(crate) port: u16,
-    /// The pods of the node, by uid, as the API server has them.
+    /// The pods of the node by uid, as in the API server.
     pub(crate) pods: Arc<Mutex<BTreeMap<String, Arc<Pod>>>>,
-    /// The table of host names.
+    /// The hosts table.
     pub(crate) hosts: watch::Receiver<String>,
     addresses: Mutex<Pool>,
 }

@@ -1,7 +1,7 @@
-//! Which pods a service leads to, and on which port. Pure.
+//! The endpoints of a service: pods and ports. Pure.
 //!
-//! The control plane runs without endpoint controllers, because their objects reject the loopback
-//! addresses that pods have here; so the rules of those controllers are these functions.
+//! The control plane runs without endpoint controllers, because their objects reject the loopback addresses
+//! that pods have here. These functions implement the rules of those controllers.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -18,8 +18,8 @@ pub(crate) struct Member<'a> {
     pub(crate) address: IpAddr,
 }
 
-/// The pods that get connections: the ready ones; if there is none, those that are still ready while
-/// they end, so that the last pod can be replaced without a gap.
+/// The pods that receive connections: ready ones; if there are none, terminating pods that are still ready,
+/// so that the last pod can be replaced without a gap.
 pub(crate) fn serving<'a>(
     service: &Service,
     pods: impl Iterator<Item = &'a Pod>,
@@ -38,7 +38,7 @@ pub(crate) fn serving<'a>(
     if ready.is_empty() { ending } else { ready }
 }
 
-/// The pods that the names of a headless service lead to: never one that ends, unless asked for.
+/// The pods behind the DNS names of a headless service: never a terminating one, unless requested.
 pub(crate) fn named<'a>(service: &Service, pods: impl Iterator<Item = &'a Pod>) -> Vec<Member<'a>> {
     let unready_too = publishes_unready(service);
     members(service, pods)
@@ -53,7 +53,7 @@ fn publishes_unready(service: &Service) -> bool {
     service.spec.as_ref().and_then(|spec| spec.publish_not_ready_addresses).unwrap_or(false)
 }
 
-/// All pods that the selector picks, that have an address and have not ended.
+/// All pods that match the selector, have an address and have not terminated.
 fn members<'a>(
     service: &Service,
     pods: impl Iterator<Item = &'a Pod>,
@@ -83,7 +83,7 @@ fn is_ready(pod: &Pod) -> bool {
     pod.status.as_ref().is_some_and(conditions)
 }
 
-/// Where a port of a service leads on one of its pods; `None` if the pod has no port of that name.
+/// The address of a service port on one of its pods; `None` if the pod has no port with that name.
 pub(crate) fn target(port: &ServicePort, member: &Member<'_>) -> Option<SocketAddr> {
     let number = match &port.target_port {
         None | Some(IntOrString::Int(0)) => port.port,
@@ -147,7 +147,7 @@ mod tests {
         .unwrap()
     }
 
-    /// Pods, publishNotReadyAddresses; who gets connections, who has a name.
+    /// Pods, publishNotReadyAddresses; pods that receive connections, pods with a name.
     type Row<'a> = (&'a [&'a str], bool, &'a [usize], &'a [usize]);
 
     #[test]

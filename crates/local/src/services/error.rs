@@ -1,22 +1,20 @@
-//! What can go wrong with services, one variant for each thing that was attempted.
+//! Errors of the service proxy, one variant per attempted operation.
 
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Why something about a service could not be done.
+/// Why a service is not fully served.
 #[derive(Debug, thiserror::Error)]
 pub enum ServicesError {
-    /// An address could not be listened on.
-    #[error("{address} cannot be listened on: {source}; it is tried again")]
+    #[error("cannot listen on {address}: {source}; will retry")]
     Listen {
         /// The address.
         address: SocketAddr,
-        /// What the system said. It is part of the sentence because that is all an event shows.
+        /// Part of the message because that is all an Event shows.
         source: io::Error,
     },
-    /// The hosts file could not be written.
-    #[error("the hosts file {} could not be written", path.display())]
+    #[error("cannot write the hosts file {}", path.display())]
     WriteHosts {
         /// The file.
         path: PathBuf,
@@ -24,8 +22,7 @@ pub enum ServicesError {
         #[source]
         source: io::Error,
     },
-    /// The status of a load balancer could not be written.
-    #[error("the address of the load balancer {service} could not be written to its status")]
+    #[error("cannot write the address of the load balancer {service} to its status")]
     WriteIngress {
         /// Namespace and name.
         service: String,

@@ -1,13 +1,13 @@
-//! Services without a network of their own: a proxy in user space, and a table of names.
+//! Services without a network: a userspace proxy, and a table of names.
 //!
-//! It listens on the cluster address of every service, and on every node's address for node ports, and
-//! forwards TCP connections to ready pods in turns. `default/kubernetes` leads to the API server.
-//! Addresses out of 127.0.0.0/8 can be listened on without being configured, so both the range of
-//! services and the pods' addresses are taken from there.
+//! The proxy listens on the cluster IP of every service, and on every node's address for node ports, and
+//! forwards TCP connections to ready pods in round-robin order. `default/kubernetes` leads to the API server.
+//! Addresses in 127.0.0.0/8 need no configuration to listen on, so the service range and the pod addresses
+//! are taken from there.
 //!
-//! What is not there: UDP and SCTP ports, `externalIPs`, traffic policies and topology (all nodes are
-//! on one machine), network policies. Only one proxy can run for a control plane and machine; a
-//! second one finds the addresses in use, says so, and takes over when the first ends.
+//! Not supported: UDP and SCTP ports, `externalIPs`, traffic policies and topology (all nodes are on one
+//! machine), network policies. Only one proxy can run per control plane and machine; a second one finds the
+//! addresses in use, reports it, and takes over when the first one exits.
 
 mod endpoints;
 mod error;
@@ -42,19 +42,19 @@ use table::World;
 pub use error::ServicesError;
 pub use names::{Entry, Names};
 
-/// A load balancer that names no class, or this one, gets an address.
+/// A load balancer of this class, or without a class, gets an address.
 pub const LOAD_BALANCER_CLASS: &str = "gregor.io/local";
 
-/// Changes come in bursts; so long is waited for the rest of one.
+/// Changes come in bursts; wait this long for the rest of one.
 const BURST: Duration = Duration::from_millis(10);
 
-/// Connections must not wait for an API server that hangs; what it did not take is tried again.
+/// Connections must not wait for an API server that hangs; failed writes are retried.
 const API_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// What could not be written is written again after this time.
+/// Failed writes are retried after this time.
 const RETRY: Duration = Duration::from_secs(2);
 
-/// What the identity of the proxy must be allowed to do, in the whole cluster.
+/// Required permissions, cluster-wide.
 #[must_use]
 pub fn policy_rules() -> Vec<PolicyRule> {
     vec![
@@ -64,33 +64,33 @@ pub fn policy_rules() -> Vec<PolicyRule> {
     ]
 }
 
-/// What the proxy needs to know besides the API.
+/// Options of the proxy.
 #[derive(Debug, Clone)]
 pub struct ProxyOptions {
-    /// Where the API server really listens; `default/kubernetes` leads there.
+    /// The listen address of the API server; `default/kubernetes` leads there.
     pub api_server: SocketAddr,
-    /// The hosts file to keep, in a directory that exists.
+    /// The hosts file to maintain, in an existing directory.
     pub hosts_file: PathBuf,
-    /// Names that the table has besides those of the cluster, such as that of the machine.
+    /// Additional names, such as that of the machine.
     pub extra_names: Vec<Entry>,
-    /// The table that is kept, shared with those who look names up.
+    /// The table to maintain, shared with its readers.
     pub names: Names,
 }
 
-/// The proxy and the table of names of one machine.
+/// The service proxy and name table of a machine.
 pub struct ServiceProxy {
     client: Client,
     options: ProxyOptions,
 }
 
 impl ServiceProxy {
-    /// For the control plane that the client leads to.
+    /// For the control plane of this client.
     pub fn new(client: Client, options: ProxyOptions) -> Self {
         Self { client, options }
     }
 
-    /// Works until it is dropped, and then ends all listeners and connections. Failures are logged,
-    /// reported as events and tried again, so it never returns.
+    /// Runs until it is dropped, which closes all listeners and connections. Failures are logged, published
+    /// as Events and retried, so it never returns.
     pub async fn run(self) -> Infallible {
         let mut tasks = JoinSet::new();
         let bell = Arc::new(Notify::new());
@@ -122,7 +122,7 @@ impl ServiceProxy {
         }
     }
 
-    /// Writes the hosts file if it is not as it should be. Returns whether it is now.
+    /// Writes the hosts file if it is not up to date. Returns whether it is now.
     fn write_names(&self, entries: &[Entry], written: &mut Option<String>) -> bool {
         let text = names::render(entries);
         if written.as_ref() == Some(&text) {
@@ -140,7 +140,7 @@ impl ServiceProxy {
         }
     }
 
-    /// Gives load balancers their addresses. Returns whether all have them.
+    /// Assigns addresses to load balancers. Returns whether all have them.
     async fn write_ingresses(&self, services: &[Arc<Service>]) -> bool {
         let mut all = true;
         for service in services {
@@ -148,10 +148,10 @@ impl ServiceProxy {
             match timeout(API_TIME_MAX, self.write_ingress(service, &addresses)).await {
                 Ok(Ok(())) => continue,
                 Ok(Err(error)) => {
-                    tracing::warn!(error = %words(&error), "a load balancer has no address yet");
+                    tracing::warn!(error = %words(&error), "cannot assign an address to a load balancer");
                 }
                 Err(_) => {
-                    tracing::info!("the API server takes long to give a load balancer an address")
+                    tracing::info!("timed out assigning an address to a load balancer")
                 }
             }
             all = false;
@@ -182,7 +182,7 @@ impl ServiceProxy {
 
 async fn report(recorder: &Recorder, failure: Failure) {
     let note = failure.error.to_string();
-    tracing::warn!(service = ?failure.service.name, error = %note, "a port of a service is not served");
+    tracing::warn!(service = ?failure.service.name, error = %note, "a service port is not served");
     let event = Event {
         type_: EventType::Warning,
         reason: "FailedToListen".to_owned(),
@@ -190,15 +190,15 @@ async fn report(recorder: &Recorder, failure: Failure) {
         action: "Listen".to_owned(),
         secondary: None,
     };
-    // Events are for people: that one could not be written must not stop the work.
+    // Events are informational: if one cannot be published, work continues.
     match timeout(API_TIME_MAX, recorder.publish(&event, &failure.service)).await {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::debug!(%error, "an event could not be written"),
-        Err(_) => tracing::debug!("an event could not be written in time"),
+        Ok(Err(error)) => tracing::debug!(%error, "cannot publish an Event"),
+        Err(_) => tracing::debug!("cannot publish an Event in time"),
     }
 }
 
-/// The whole chain of causes in one line.
+/// The error with its causes in one line.
 fn words(error: &ServicesError) -> String {
     let mut words = error.to_string();
     let mut cause = std::error::Error::source(error);
@@ -209,7 +209,7 @@ fn words(error: &ServicesError) -> String {
     words
 }
 
-/// What the API server has, as far as it is of interest here.
+/// Caches of the relevant objects.
 struct Copies {
     services: Store<Service>,
     pods: Store<Pod>,
@@ -229,7 +229,7 @@ impl Copies {
     }
 
     async fn wait_until_ready(&self) {
-        // The writers live as long as the tasks do, so none of these can fail while we are polled.
+        // The writers live as long as the tasks, so none of these can fail while we are polled.
         let _ready = futures::join!(
             self.services.wait_until_ready(),
             self.pods.wait_until_ready(),
@@ -237,7 +237,7 @@ impl Copies {
         );
     }
 
-    /// Everything, pods in a stable order: turns must not depend on the order of a hash table.
+    /// A snapshot with pods in a stable order: round robin must not depend on hash order.
     fn state(&self) -> State {
         let mut pods = self.pods.state();
         pods.sort_by_key(|pod| (pod.namespace(), pod.name_any()));

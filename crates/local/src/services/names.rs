@@ -1,14 +1,13 @@
-//! The names of services and pods, as a table instead of a DNS server.
+//! DNS names of services and pods, as a table instead of a DNS server.
 //!
-//! Every name that cluster DNS would answer is written in full, with `.svc` and with the namespace
-//! only, because there is no search list. What it must not do: answer for names outside the cluster.
+//! Every name that cluster DNS would resolve is listed in full, with `.svc`, and with the namespace only,
+//! because there is no search list. Names outside the cluster are not resolved.
 //!
-//! The file is replaced at once, so whoever opens it by its path sees the old table or the new one. A
-//! bind mount of it would stay what it was when it was mounted: copy it instead.
+//! The file is replaced atomically, so a reader sees the old table or the new one. A bind mount would keep
+//! the old file: copy it instead.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -19,10 +18,11 @@ use kube::ResourceExt as _;
 use super::endpoints::{self, Member};
 use super::error::ServicesError;
 use super::table::cluster_addresses;
+use crate::atomic::{self, Survives};
 
 const DOMAIN: &str = "svc.cluster.local";
 
-/// One line of the table: an address and its names, the full one first.
+/// A line of the table: an address and its names, the full one first.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Entry {
     /// The address.
@@ -31,8 +31,8 @@ pub struct Entry {
     pub names: Vec<String>,
 }
 
-/// The table of all names. Pods come before services, so that looking up an address backwards finds
-/// the pod. `extra` names are first; `localhost` is always there.
+/// The table of all names. Pods precede services, so that a reverse lookup finds the pod. `extra` names come
+/// first; `localhost` is always included.
 pub fn entries<S, P>(services: &[S], pods: &[P], extra: &[Entry]) -> Vec<Entry>
 where
     S: AsRef<Service>,
@@ -71,8 +71,8 @@ fn is_headless(service: &Service) -> bool {
     service.spec.as_ref().and_then(|spec| spec.cluster_ip.as_deref()) == Some("None")
 }
 
-/// What a pod is called in a headless service: its host name if it is set for this service, as
-/// cluster DNS has it, and else its own name, which cluster DNS would not answer.
+/// The name of a pod in a headless service: its hostname if it is set for this service, as in cluster DNS,
+/// else its own name, which cluster DNS would not resolve.
 fn label(member: &Member<'_>, service: &str) -> String {
     let spec = member.pod.spec.as_ref();
     spec.filter(|spec| spec.subdomain.as_deref() == Some(service))
@@ -85,7 +85,7 @@ fn spellings(stem: &str) -> Vec<String> {
     vec![format!("{stem}.{DOMAIN}"), format!("{stem}.svc"), stem]
 }
 
-/// Services that are only another name for one that is in the table.
+/// Services that are aliases (ExternalName) of a known service.
 fn aliases<S: AsRef<Service>>(services: &[S], known: &[Entry]) -> Vec<Entry> {
     let mut found = Vec::new();
     for service in services {
@@ -121,7 +121,7 @@ pub fn render(entries: &[Entry]) -> String {
     text
 }
 
-/// The names that are known now. Clones share one table.
+/// The current names. Clones share one table.
 #[derive(Debug, Clone, Default)]
 pub struct Names {
     table: Arc<RwLock<BTreeMap<String, Vec<IpAddr>>>>,
@@ -133,14 +133,14 @@ impl Names {
         Self::default()
     }
 
-    /// The addresses of a name, in a stable order; none if it is not known. Case and a dot at the end
-    /// do not matter.
+    /// The addresses of a name, in a stable order; none if it is unknown. Case and a trailing dot are
+    /// ignored.
     pub fn lookup(&self, name: &str) -> Vec<IpAddr> {
         let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
         table.get(&canonical(name)).cloned().unwrap_or_default()
     }
 
-    /// Puts another table in the place of the present one.
+    /// Replaces the table.
     pub fn replace(&self, entries: &[Entry]) {
         let mut index: BTreeMap<String, Vec<IpAddr>> = BTreeMap::new();
         for entry in entries {
@@ -159,12 +159,9 @@ impl Names {
 ///
 /// # Errors
 ///
-/// It could not be written, and is as it was.
+/// If the file cannot be written; it is unchanged then.
 pub(crate) fn write(hosts_file: &Path, text: &str) -> Result<(), ServicesError> {
-    let mut draft = hosts_file.as_os_str().to_owned();
-    draft.push(".new");
-    fs::write(&draft, text)
-        .and_then(|()| fs::rename(&draft, hosts_file))
+    atomic::write(hosts_file, text.as_bytes(), atomic::PUBLIC, Survives::Process)
         .map_err(|source| ServicesError::WriteHosts { path: hosts_file.to_owned(), source })
 }
 

@@ -1,4 +1,4 @@
-//! Which backend a connection is tried on first. Pure: the clock is passed in.
+//! Round robin and client affinity. Pure: the clock is a parameter.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -6,10 +6,10 @@ use std::time::Instant;
 
 use super::table::Route;
 
-/// Clients that are remembered before those that have gone are looked for.
+/// Remembered clients before expired ones are removed.
 const CLIENTS_MAX: usize = 1024;
 
-/// The choice of backends of one address, in turns.
+/// Chooses backends for one address.
 #[derive(Debug)]
 pub(crate) struct Picker {
     route: Route,
@@ -22,7 +22,7 @@ impl Picker {
         Self { route, turn: 0, chosen: HashMap::new() }
     }
 
-    /// Takes another choice for connections that come from now on.
+    /// Changes the backends for future connections.
     pub(crate) fn change(&mut self, route: Route) {
         self.route = route;
     }
@@ -31,7 +31,7 @@ impl Picker {
         &self.route
     }
 
-    /// All backends in the order in which they are to be tried.
+    /// All backends in the order in which to try them.
     pub(crate) fn order(&mut self, client: IpAddr, now: Instant) -> Vec<SocketAddr> {
         let mut order = self.route.backends.clone();
         if order.is_empty() {
@@ -50,7 +50,7 @@ impl Picker {
         order
     }
 
-    /// Remembers the backend that took a connection, for services with affinity.
+    /// Remembers the backend that accepted a connection, for services with affinity.
     pub(crate) fn taken(&mut self, client: IpAddr, backend: SocketAddr, now: Instant) {
         let Some(time) = self.route.affinity else { return };
         if self.chosen.len() >= CLIENTS_MAX {

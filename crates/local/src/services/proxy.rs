@@ -1,7 +1,7 @@
-//! Listeners that forward connections. What to listen on is decided elsewhere.
+//! Listeners that forward connections.
 //!
-//! 1. A listener lives as long as its address is in the table. A change of backends does not touch it.
-//! 2. A connection lives until one of its ends closes it, also when its listener is gone.
+//! 1. A listener lives as long as its address is in the table. A change of backends does not affect it.
+//! 2. A connection lives until one of its ends closes it, even if its listener is gone.
 //! 3. Everything ends when the [`Proxy`] is dropped.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,22 +20,22 @@ use super::error::ServicesError;
 use super::pick::Picker;
 use super::table::{Route, Table};
 
-/// On one machine a pod answers within milliseconds or not at all; then the next one is tried.
+/// On one machine a pod accepts within milliseconds or not at all; then the next one is tried.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(3);
 
-/// An address that is in use may become free at any time; this costs one system call.
+/// An address in use may become free at any time; a retry costs one system call.
 const RETRY: Duration = Duration::from_secs(2);
 
-/// As large as the queue of a busy server.
+/// Like a busy server's.
 const BACKLOG: u32 = 1024;
 
-/// Large enough that a stream of records is limited by the memory bus and not by system calls.
+/// Large enough that throughput is limited by memory bandwidth, not by system calls.
 const BUFFER_BYTES: usize = 64 * 1024;
 
-/// An address that could not be listened on.
+/// An address on which the proxy cannot listen.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    /// Whose address it is.
+    /// The service with this address.
     pub(crate) service: ObjectReference,
     /// What happened.
     pub(crate) error: ServicesError,
@@ -47,7 +47,7 @@ pub(crate) struct Proxy {
     listeners: BTreeMap<SocketAddr, Listener>,
     /// Addresses that failed and were reported.
     failed: BTreeSet<SocketAddr>,
-    /// Connections end when this is dropped.
+    /// Connections are closed when this is dropped.
     alive: watch::Sender<()>,
 }
 
@@ -69,14 +69,14 @@ impl Proxy {
         Self { listeners: BTreeMap::new(), failed: BTreeSet::new(), alive }
     }
 
-    /// Makes the listeners those of the table. Returns what has newly failed.
+    /// Updates the listeners to match the table. Returns new failures.
     pub(crate) fn apply(&mut self, table: &Table) -> Vec<Failure> {
         self.listeners.retain(|address, _| table.contains_key(address));
         self.failed.retain(|address| table.contains_key(address));
         table.iter().filter_map(|(address, route)| self.ensure(*address, route)).collect()
     }
 
-    /// When failed addresses are to be tried again, if there are any.
+    /// Delay until failed addresses are retried, if there are any.
     pub(crate) fn retry(&self) -> Option<Duration> {
         (!self.failed.is_empty()).then_some(RETRY)
     }
@@ -114,7 +114,7 @@ fn lock(picker: &Mutex<Picker>) -> std::sync::MutexGuard<'_, Picker> {
 
 fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    // Connections of an earlier life that linger must not keep the address from us.
+    // Lingering connections of an earlier process must not block the address.
     socket.set_reuseaddr(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
@@ -128,14 +128,14 @@ async fn accept(listener: TcpListener, picker: Arc<Mutex<Picker>>, alive: watch:
                 tokio::spawn(async move {
                     tokio::select! {
                         () = forward(client, peer, &picker) => {}
-                        // The sender sends nothing; it only goes away.
+                        // The sender never sends; it is only dropped.
                         _ = alive.changed() => {}
                     }
                 });
             }
-            // Out of file descriptors, mostly: others may be closed meanwhile.
+            // Most likely out of file descriptors: others may be closed meanwhile.
             Err(error) => {
-                tracing::warn!(%error, "a connection to a service could not be accepted");
+                tracing::warn!(%error, "cannot accept a connection to a service");
                 sleep(Duration::from_millis(100)).await;
             }
         }
@@ -145,14 +145,14 @@ async fn accept(listener: TcpListener, picker: Arc<Mutex<Picker>>, alive: watch:
 async fn forward(mut client: TcpStream, peer: SocketAddr, picker: &Mutex<Picker>) {
     let order = lock(picker).order(peer.ip(), Instant::now());
     let Some(mut backend) = connect(&order).await else {
-        // A reset is as near to a refused connection as one that was accepted can come.
+        // A reset is the closest to a refused connection after an accept.
         let _ = client.set_zero_linger();
         return;
     };
     if let Ok(address) = backend.peer_addr() {
         lock(picker).taken(peer.ip(), address, Instant::now());
     }
-    // Two sockets in a row must not wait for each other's acknowledgements. A failure only costs time.
+    // Disables Nagle's algorithm on both sockets. A failure only costs latency.
     let _ = (client.set_nodelay(true), backend.set_nodelay(true));
     let copied = tokio::io::copy_bidirectional_with_sizes(
         &mut client,
@@ -161,8 +161,8 @@ async fn forward(mut client: TcpStream, peer: SocketAddr, picker: &Mutex<Picker>
         BUFFER_BYTES,
     );
     if let Err(error) = copied.await {
-        tracing::debug!(%error, %peer, "a connection to a service was cut");
-        // The other end learns that it was cut and did not end.
+        tracing::debug!(%error, %peer, "a connection to a service was aborted");
+        // Reset the other end, so that it can tell an abort from a regular end.
         let _ = (client.set_zero_linger(), backend.set_zero_linger());
     }
 }
@@ -171,8 +171,10 @@ async fn connect(order: &[SocketAddr]) -> Option<TcpStream> {
     for address in order {
         match timeout(CONNECT_TIME_MAX, TcpStream::connect(address)).await {
             Ok(Ok(stream)) => return Some(stream),
-            Ok(Err(error)) => tracing::debug!(%address, %error, "a pod does not take connections"),
-            Err(_) => tracing::debug!(%address, "a pod does not take connections in time"),
+            Ok(Err(error)) => {
+                tracing::debug!(%address, %error, "a pod does not accept connections")
+            }
+            Err(_) => tracing::debug!(%address, "a pod does not accept connections in time"),
         }
     }
     None
@@ -184,7 +186,7 @@ mod tests {
 
     use super::*;
 
-    /// A server that answers with its name and then echoes.
+    /// A server that sends its name and then echoes.
     async fn server(name: &'static str) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
@@ -234,7 +236,7 @@ mod tests {
         let (mut second, name) = open(at).await;
         assert_eq!(name, "b");
         proxy.apply(&Table::new());
-        // The listener is closed by its task, a moment later.
+        // The listener's task closes it a moment later.
         while TcpStream::connect(at).await.is_ok() {
             sleep(Duration::from_millis(1)).await;
         }

@@ -1,4 +1,4 @@
-//! What is listened on, and where it leads. Pure: services, pods and nodes in, a table out.
+//! The listen addresses of the proxy and their routes. Pure.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -9,24 +9,24 @@ use kube::{Resource as _, ResourceExt as _};
 
 use super::endpoints;
 
-/// What Kubernetes takes when a service has client affinity and does not say how long.
+/// Kubernetes' default duration of client affinity.
 const AFFINITY_SECONDS: i32 = 10_800;
 
-/// All addresses to listen on.
+/// All listen addresses.
 pub(crate) type Table = BTreeMap<SocketAddr, Route>;
 
-/// Where the connections to one address go.
+/// Where connections to one address are forwarded.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Route {
-    /// Whose address it is, for events.
+    /// The service with this address, for Events.
     pub(crate) service: ObjectReference,
-    /// The choice; empty if no pod is ready.
+    /// The backends; empty if no pod is ready.
     pub(crate) backends: Vec<SocketAddr>,
-    /// How long a client stays with its choice, if it does.
+    /// Duration of client affinity, if enabled.
     pub(crate) affinity: Option<Duration>,
 }
 
-/// What the API server has.
+/// The objects in the API server.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct World<'a, S, P, N> {
     /// All services.
@@ -37,7 +37,7 @@ pub(crate) struct World<'a, S, P, N> {
     pub(crate) nodes: &'a [N],
 }
 
-/// The table for this world. `api_server` is where `default/kubernetes` leads.
+/// The table for these objects. `api_server` is the route of `default/kubernetes`.
 pub(crate) fn table<S, P, N>(world: World<'_, S, P, N>, api_server: SocketAddr) -> Table
 where
     S: AsRef<Service>,
@@ -91,7 +91,7 @@ pub(crate) fn cluster_addresses(service: &Service) -> Vec<IpAddr> {
     }
 }
 
-/// Addresses of nodes on this machine. One with another address is elsewhere, and so is its proxy.
+/// Addresses of nodes on this machine. Nodes with other addresses have their own proxy.
 fn loopback_addresses(node: &Node) -> Vec<IpAddr> {
     let addresses = node.status.as_ref().and_then(|status| status.addresses.as_deref());
     addresses
@@ -127,10 +127,10 @@ fn affinity(service: &Service) -> Option<Duration> {
     u64::try_from(seconds).ok().map(Duration::from_secs)
 }
 
-/// The addresses that the status of a load balancer must get; `None` if there is nothing to change.
+/// The addresses for the status of a load balancer; `None` if nothing changes.
 ///
-/// They are the cluster addresses: all are reachable from this machine, and unlike the address of a
-/// node each belongs to one service only, so that many load balancers can have the same port.
+/// They are the cluster IPs: all are reachable from this machine, and unlike a node's address each belongs to
+/// one service only, so that many load balancers can use the same port.
 pub(crate) fn missing_ingress(service: &Service) -> Option<Vec<IpAddr>> {
     let spec = service.spec.as_ref()?;
     let ours =

@@ -1,4 +1,4 @@
-//! Does what was decided: directories first, then the API. Every task can be repeated.
+//! Executes the decided steps: directories first, then the API. Every step can be repeated.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use super::error::StorageError;
 use super::plan::{self, ClaimStep, Doomed, FINALIZER, Growth, NewVolume, VolumeStep};
 use super::{NodeVolumes, PROVISIONER, Step};
 
-/// Volumes must not wait for an event that the API server does not take.
+/// Provisioning must not wait for an Event that the API server does not accept.
 const EVENT_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// One thing to do, with the object that it is for.
+/// A step, with its object.
 #[derive(Debug)]
 pub(super) enum Task {
     /// For a claim.
@@ -27,7 +27,7 @@ pub(super) enum Task {
     Volume(Arc<PersistentVolume>, VolumeStep),
 }
 
-/// The hands of the provisioner.
+/// Executes steps.
 pub(super) struct Actor {
     client: Client,
     volumes: Api<PersistentVolume>,
@@ -35,7 +35,7 @@ pub(super) struct Actor {
     stop_after: Option<Step>,
 }
 
-/// What an event says, and to whom it happened.
+/// The content of an Event, and the object that it is about.
 struct Words {
     type_: EventType,
     reason: &'static str,
@@ -53,7 +53,7 @@ impl Actor {
         }
     }
 
-    /// Does one task. A failure is logged and told as an event before it is returned.
+    /// Executes one step. A failure is logged and published as an Event before it is returned.
     pub(super) async fn perform(&self, task: &Task) -> Result<(), StorageError> {
         let result = match task {
             Task::Claim(_, ClaimStep::Nothing) | Task::Volume(_, VolumeStep::Nothing) => Ok(()),
@@ -75,7 +75,7 @@ impl Actor {
 
     async fn report(&self, task: &Task, error: &StorageError) {
         let words = error.words();
-        tracing::warn!(error = %words, "a volume could not be dealt with; it is tried again");
+        tracing::warn!(error = %words, "a storage operation failed and will be retried");
         match task {
             Task::Claim(claim, ClaimStep::Grow(_)) => {
                 let reason = "VolumeResizeFailed";
@@ -97,7 +97,7 @@ impl Actor {
         new: &NewVolume,
     ) -> Result<(), StorageError> {
         let name = new.object.name_any();
-        // The copy of the volumes may be older than our own last write.
+        // The cache of volumes may be older than our last write.
         if self.exists(&name, &new.mark).await? {
             return Ok(());
         }
@@ -113,7 +113,7 @@ impl Actor {
         self.pass(Step::DirectoryMade)?;
         self.create(&new.object, &new.mark).await?;
         self.pass(Step::VolumeCreated)?;
-        tracing::info!(volume = name, claim = %format!("{namespace}/{claim_name}"), "a volume was made");
+        tracing::info!(volume = name, claim = %format!("{namespace}/{claim_name}"), "provisioned a volume");
         let note = format!("Successfully provisioned volume {name}");
         let words = Words { type_: EventType::Normal, reason: "ProvisioningSucceeded", note };
         self.tell(&reference, words).await;
@@ -135,7 +135,7 @@ impl Actor {
         let name = object.name_any();
         match self.volumes.create(&PostParams::default(), object).await {
             Ok(_) => Ok(()),
-            // An answer that was lost: the first attempt did arrive.
+            // The response was lost: the first attempt succeeded.
             Err(kube::Error::Api(status)) if status.code == 409 => {
                 self.exists(&name, mark).await.map(|_| ())
             }
@@ -185,12 +185,12 @@ impl Actor {
             }
         }
         if self.let_go(volume).await? {
-            tracing::info!(volume = name, "a volume was removed with its data");
+            tracing::info!(volume = name, "removed a volume and its data");
         }
         Ok(())
     }
 
-    /// Takes our finalizer off, so that the API server can drop the object. Returns whether it was on.
+    /// Removes our finalizer, so that the API server can delete the object. Returns whether it was set.
     async fn let_go(&self, volume: &PersistentVolume) -> Result<bool, StorageError> {
         let name = volume.name_any();
         let failed =
@@ -211,28 +211,28 @@ impl Actor {
             }}));
             match self.volumes.patch(&name, &PatchParams::default(), &patch).await {
                 Ok(_) => return Ok(true),
-                // Others take their finalizers off at the same moment. There are few of them.
+                // Others remove their finalizers at the same moment. There are few of them.
                 Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
                 Err(source) => return Err(failed(source)),
             }
         }
     }
 
-    /// Removes directories that a crash left behind before they were used: marked, empty, and neither
-    /// volume nor claim exists. Anything unclear is left alone.
+    /// Removes directories that a crash left behind before they were used: marked, empty, and without volume
+    /// and claim. Anything unclear is left alone.
     pub(super) async fn sweep(&self, nodes: &[NodeVolumes]) {
         for node in nodes {
             let volumes = node.volumes.clone();
             let found = match on_disk(move || directory::list(&volumes)).await {
                 Ok(found) => found,
                 Err(error) => {
-                    tracing::warn!(error = %error.words(), "unused volumes could not be looked for");
+                    tracing::warn!(error = %error.words(), "cannot list unused volumes");
                     continue;
                 }
             };
             for (volume, mark) in found {
                 if let Err(error) = self.sweep_one(node, volume, &mark).await {
-                    tracing::warn!(error = %error.words(), "an unused volume could not be removed");
+                    tracing::warn!(error = %error.words(), "cannot remove an unused volume");
                 }
             }
         }
@@ -272,12 +272,12 @@ impl Actor {
         self.tell(&claim.object_ref(&()), words).await;
     }
 
-    /// Events are for people: that one could not be written must not stop the work.
+    /// Events are informational: if one cannot be published, work continues.
     async fn tell(&self, about: &ObjectReference, words: Words) {
         let event = Event {
             type_: words.type_,
             reason: words.reason.to_owned(),
-            // The API takes at most 1 kB.
+            // The API accepts at most 1 kB.
             note: Some(words.note.chars().take(1000).collect()),
             action: words.reason.to_owned(),
             secondary: None,
@@ -285,14 +285,14 @@ impl Actor {
         match timeout(EVENT_TIME_MAX, self.recorder.publish(&event, about)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
-                tracing::debug!(%error, reason = words.reason, "an event could not be written");
+                tracing::debug!(%error, reason = words.reason, "cannot publish an Event");
             }
-            Err(_) => tracing::debug!(words.reason, "an event could not be written in time"),
+            Err(_) => tracing::debug!(words.reason, "cannot publish an Event in time"),
         }
     }
 }
 
-/// Runs work on the file system where it may block.
+/// Runs file system work on a blocking thread.
 async fn on_disk<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, StorageError> + Send + 'static,
 ) -> Result<T, StorageError> {

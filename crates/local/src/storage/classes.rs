@@ -1,4 +1,4 @@
-//! The storage classes that local mode offers.
+//! The storage classes of local mode.
 
 use std::collections::BTreeMap;
 
@@ -10,17 +10,17 @@ use kube::{Api, Client};
 use super::PROVISIONER;
 use super::error::StorageError;
 
-/// The default class: data goes with the claim.
+/// The default class: data is deleted with the claim.
 pub const CLASS: &str = "gregor-local";
 
-/// The class whose data stays when the claim is deleted.
+/// The class that keeps data when the claim is deleted.
 pub const CLASS_RETAIN: &str = "gregor-local-retain";
 
 /// Applies both classes, `gregor-local` as the default one.
 ///
 /// # Errors
 ///
-/// The API server refused one of them.
+/// If the API server rejects one of them.
 pub async fn ensure_classes(client: &Client) -> Result<(), StorageError> {
     let api: Api<StorageClass> = Api::all(client.clone());
     let params = PatchParams::apply(PROVISIONER).force();
@@ -46,7 +46,7 @@ fn class(name: &str, reclaim: &str, default: bool) -> StorageClass {
         },
         provisioner: PROVISIONER.to_owned(),
         reclaim_policy: Some(reclaim.to_owned()),
-        // The scheduler chooses the node first: the data is made where the pod will run.
+        // The scheduler chooses the node first: the directory is created where the pod will run.
         volume_binding_mode: Some("WaitForFirstConsumer".to_owned()),
         allow_volume_expansion: Some(true),
         ..StorageClass::default()

@@ -1,10 +1,10 @@
-//! The directory of a volume: `<volumes>/<volume>/data`, and beside it `volume.json`, which says whose
-//! data it is.
+//! The directory of a volume: `<volumes>/<volume>/data`, and beside it `volume.json`, which identifies the
+//! claim that owns the data.
 //!
-//! 1. `volume.json` is there, on disk, before `data` is.
-//! 2. Data is removed only if `volume.json` names the expected claim, and `volume.json` goes after the
+//! 1. `volume.json` is on disk before `data` is.
+//! 2. Data is removed only if `volume.json` names the expected claim. `volume.json` is removed after the
 //!    data, so that an interrupted removal can be repeated.
-//! 3. Nothing is removed that was never marked, except an empty directory.
+//! 3. Nothing without a `volume.json` is removed, except an empty directory.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, ErrorKind, Write as _};
@@ -18,11 +18,11 @@ use super::error::StorageError;
 const MARK: &str = "volume.json";
 const DATA: &str = "data";
 
-/// Pods run as the user that runs the node agent, so no one else needs to write. Others may read, as
-/// in a volume that a container runtime mounts.
+/// Pods run as the user of the node agent, so no other user needs to write. Others may read, as in a volume
+/// that a container runtime mounts.
 const MODE: u32 = 0o755;
 
-/// Whose data a directory holds.
+/// The owner of a directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Mark {
     /// The namespace of the claim.
@@ -31,16 +31,16 @@ pub(crate) struct Mark {
     pub(crate) claim: String,
     /// The uid of the claim: the only field that is compared.
     pub(crate) uid: String,
-    /// The size that was asked for when the directory was made; for people, nothing enforces it.
+    /// The requested size when the directory was created; informational, not enforced.
     pub(crate) size: String,
 }
 
-/// The path that a volume object names.
+/// The path in a volume object.
 pub(crate) fn data(volumes: &Path, volume: &str) -> PathBuf {
     volumes.join(volume).join(DATA)
 }
 
-/// Makes the directory, or completes one that was begun for the same claim.
+/// Creates the directory, or completes one that was started for the same claim.
 pub(crate) fn make(volumes: &Path, volume: &str, mark: &Mark) -> Result<(), StorageError> {
     let home = volumes.join(volume);
     match read_mark(&home)? {
@@ -80,12 +80,12 @@ fn complete(home: &Path) -> io::Result<()> {
     sync(home)
 }
 
-/// Entries of a directory are on disk only when the directory itself is.
+/// Entries of a directory are durable only when the directory itself is synced.
 fn sync(directory: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
-/// Removes the data of a claim and then its mark. A directory that is gone already is well.
+/// Removes the data of a claim and then its mark. A missing directory is no error.
 pub(crate) fn remove(volumes: &Path, volume: &str, uid: &str) -> Result<(), StorageError> {
     let home = volumes.join(volume);
     let failed = |source| StorageError::RemoveData { path: home.clone(), source };
@@ -101,7 +101,7 @@ pub(crate) fn remove(volumes: &Path, volume: &str, uid: &str) -> Result<(), Stor
     remove_empty(volumes, &home)
 }
 
-/// Removes a directory that was made for a claim and never used. Data is never removed by this.
+/// Removes a directory that was created for a claim and never used. Never removes data.
 pub(crate) fn remove_unused(volumes: &Path, volume: &str) -> Result<(), StorageError> {
     let home = volumes.join(volume);
     let failed = |source| StorageError::RemoveData { path: home.clone(), source };
@@ -115,7 +115,7 @@ pub(crate) fn remove_unused(volumes: &Path, volume: &str) -> Result<(), StorageE
 
 fn remove_empty(volumes: &Path, home: &Path) -> Result<(), StorageError> {
     let failed = |source| StorageError::RemoveData { path: home.to_owned(), source };
-    // The draft of a mark that was never finished says nothing and may go.
+    // An incomplete draft of a mark has no information and may be removed.
     gone(fs::remove_file(home.join(".volume.json.new"))).map_err(failed)?;
     match fs::remove_dir(home) {
         Ok(()) => sync(volumes).map_err(failed),
@@ -136,7 +136,7 @@ fn gone(result: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// All marked directories: the name of the volume and whose data it is.
+/// All marked directories: volume name and owner.
 pub(crate) fn list(volumes: &Path) -> Result<Vec<(String, Mark)>, StorageError> {
     let failed = |source| StorageError::ReadDirectory { path: volumes.to_owned(), source };
     let entries = match fs::read_dir(volumes) {
@@ -153,7 +153,7 @@ pub(crate) fn list(volumes: &Path) -> Result<Vec<(String, Mark)>, StorageError> 
     Ok(found)
 }
 
-/// `None` if the directory is not there or carries no mark that can be read as one of ours.
+/// `None` if the directory does not exist or has no valid mark.
 fn read_mark(home: &Path) -> Result<Option<Mark>, StorageError> {
     match fs::read(home.join(MARK)) {
         Ok(bytes) => Ok(serde_json::from_slice(&bytes).ok()),

@@ -1,15 +1,14 @@
-//! What can go wrong with volumes, one variant for each thing that was attempted.
+//! Errors of the storage provisioner, one variant per attempted operation.
 
 use std::io;
 use std::path::PathBuf;
 
 use super::Step;
 
-/// Why something about a volume could not be done.
+/// Why a storage operation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum StorageError {
-    /// A storage class could not be written.
-    #[error("the storage class {name} could not be applied")]
+    #[error("cannot apply the storage class {name}")]
     ApplyClass {
         /// Its name.
         name: &'static str,
@@ -17,8 +16,7 @@ pub enum StorageError {
         #[source]
         source: Box<kube::Error>,
     },
-    /// A volume object could not be read.
-    #[error("the volume {name} could not be read")]
+    #[error("cannot read the volume {name}")]
     ReadVolume {
         /// Its name.
         name: String,
@@ -26,8 +24,7 @@ pub enum StorageError {
         #[source]
         source: Box<kube::Error>,
     },
-    /// A volume object could not be created.
-    #[error("the volume {name} could not be created")]
+    #[error("cannot create the volume {name}")]
     CreateVolume {
         /// Its name.
         name: String,
@@ -35,14 +32,13 @@ pub enum StorageError {
         #[source]
         source: Box<kube::Error>,
     },
-    /// There is a volume of the same name that belongs to another claim.
-    #[error("the volume {name} exists already and belongs to another claim; delete it to go on")]
+    /// A volume of the same name belongs to another claim.
+    #[error("the volume {name} exists already and belongs to another claim; delete it to continue")]
     ForeignVolume {
         /// Its name.
         name: String,
     },
-    /// The capacity of a volume object could not be changed.
-    #[error("the capacity of the volume {name} could not be changed")]
+    #[error("cannot change the capacity of the volume {name}")]
     GrowVolume {
         /// Its name.
         name: String,
@@ -50,8 +46,7 @@ pub enum StorageError {
         #[source]
         source: Box<kube::Error>,
     },
-    /// The capacity in the status of a claim could not be changed.
-    #[error("the capacity of the claim {claim} could not be changed")]
+    #[error("cannot change the capacity of the claim {claim}")]
     GrowClaim {
         /// Namespace and name.
         claim: String,
@@ -59,8 +54,8 @@ pub enum StorageError {
         #[source]
         source: Box<kube::Error>,
     },
-    /// A volume object could not be deleted after its data was removed.
-    #[error("the volume {name} could not be deleted")]
+    /// The data was removed, but the volume object could not be deleted.
+    #[error("cannot delete the volume {name}")]
     DeleteVolume {
         /// Its name.
         name: String,
@@ -68,8 +63,7 @@ pub enum StorageError {
         #[source]
         source: Box<kube::Error>,
     },
-    /// A claim could not be read.
-    #[error("the claim {claim} could not be read")]
+    #[error("cannot read the claim {claim}")]
     ReadClaim {
         /// Namespace and name.
         claim: String,
@@ -77,8 +71,7 @@ pub enum StorageError {
         #[source]
         source: Box<kube::Error>,
     },
-    /// A directory for data could not be made.
-    #[error("the directory {} could not be made; check free space and permissions", path.display())]
+    #[error("cannot create the directory {}; check free space and permissions", path.display())]
     MakeDirectory {
         /// The directory.
         path: PathBuf,
@@ -86,8 +79,7 @@ pub enum StorageError {
         #[source]
         source: io::Error,
     },
-    /// A directory could not be read.
-    #[error("the directory {} could not be read", path.display())]
+    #[error("cannot read the directory {}", path.display())]
     ReadDirectory {
         /// The directory.
         path: PathBuf,
@@ -95,8 +87,7 @@ pub enum StorageError {
         #[source]
         source: io::Error,
     },
-    /// The data of a volume could not be removed.
-    #[error("the data in {} could not be removed", path.display())]
+    #[error("cannot remove the data in {}", path.display())]
     RemoveData {
         /// The directory.
         path: PathBuf,
@@ -104,28 +95,28 @@ pub enum StorageError {
         #[source]
         source: io::Error,
     },
-    /// A directory is not marked as the data of the claim it was taken for.
+    /// A directory is not marked as the data of the expected claim.
     #[error(
-        "the directory {} does not say that it belongs to this claim and is left alone; \
+        "the directory {} is not marked as the data of this claim and is left alone; \
          move it away to go on", path.display()
     )]
     ForeignDirectory {
         /// The directory.
         path: PathBuf,
     },
-    /// A claim asks for something that cannot be had here.
+    /// A claim requests something unsupported.
     #[error("{0}")]
     Refused(&'static str),
-    /// Work on the file system was interrupted.
-    #[error("work on the file system was interrupted")]
+    /// A file system task was aborted.
+    #[error("a file system operation was interrupted")]
     Interrupted(#[source] tokio::task::JoinError),
-    /// A test asked to stop here, as if by a crash.
-    #[error("stopped after {0:?}, as asked")]
+    /// A test requested to stop here, like a crash.
+    #[error("stopped after {0:?}, as requested")]
     Stopped(Step),
 }
 
 impl StorageError {
-    /// The whole chain of causes in one line, for an event that a person reads.
+    /// The error with its causes in one line, for an Event.
     pub(crate) fn words(&self) -> String {
         let mut words = self.to_string();
         let mut cause = std::error::Error::source(self);

@@ -1,19 +1,19 @@
-//! A provisioner for volumes that are directories on the nodes of this process.
+//! A provisioner of volumes that are directories on the nodes of this process.
 //!
-//! For each claim of a class with the provisioner `gregor.io/local` whose pod the scheduler has put on
-//! one of our nodes it makes `<node dir>/volumes/pvc-<uid>/data` and then a `PersistentVolume` that
-//! names it. The data outlives pods, the node agent and the control plane.
+//! For each claim of a class with the provisioner `gregor.io/local` whose pod was scheduled on one of our
+//! nodes, it creates `<node dir>/volumes/pvc-<uid>/data` and then a `PersistentVolume` for it. The data
+//! outlives pods, the node agent and the control plane.
 //!
-//! 1. The directory is on disk, marked with its claim, before the volume object exists. Names are made
-//!    from the claim's uid, so a crash between the two is repaired by doing both again.
-//! 2. The data is removed before the object is, and only a directory that is marked with the same uid
-//!    is ever removed. A finalizer keeps the object until then.
-//! 3. With the policy `Retain` nothing is removed.
+//! 1. The directory is on disk, marked with its claim, before the volume object exists. Names are derived
+//!    from the claim's uid, so a crash between the two is repaired by repeating both.
+//! 2. The data is removed before the object, and only a directory that is marked with the same uid is ever
+//!    removed. A finalizer keeps the object until then.
+//! 3. With the reclaim policy `Retain` nothing is removed.
 //!
-//! What is not enforced: the size. A volume may grow as far as the disk does; the requested size is
-//! recorded, counts in quotas, and can be raised.
+//! The size is not enforced: a volume can grow until the disk is full. The requested size is recorded, counts
+//! in quotas, and can be increased.
 //!
-//! What it must not do: touch a volume that it did not make, or decide where a pod runs.
+//! The provisioner never touches a volume that it did not create, and never decides where a pod runs.
 
 mod act;
 mod classes;
@@ -46,18 +46,18 @@ use plan::{ClaimStep, VolumeStep};
 pub use classes::{CLASS, CLASS_RETAIN, ensure_classes};
 pub use error::StorageError;
 
-/// The name that storage classes refer to.
+/// The provisioner name in storage classes.
 pub const PROVISIONER: &str = "gregor.io/local";
 
-/// Enough to make volumes for a whole cluster at once without holding up the API server.
+/// Provisions a whole cluster at once without overloading the API server.
 const TASKS_AT_ONCE: usize = 8;
 
-/// A failed task is tried again after this time, doubled each time up to [`RETRY_MAX`].
+/// A failed task is retried after this time, doubled each time up to [`RETRY_MAX`].
 const RETRY_FIRST: Duration = Duration::from_secs(1);
 const RETRY_MAX: Duration = Duration::from_secs(60);
 
-/// What the identity of the provisioner must be allowed to do, in the whole cluster. It is more than a
-/// node may. [`ensure_classes`] needs to create and patch storage classes besides.
+/// Required permissions, cluster-wide. A node has fewer. [`ensure_classes`] additionally creates and patches
+/// storage classes.
 #[must_use]
 pub fn policy_rules() -> Vec<PolicyRule> {
     let volumes = ["get", "list", "watch", "create", "patch", "delete"];
@@ -70,7 +70,7 @@ pub fn policy_rules() -> Vec<PolicyRule> {
     ]
 }
 
-/// Where the volumes of one node are.
+/// The volume directory of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeVolumes {
     node: String,
@@ -78,23 +78,23 @@ pub struct NodeVolumes {
 }
 
 impl NodeVolumes {
-    /// The volumes of the node of this name, which is also its label `kubernetes.io/hostname`, in
-    /// `<node_dir>/volumes`. The path must be absolute, because volume objects carry it.
+    /// The volumes of the node with this name (also its label `kubernetes.io/hostname`), in
+    /// `<node_dir>/volumes`. The path must be absolute, because volume objects contain it.
     pub fn new(node: impl Into<String>, node_dir: impl AsRef<Path>) -> Self {
         Self { node: node.into(), volumes: node_dir.as_ref().join("volumes") }
     }
 }
 
-/// A point at which a test can end the provisioner, as if by a crash.
+/// A point at which a test can stop the provisioner, like a crash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// The directory is made, the volume object is not.
+    /// The directory exists, the volume object does not.
     DirectoryMade,
-    /// The volume object is made.
+    /// The volume object exists.
     VolumeCreated,
     /// The data is removed, the volume object is not.
     DataRemoved,
-    /// The volume's capacity is raised, the claim's is not.
+    /// The volume's capacity is increased, the claim's is not.
     VolumeGrown,
 }
 
@@ -106,12 +106,12 @@ pub struct Provisioner {
 }
 
 impl Provisioner {
-    /// For these nodes. Any number of provisioners can share a control plane if each node is in one.
+    /// Several provisioners can share a control plane if each node belongs to one of them.
     pub fn new(client: Client, nodes: Vec<NodeVolumes>) -> Self {
         Self { client, nodes, stop_after: None }
     }
 
-    /// Ends [`run`](Self::run) with an error right after this step. For tests.
+    /// Stops [`run`](Self::run) with an error right after this step. For tests.
     #[doc(hidden)]
     #[must_use]
     pub fn stop_after(mut self, step: Step) -> Self {
@@ -119,12 +119,12 @@ impl Provisioner {
         self
     }
 
-    /// Works until it is dropped, which is safe at any moment. Failures of single tasks are logged,
-    /// reported as events and tried again.
+    /// Runs until it is dropped, which is safe at any moment. Failures of single tasks are logged, published
+    /// as Events and retried.
     ///
     /// # Errors
     ///
-    /// Only when a test asked to stop.
+    /// Only if a test requested to stop.
     pub async fn run(self) -> Result<Infallible, StorageError> {
         let mut tasks = JoinSet::new();
         let bell = Arc::new(Notify::new());
@@ -154,7 +154,7 @@ impl Provisioner {
     }
 }
 
-/// What the API server has, as far as it is of interest here.
+/// Caches of the relevant objects.
 struct Copies {
     claims: Store<PersistentVolumeClaim>,
     volumes: Store<PersistentVolume>,
@@ -172,7 +172,7 @@ impl Copies {
     }
 
     async fn wait_until_ready(&self) {
-        // The writers live as long as the tasks do, so none of these can fail while we are polled.
+        // The writers live as long as the tasks, so none of these can fail while we are polled.
         let _ready = futures::join!(
             self.claims.wait_until_ready(),
             self.volumes.wait_until_ready(),
@@ -180,7 +180,7 @@ impl Copies {
         );
     }
 
-    /// All that is to be done now.
+    /// All steps to execute now.
     fn tasks(&self, nodes: &[NodeVolumes]) -> Vec<Task> {
         let claims = self.claims.state().into_iter().filter_map(|claim| {
             let spec = claim.spec.as_ref()?;
@@ -204,7 +204,7 @@ impl Copies {
     }
 }
 
-/// When tasks that failed are tried again.
+/// When failed tasks are retried.
 #[derive(Debug, Default)]
 struct Retries(BTreeMap<String, (u32, Instant)>);
 
@@ -224,10 +224,10 @@ impl Retries {
         self.0.insert(key, (failures.saturating_add(1).min(16), Instant::now() + pause));
     }
 
-    /// Waits until the first of them is due; for ever if there is none.
+    /// Waits until the first retry is due; forever if there is none.
     async fn wait(&self) {
         match self.0.values().map(|(_, next)| *next).min() {
-            // What was due in the past and is no task any more must not keep the loop busy.
+            // A retry that was due in the past and has no task any more must not keep the loop busy.
             Some(next) => {
                 tokio::time::sleep_until(next.max(Instant::now() + RETRY_FIRST)).await;
             }

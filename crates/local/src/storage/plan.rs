@@ -1,9 +1,9 @@
-//! What to do for a claim and for a volume. Pure: objects in, a step out.
+//! Decides the next step for a claim or a volume. Pure.
 //!
-//! 1. A volume is made only for a claim of one of our classes, for which the scheduler has chosen one
-//!    of our nodes, which is not being deleted and has no volume yet.
-//! 2. Data is removed only when its volume is `Released`, its policy is `Delete`, and the volume is one
-//!    that we made on one of our nodes.
+//! 1. A volume is provisioned only for a claim of one of our classes that was scheduled to one of our nodes,
+//!    is not being deleted and has no volume yet.
+//! 2. Data is removed only if its volume is `Released`, its policy is `Delete`, and we created the volume on
+//!    one of our nodes.
 //! 3. A volume never shrinks.
 
 use std::collections::BTreeMap;
@@ -22,58 +22,58 @@ use super::directory::{self, Mark};
 use super::{NodeVolumes, PROVISIONER};
 use crate::kubelet::quantity;
 
-/// Where the scheduler says which node it chose.
+/// The annotation with the node that the scheduler chose.
 pub(crate) const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 
-/// Who made a volume; the volume controller leaves the deletion to the one named here.
+/// The annotation with the provisioner; the volume controller leaves deletion to it.
 pub(crate) const PROVISIONED_BY: &str = "pv.kubernetes.io/provisioned-by";
 
-/// Keeps the volume object until its data is removed, also when a person deletes the object first.
+/// Keeps the volume object until its data is removed, even if a person deletes the object first.
 pub(crate) const FINALIZER: &str = "gregor.io/volume-data";
 
 const HOSTNAME: &str = "kubernetes.io/hostname";
 
-/// What a claim needs now.
+/// The next step for a claim.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum ClaimStep {
-    /// Nothing, or nothing from us.
+    /// Nothing to do, or not ours.
     Nothing,
-    /// A directory, and then a volume object.
+    /// Create a directory and then a volume object.
     Provision(Box<NewVolume>),
-    /// It asks for something that cannot be had here.
+    /// Unsupported request.
     Refuse(Refusal),
-    /// It asks for more than its volume or its own status says.
+    /// It requests more than its volume's or its own status.
     Grow(Growth),
 }
 
-/// A volume that is to be made.
+/// A volume to provision.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct NewVolume {
-    /// Where the volumes of the chosen node are.
+    /// Volume directory of the chosen node.
     pub(crate) volumes: PathBuf,
-    /// What is written beside the data.
+    /// The content of `volume.json`.
     pub(crate) mark: Mark,
     /// The object.
     pub(crate) object: PersistentVolume,
 }
 
-/// Why a claim cannot be served.
+/// Why a claim cannot be provisioned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Refusal {
-    /// It selects volumes by label.
+    /// A label selector.
     Selector,
-    /// It wants a block device.
+    /// A block device.
     Block,
-    /// It wants to be used by several nodes.
+    /// Access from several nodes.
     SharedAccess,
-    /// It wants to begin with other data.
+    /// A data source, such as a snapshot.
     DataSource,
-    /// It does not say how much.
+    /// No requested size.
     NoSize,
 }
 
 impl Refusal {
-    /// The sentence of the event.
+    /// The message of the Event.
     pub(crate) const fn words(self) -> &'static str {
         match self {
             Self::Selector => "a claim with a selector cannot be provisioned; remove the selector",
@@ -85,41 +85,41 @@ impl Refusal {
             Self::DataSource => {
                 "snapshots and clones cannot be provisioned; remove the data source"
             }
-            Self::NoSize => "the claim does not say how much storage it requests",
+            Self::NoSize => "the claim does not request a size",
         }
     }
 }
 
-/// More capacity for a claim that has its volume.
+/// Additional capacity for a bound claim.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Growth {
-    /// The volume, if its object has to be changed too.
+    /// The volume, if its object must be changed too.
     pub(crate) volume: Option<String>,
     /// The new capacity.
     pub(crate) size: Quantity,
 }
 
-/// What a volume needs now.
+/// The next step for a volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum VolumeStep {
-    /// Nothing, or nothing from us.
+    /// Nothing to do, or not ours.
     Nothing,
-    /// Its data is to be removed, and then the object.
+    /// Remove the data, then the object.
     Remove(Doomed),
-    /// The object is being deleted and its data is to stay.
+    /// The object is being deleted, and its data stays.
     LetGo,
 }
 
-/// A volume whose data is to be removed.
+/// A volume whose data is removed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Doomed {
-    /// Where the volumes of its node are.
+    /// Volume directory of its node.
     pub(crate) volumes: PathBuf,
-    /// The claim that the data belonged to.
+    /// Uid of the claim that owned the data.
     pub(crate) uid: String,
 }
 
-/// Decides for one claim. `volume` is the one that the claim is bound to, if any.
+/// Decides for one claim. `volume` is the volume that the claim is bound to, if any.
 pub(crate) fn claim_step(
     claim: &PersistentVolumeClaim,
     class: Option<&StorageClass>,
@@ -149,7 +149,7 @@ pub(crate) fn claim_step(
     }
 }
 
-/// The name of the volume of a claim: always the same, so that a repeated attempt finds the first.
+/// The volume name of a claim: deterministic, so that a repeated attempt finds the first.
 pub(crate) fn volume_name(claim_uid: &str) -> String {
     format!("pvc-{claim_uid}")
 }
@@ -282,7 +282,7 @@ pub(crate) fn volume_step(volume: &PersistentVolume, nodes: &[NodeVolumes]) -> V
             VolumeStep::Remove(Doomed { volumes: volumes.to_owned(), uid: uid.to_owned() })
         }
         (Some("Delete"), _, Some(_)) => VolumeStep::Nothing,
-        // Retained, or bound to nobody: the object may go when nobody uses it, the data stays.
+        // Retained or unbound: the object may be deleted when it is unused, the data stays.
         _ if deleting && phase != Some("Bound") && has_finalizer(volume) => VolumeStep::LetGo,
         _ => VolumeStep::Nothing,
     }
@@ -292,13 +292,13 @@ fn has_finalizer(volume: &PersistentVolume) -> bool {
     volume.finalizers().iter().any(|finalizer| finalizer == FINALIZER)
 }
 
-/// Whose claim a volume is for.
+/// The uid of the claim of a volume.
 pub(crate) fn claim_uid(volume: &PersistentVolume) -> Option<&str> {
     volume.spec.as_ref()?.claim_ref.as_ref()?.uid.as_deref()
 }
 
-/// The directory of volumes that a volume of ours is in. Annotation, node and path must all be ours: a
-/// volume that a person wrote by hand is never touched, nor one of another machine with the same paths.
+/// The volume directory that one of our volumes is in. Annotation, node and path must all be ours: a volume
+/// that a person created, or one of another machine with the same paths, is never touched.
 fn home<'a>(volume: &PersistentVolume, nodes: &'a [NodeVolumes]) -> Option<&'a Path> {
     if volume.annotations().get(PROVISIONED_BY).map(String::as_str) != Some(PROVISIONER) {
         return None;

@@ -1,4 +1,4 @@
-//! The decisions about claims and volumes, row by row.
+//! Decisions about claims and volumes, as tables.
 
 use serde_json::{Value, json};
 

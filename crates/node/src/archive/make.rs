@@ -1,6 +1,6 @@
-//! Makes a class archive: runs a node that uses what nodes use, and keeps what its JVM leaves.
+//! Creates a class archive: runs a node with the common features and keeps the archive that its JVM writes.
 //!
-//! The node is for nothing else. It is alone, on loopback, in a directory that goes with it.
+//! The node serves no other purpose. It runs alone, on loopback, in a directory that is removed afterwards.
 
 use std::ffi::OsString;
 use std::fs;
@@ -20,32 +20,30 @@ use crate::home::{HomeError, KafkaHome};
 use crate::life::Files;
 use crate::{exit, jvm};
 
-/// What a server says when it serves.
+/// The log line of a server that is ready.
 const READY: &str = "Kafka Server started";
-/// The start and the end of a node and the writing of some fifty megabytes, on a machine that is busy.
+/// Time to start and stop a node and to write about 50 MB, on a busy machine.
 const MAKE_TIMEOUT: Duration = Duration::from_secs(180);
-/// Any id will do.
+/// Any valid id.
 const CLUSTER: &str = "AAAAAAAAAAAAAAAAAAAAAA";
 
-/// What an archive is made of, and where it goes.
+/// Options of `gregor node --class-archive`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ArchiveOptions {
     /// Where Kafka is.
     pub kafka_home: PathBuf,
-    /// Where Java is; else it is the first in the path.
+    /// Java installation; default: the first `java` in `PATH`.
     pub java_home: Option<PathBuf>,
-    /// The directory for archives.
+    /// Directory for archives.
     pub dir: PathBuf,
 }
 
-/// Why there is no archive. Nodes start without.
+/// Why there is no archive. Nodes start without it.
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
-    /// Kafka or Java.
     #[error(transparent)]
     Home(#[from] HomeError),
-    /// Java.
-    #[error("this Java does not say which build it is")]
+    #[error("this Java does not state its build")]
     UnknownJava,
     /// The directory.
     #[error("cannot write to {}", dir.display())]
@@ -56,43 +54,39 @@ pub enum ArchiveError {
         #[source]
         source: io::Error,
     },
-    /// The node.
-    #[error("cannot make ready a node to learn from")]
+    #[error("cannot prepare the training node")]
     Prepare(#[source] Box<dyn std::error::Error + Send + Sync>),
-    /// Java.
     #[error("cannot run Java")]
     Run(#[source] io::Error),
-    /// A program ended.
-    #[error("{what} ended too early ({status}): {said}")]
+    /// A program exited early.
+    #[error("{what} exited early ({status}): {said}")]
     Ended {
         /// Which.
         what: &'static str,
         /// How.
         status: ExitStatus,
-        /// Its last words.
+        /// Its last output.
         said: String,
     },
-    /// The node does not come to an end.
-    #[error("the node to learn from takes too long")]
+    #[error("the training node did not finish in time")]
     Timeout,
-    /// The JVM left no archive.
-    #[error("the JVM left no archive")]
+    #[error("the JVM wrote no class archive")]
     Nothing(#[source] io::Error),
 }
 
 impl ArchiveError {
-    /// The code of [`exit`] that says so.
+    /// The exit code of this error.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         exit::FAILED
     }
 }
 
-/// Makes the archive for a Kafka and its Java, unless it is there, and gives its path. If another process
-/// is making it, waits for that.
+/// Creates the archive for a Kafka and its Java unless it exists, and returns its path. Waits if another
+/// process is creating it.
 ///
 /// # Errors
-/// If it cannot be made. Nodes start without.
+/// If it cannot be created. Nodes start without it.
 pub async fn make_class_archive(options: &ArchiveOptions) -> Result<PathBuf, ArchiveError> {
     let home = KafkaHome::open(&options.kafka_home, options.java_home.as_deref())?;
     let place = home.archive_place(&options.dir).ok_or(ArchiveError::UnknownJava)?;
@@ -131,10 +125,10 @@ async fn learn(home: &KafkaHome, place: &Place, new: &Path) -> Result<PathBuf, A
     while let Some(line) = next(&mut lines).await? {
         if line.contains(READY) {
             let pid = child.id().and_then(|id| Pid::from_raw(id.try_into().ok()?));
-            // It has not been waited for, so the number is still its own.
+            // Not reaped yet, so the id is still its own.
             pid.map_or(Ok(()), |pid| kill_process(pid, Signal::TERM))
                 .map_err(|error| ArchiveError::Run(error.into()))?;
-            // Until its end, or it could not write any more.
+            // Until it exits, or its output breaks.
             while next(&mut lines).await?.is_some() {}
             child.wait().await.map_err(ArchiveError::Run)?;
             return place.take(new).map_err(ArchiveError::Nothing);
@@ -143,7 +137,7 @@ async fn learn(home: &KafkaHome, place: &Place, new: &Path) -> Result<PathBuf, A
     }
     let status = child.wait().await.map_err(ArchiveError::Run)?;
     let said = said[said.len().saturating_sub(3)..].join(" / ");
-    Err(ArchiveError::Ended { what: "the node to learn from", status, said })
+    Err(ArchiveError::Ended { what: "the training node", status, said })
 }
 
 async fn next(lines: &mut Lines<BufReader<ChildStdout>>) -> Result<Option<String>, ArchiveError> {
@@ -175,13 +169,13 @@ async fn format(home: &KafkaHome, server: &Path, log4j: &Path) -> Result<(), Arc
     }
 }
 
-/// Writes the configuration of a node that uses what nodes use: both roles, TLS on every listener, rules
-/// of access, secrets in files.
+/// Writes the configuration of a node with the common features: both roles, TLS on every listener, ACLs,
+/// secrets in files.
 fn write_server(dir: &Path) -> Result<PathBuf, Box<dyn std::error::Error + Send + Sync>> {
     let identity = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()])?;
     fs::write(dir.join("tls.crt"), identity.cert.pem())?;
     fs::write(dir.join("tls.key"), identity.signing_key.serialize_pem())?;
-    // Both are taken before one is given back, so that they differ.
+    // Both ports are reserved before either is released, so that they differ.
     let ports = [TcpListener::bind("127.0.0.1:0")?, TcpListener::bind("127.0.0.1:0")?];
     let [broker, controller] = [ports[0].local_addr()?, ports[1].local_addr()?];
     let path = dir.join("server.properties");

@@ -1,13 +1,13 @@
-//! A class archive, which takes a third off the time that a node needs to start.
+//! A class archive (AppCDS), which reduces the start time of a node by a third.
 //!
 //! The JVM can write the classes of a run to a file and map them into later runs, instead of parsing and
-//! verifying the jars again. Such a file fits one build of Java and one directory of jars; the JVM
-//! compares both, and goes without if they differ.
+//! verifying the jars again. Such a file fits one build of Java and one list of jars; the JVM compares both
+//! and ignores an archive that does not fit.
 //!
-//! 1. An archive is an improvement and never a condition. Whatever is wrong with it, the node starts.
-//! 2. It appears whole: it is written beside its place, by one process at a time.
-//! 3. A JVM crashes on an archive that was cut short, so its size is written down, and one that does not
-//!    have it is not used. One on which a JVM crashed is not used again.
+//! 1. An archive is an optimization, never a precondition. Whatever is wrong with it, the node starts.
+//! 2. It appears atomically: one process at a time writes it under another name and renames it.
+//! 3. A JVM crashes on a truncated archive, so the size is recorded, and an archive of another size is not
+//!    used. An archive on which a JVM crashed is not used again.
 
 mod make;
 
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 pub use make::{ArchiveError, ArchiveOptions, make_class_archive};
 
-/// Beginnings of options by which somebody has other plans with archives.
+/// Prefixes of options with which a user configures archives.
 const OTHER_PLANS: [&str; 5] = [
     "-Xshare",
     "-XX:SharedArchiveFile",
@@ -26,10 +26,10 @@ const OTHER_PLANS: [&str; 5] = [
     "-XX:AOT",
 ];
 
-/// How a JVM ends that has crashed: by ABRT, BUS or SEGV.
+/// Exit codes of a crashed JVM: ABRT, BUS or SEGV.
 const CRASHED: [u8; 3] = [128 + 6, 128 + 7, 128 + 11];
 
-/// Where the archive of one Kafka and one Java is, or will be.
+/// Where the archive of one Kafka and one Java is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Place {
     dir: PathBuf,
@@ -37,7 +37,7 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// The place in a directory for archives. `kafka` and `java` are versions.
+    /// `kafka` and `java` are versions.
     pub(crate) fn new(dir: &Path, kafka: &str, java: &str) -> Self {
         let fit = |c: char| if c.is_ascii_alphanumeric() || "+-.".contains(c) { c } else { '_' };
         let name = format!("node-{kafka}-{java}").chars().map(fit).collect();
@@ -49,7 +49,7 @@ impl Place {
         self.dir.join(format!("{}.{kind}", self.name))
     }
 
-    /// The archive, if there is one that can be used.
+    /// The archive, if it exists and is usable.
     pub(crate) fn find(&self) -> Option<PathBuf> {
         let archive = self.path("jsa");
         let expected = fs::read_to_string(self.path("size")).ok()?;
@@ -57,7 +57,7 @@ impl Place {
         (expected.trim().parse() == Ok(size)).then_some(archive)
     }
 
-    /// Takes a file that a JVM wrote as the archive.
+    /// Installs a file that a JVM wrote as the archive.
     pub(crate) fn take(&self, new: &Path) -> io::Result<PathBuf> {
         let file = File::open(new)?;
         let size = file.metadata()?.len();
@@ -65,14 +65,14 @@ impl Place {
             return Err(io::Error::from(io::ErrorKind::UnexpectedEof));
         }
         file.sync_all()?;
-        // Without its size the old one does not count, and the new one not yet.
+        // Without its size the old archive is not used any more, and the new one not yet.
         self.forget()?;
         fs::rename(new, self.path("jsa"))?;
         fs::write(self.path("size"), format!("{size}\n"))?;
         Ok(self.path("jsa"))
     }
 
-    /// Uses the archive no more.
+    /// Stops using the archive.
     pub(crate) fn forget(&self) -> io::Result<()> {
         match fs::remove_file(self.path("size")) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
@@ -80,7 +80,7 @@ impl Place {
         }
     }
 
-    /// Waits until nobody else makes the archive. The others wait until the file is closed.
+    /// Waits until no other process creates the archive. Others wait until the file is closed.
     pub(crate) fn lock(&self) -> io::Result<File> {
         fs::create_dir_all(&self.dir)?;
         let lock = File::create(self.path("lock"))?;
@@ -88,24 +88,26 @@ impl Place {
         Ok(lock)
     }
 
-    /// Looks at how a JVM ended that used the archive.
+    /// Checks the exit code of a JVM that used the archive.
     pub(crate) fn judge(&self, code: u8) {
         if !CRASHED.contains(&code) {
             return;
         }
         match self.forget() {
-            Ok(()) => tracing::warn!("Kafka's JVM crashed: its class archive is not used again"),
-            Err(error) => tracing::warn!("Kafka's JVM crashed, and so it may again: {error}"),
+            Ok(()) => tracing::warn!("Kafka's JVM crashed; its class archive is not used again"),
+            Err(error) => {
+                tracing::warn!(%error, "Kafka's JVM crashed, and its class archive cannot be disabled")
+            }
         }
     }
 }
 
-/// Whether options of the user's have to do with archives.
+/// Whether the user's options configure archives.
 pub(crate) fn has_other_plans(options: &[String]) -> bool {
     options.iter().any(|option| OTHER_PLANS.iter().any(|plan| option.starts_with(plan)))
 }
 
-/// The JVM options to use an archive. Nothing is said about one that does not fit.
+/// JVM options to use an archive. The JVM does not report one that does not fit.
 pub(crate) fn read_options(archive: &Path) -> Vec<String> {
     let quiet = ["-Xlog:cds=off", "-Xlog:cds+dynamic=off", "-Xlog:class+path=off"];
     let mut options = vec![format!("-XX:SharedArchiveFile={}", archive.display())];
@@ -113,13 +115,13 @@ pub(crate) fn read_options(archive: &Path) -> Vec<String> {
     options
 }
 
-/// Which build of Java a program is, from the file that every Java brings. `None` if it does not say.
+/// The build of a Java installation, from its `release` file. `None` if there is none.
 pub(crate) fn java_build(java: &Path) -> Option<String> {
     let program = match java.components().count() {
         1 => search_path(java)?,
         _ => java.to_owned(),
     };
-    // What is in the path is usually a link.
+    // The program in the path is usually a link.
     let program = program.canonicalize().ok()?;
     let release = fs::read_to_string(program.parent()?.parent()?.join("release")).ok()?;
     let value = |key: &str| {

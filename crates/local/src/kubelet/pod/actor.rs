@@ -1,7 +1,7 @@
-//! The actor of a pod: looks at what is, asks what to do, does it, and says what came of it.
+//! The actor of a pod: observes, decides, acts and reports its status.
 //!
-//! One for each pod, so that no pod waits for another. It holds nothing that is not on the disk or in
-//! the API: after a crash the next one goes on from there.
+//! There is one per pod, so that no pod waits for another. All of its state is on disk or in the API: after a
+//! crash the next actor continues.
 
 use std::fs;
 use std::io;
@@ -30,16 +30,16 @@ use crate::kubelet::probe::ask::Report;
 use crate::kubelet::shared::Shared;
 use crate::kubelet::volume::{Volumes, remove_memory};
 
-/// The grace of a pod that does not say how long it needs.
+/// Default grace period.
 const GRACE_SECONDS: u64 = 30;
 
-/// The least that a container gets between being asked and being killed.
+/// Minimum time between SIGTERM and SIGKILL.
 const GRACE_MIN: Duration = Duration::from_secs(1);
 
-/// What the API server cuts off a time.
+/// The API server truncates timestamps to whole seconds.
 const CUT_OFF_MAX: Duration = Duration::from_secs(1);
 
-/// How often an actor looks even if nothing was heard: a safety net, not a clock.
+/// Interval of passes without events: a safety net, not a clock.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 
 /// A pod on this node.
@@ -53,18 +53,18 @@ pub(crate) struct Actor {
     mail: UnboundedReceiver<Mail>,
     bell: UnboundedSender<Mail>,
     mounted: bool,
-    /// The object is not there any more.
+    /// Whether the object was deleted.
     gone: bool,
-    /// The node stops.
+    /// Whether the node stops.
     pausing: bool,
     finished_before: bool,
     written: Option<Value>,
-    /// When to look again at the latest.
+    /// Deadline of the next pass.
     wake_at: Option<Timestamp>,
 }
 
 impl Actor {
-    /// Takes a pod over, or on.
+    /// Adopts or accepts a pod.
     pub(crate) fn new(
         shared: &Arc<Shared>,
         pod: Arc<Pod>,
@@ -81,7 +81,7 @@ impl Actor {
             None => record_new(shared, &pod, &dir)?,
         };
         let slots = Slot::all(&pod, &dir);
-        // With containers that run the volumes were made before.
+        // If containers run, the volumes were created before.
         let mounted = slots.iter().any(Slot::runs);
         Ok(Self {
             shared: Arc::clone(shared),
@@ -101,7 +101,7 @@ impl Actor {
         })
     }
 
-    /// Lives as long as the pod does here.
+    /// Runs until the pod has ended.
     pub(crate) async fn run(mut self) {
         let around = self.around();
         for (index, slot) in self.slots.iter_mut().enumerate() {
@@ -120,7 +120,7 @@ impl Actor {
                 _ = hosts.changed() => {}
                 () = sleep(wait) => {}
             }
-            // One pass for all that has come together.
+            // One pass for all messages in the queue.
             while let Ok(mail) = self.mail.try_recv() {
                 self.take(mail);
             }
@@ -143,7 +143,7 @@ impl Actor {
         }
     }
 
-    /// What a probe said of a run that still goes on.
+    /// Handles a probe report of a running attempt.
     fn heard(&mut self, index: usize, kind: Kind, report: Report) {
         let name = self.slots[index].spec.name.clone();
         match (kind, report) {
@@ -176,14 +176,14 @@ impl Actor {
         }
     }
 
-    /// Looks, decides, acts, reports. Breaks when there is nothing left to do for this pod.
+    /// One pass. Breaks when nothing is left to do for this pod.
     async fn pass(&mut self) -> ControlFlow<()> {
         self.wake_at = None;
         for slot in &mut self.slots {
             slot.refresh();
         }
         if self.is_ending() || self.finished_before {
-            // Volumes stay as they are to the end.
+            // Volumes do not change during termination.
         } else {
             self.sync_volumes().await;
         }
@@ -200,7 +200,7 @@ impl Actor {
             self.start(index).await;
         }
         if has_started {
-            // What was started, or could not be, has to be looked at before it is waited for.
+            // A start, successful or not, is observed before anything is waited for.
             let again = decide(&self.facts(), &timing.restart);
             if let Some(at) = again.wake_at {
                 self.wake_by(at);
@@ -214,7 +214,7 @@ impl Actor {
         self.rest().await
     }
 
-    /// Nothing runs and nothing will: what is left to do.
+    /// Finishes a pod of which nothing runs and nothing will run.
     async fn rest(&mut self) -> ControlFlow<()> {
         if self.gone {
             self.clean_up();
@@ -263,7 +263,7 @@ impl Actor {
         let text =
             hosts::table(&self.pod, &self.record.ip.to_string(), &self.shared.hosts.borrow());
         if let Err(error) = hosts::write(&self.dir.hosts(), &text) {
-            tracing::warn!(%error, pod = self.record.name, "a pod's hosts file was not written");
+            tracing::warn!(%error, pod = self.record.name, "cannot write the hosts file of a pod");
         }
         let context = self.context();
         let progress = self.volumes.sync(&self.pod, &context, &self.bell).await;
@@ -274,7 +274,7 @@ impl Actor {
             self.mounted = true;
             return;
         }
-        // Containers that run keep what they have; trouble with an update is no reason to wait.
+        // Running containers keep their volumes; a failed update does not block them.
         for trouble in progress.troubles.iter().filter(|trouble| !trouble.brief) {
             let (volume, why) = (&trouble.volume, &trouble.message);
             let message = format!("MountVolume.SetUp failed for volume \"{volume}\" : {why}");
@@ -298,15 +298,15 @@ impl Actor {
         }
     }
 
-    /// How long the containers have from now on.
+    /// Remaining grace period of the containers.
     fn grace(&self) -> Duration {
         let whole = self.grace_of_pod();
-        // It is the time at which the pod is to be gone, not that of the request; cut to whole seconds,
-        // which must not be at the expense of the containers.
+        // The deletion timestamp is the deadline, not the time of the request; it is truncated to whole
+        // seconds, which must not shorten the containers' time.
         let until = self.pod.metadata.deletion_timestamp.as_ref();
         let left = until.map(|until| until.0.duration_since(Timestamp::now()));
         let left = left.map(|left| Duration::try_from(left).unwrap_or_default() + CUT_OFF_MAX);
-        // Whoever deletes a pod may give it more or less than its own specification does.
+        // A deletion request can override the grace period of the spec.
         let asked = self.pod.metadata.deletion_grace_period_seconds;
         let asked = asked.and_then(|seconds| u64::try_from(seconds).ok()).map(Duration::from_secs);
         left.unwrap_or(whole).min(asked.unwrap_or(whole)).max(GRACE_MIN)
@@ -324,7 +324,7 @@ impl Actor {
         }
     }
 
-    /// Says which containers wait because they do not stay up.
+    /// Publishes Events for containers in back-off.
     fn warn_of_loops(&self) {
         let facts = self.facts();
         let backoff = &self.shared.options.timing.restart;
@@ -340,11 +340,11 @@ impl Actor {
         }
     }
 
-    /// Writes the status if it says something new.
+    /// Writes the status if it has changed.
     async fn report(&mut self) {
         let nothing_known = self.slots.iter().all(|slot| slot.current.is_none());
-        // A run that is about to be continued has not ended for others; the API server would not take
-        // back that it has.
+        // An attempt that will be resumed is not reported as terminated; the API server would not accept that
+        // it runs again.
         let continues = !self.is_ending() && self.slots.iter().any(Slot::is_paused);
         let silent = self.gone || self.pausing || self.finished_before || continues;
         if silent || (self.is_ending() && nothing_known) {
@@ -382,15 +382,15 @@ impl Actor {
 
 impl Drop for Actor {
     fn drop(&mut self) {
-        // Tasks end with their sets; runs go on by themselves.
+        // Tasks end with their sets; attempts continue by themselves.
         let running = self.slots.iter().filter_map(|slot| slot.current.as_ref());
         let running = running.filter(|attempt| Attempt::runs(attempt)).count();
-        tracing::debug!(pod = self.record.name, running, "a pod is let go");
+        tracing::debug!(pod = self.record.name, running, "the actor of a pod ends");
     }
 }
 
-/// Conditions are written with the time of their last change, which is not known to the next pass
-/// until the object has come back from the API server.
+/// Ignores the transition times of conditions, which the next pass does not know until the object has come
+/// back from the API server.
 fn same_but_times(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Object(a), Value::Object(b)) => {
@@ -412,7 +412,7 @@ fn grace_seconds(pod: &Pod) -> u64 {
     seconds.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(GRACE_SECONDS)
 }
 
-/// Gives a pod an address and writes it down.
+/// Assigns an address to a pod and records it.
 fn record_new(shared: &Shared, pod: &Pod, dir: &PodDir) -> io::Result<PodRecord> {
     let on_host = pod.spec.as_ref().and_then(|spec| spec.host_network) == Some(true);
     let ip = if on_host { Some(shared.options.node_ip) } else { shared.take_address() };

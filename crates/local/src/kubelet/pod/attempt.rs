@@ -1,4 +1,4 @@
-//! One run of a container, as the kubelet sees it: by the files that the shim keeps.
+//! One run of a container, observed through the files of its shim.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -19,14 +19,14 @@ use crate::kubelet::files;
 use crate::kubelet::process::end_marked;
 use crate::kubelet::shim::{self, AttemptDir, Exit, ExitKind, Spec, State};
 
-/// The exit code of what was killed or lost, as a shell has it for KILL.
+/// Exit code of a killed or lost container, as in a shell for SIGKILL.
 const LOST_CODE: i32 = 137;
 
-/// A shim that cannot be watched is looked at this often instead.
+/// Poll interval for a shim without a pidfd.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// A shim says in milliseconds whether the container runs. If it hangs, say at a dead network mount,
-/// the pod must still hear that it is deleted.
+/// A shim reports within milliseconds whether the container runs. If it hangs, such as on a dead network
+/// mount, the pod must still handle its deletion.
 const START_PATIENCE: Duration = Duration::from_secs(30);
 
 /// One run of a container.
@@ -41,7 +41,7 @@ pub(crate) struct Attempt {
 }
 
 impl Attempt {
-    /// Writes down a run that is to be started.
+    /// Records a run before it is started.
     pub(crate) fn record(dir: AttemptDir, number: u32, spec: &Spec) -> io::Result<Self> {
         fs::create_dir_all(dir.root())?;
         File::create(dir.message())?;
@@ -53,7 +53,7 @@ impl Attempt {
         Ok(Self { dir, number, id, streak, state: None, paused: false })
     }
 
-    /// A run that was written down before; `None` if not even that is complete.
+    /// A recorded run; `None` if the record is incomplete.
     pub(crate) fn load(dir: AttemptDir, number: u32) -> Option<Self> {
         let spec: Spec = files::read_json(&dir.spec()).ok().flatten()?;
         let paused = dir.paused().exists();
@@ -63,7 +63,7 @@ impl Attempt {
         Some(attempt)
     }
 
-    /// Starts the shim and waits until it has written what came of it.
+    /// Starts the shim and waits until it has written the result.
     pub(crate) async fn start(&mut self, shim: &[OsString]) -> io::Result<()> {
         let mut words = shim.iter();
         let errors = File::create(self.dir.path().join("shim.log"))?;
@@ -78,18 +78,18 @@ impl Attempt {
             let mut nothing = Vec::new();
             let _ = timeout(START_PATIENCE, stdout.read_to_end(&mut nothing)).await;
         }
-        // It outlives us if we end; as long as we live it must be collected.
+        // It outlives us if we exit; while we run it must be reaped.
         tokio::spawn(async move { child.wait().await });
         self.refresh();
         Ok(())
     }
 
-    /// Reads what has become of it.
+    /// Reads the current state.
     pub(crate) fn refresh(&mut self) {
         if self.exit().is_some() {
             return;
         }
-        // In this order: a shim writes its last word and then lets go of the lock.
+        // In this order: a shim writes its final state before it releases the lock.
         let held = shim::is_held(&self.dir);
         self.state = files::read_json(&self.dir.state()).ok().flatten().or(self.state.take());
         if !held && self.exit().is_none() {
@@ -97,7 +97,7 @@ impl Attempt {
         }
     }
 
-    /// The shim is gone without a last word: ends what it may have left, and writes that word.
+    /// The shim exited without a final state: kills remaining processes and writes that state.
     fn declare_lost(&mut self) {
         if !matches!(shim::give_up(&self.dir), Ok(true)) {
             return;
@@ -105,9 +105,9 @@ impl Attempt {
         end_marked(&self.id);
         let began = self.state.as_ref().is_some_and(|state| state.process.is_some());
         let (kind, message) = if began {
-            (ExitKind::Lost, "the process that watched over the container was killed")
+            (ExitKind::Lost, "the container's shim was killed")
         } else {
-            (ExitKind::NotStarted, "the container was given up before it was started")
+            (ExitKind::NotStarted, "the container was abandoned before it was started")
         };
         let words = fs::read_to_string(self.dir.path().join("shim.log")).unwrap_or_default();
         let message = format!("{message}\n{words}").trim().to_owned();
@@ -120,26 +120,26 @@ impl Attempt {
         });
         state.exit = Some(exit);
         if let Err(error) = files::write_json(&self.dir.state(), &state) {
-            tracing::warn!(%error, id = self.id, "the end of a container could not be written");
+            tracing::warn!(%error, id = self.id, "cannot persist the exit status of a container");
         }
         self.state = Some(state);
     }
 
-    /// Marks that it is ended only because the node stops.
+    /// Marks that it is stopped only because the node stops.
     pub(crate) fn pause(&mut self) {
         if fs::write(self.dir.paused(), "").is_ok() {
             self.paused = true;
         }
     }
 
-    /// Sends a signal to the shim, which knows what to do.
+    /// Sends a signal to the shim.
     pub(crate) fn signal(&self, signal: Signal) {
         if let Some(state) = &self.state {
             state.shim.signal(signal);
         }
     }
 
-    /// Waits until the shim is gone.
+    /// Waits until the shim has exited.
     pub(crate) async fn ended(self) {
         let handle = self.state.as_ref().and_then(|state| state.shim.open());
         if let Some(handle) = handle.and_then(watchable) {
@@ -170,7 +170,7 @@ impl Attempt {
     }
 }
 
-/// The handle of a process can be read from when the process has ended.
+/// A pidfd becomes readable when the process has exited.
 #[expect(deprecated, reason = "the new constructor is unsafe; what we own stays open as it asks")]
 fn watchable(handle: OwnedFd) -> Option<AsyncFd<OwnedFd>> {
     AsyncFd::new(handle).ok()

@@ -1,9 +1,9 @@
-//! What a pod's containers do next: start, stop, wait. Pure: facts go in, a decision comes out.
+//! Decides which containers of a pod to start and stop. Pure.
 //!
-//! 1. Init containers run one after the other, each to its success; sidecars among them go on running.
-//! 2. Containers are started when all of that is done, and from then on are independent of each other.
-//! 3. What has ended is started again as the restart policy says, later and later.
-//! 4. A pod that is being deleted, or is finished, starts nothing.
+//! 1. Init containers run one after the other until they succeed; sidecars among them keep running.
+//! 2. The other containers start when all init containers are done, and are then independent.
+//! 3. Terminated containers are restarted according to the restart policy, with increasing delays.
+//! 4. A pod that is being deleted or has finished starts nothing.
 
 use std::time::Duration;
 
@@ -11,14 +11,14 @@ use k8s_openapi::jiff::Timestamp;
 
 use crate::kubelet::shim::{Exit, ExitKind};
 
-/// What a container is to its pod.
+/// Role of a container in its pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// Runs to its end before the next one is started.
+    /// Runs to completion before the next one starts.
     Init,
-    /// Listed among the init containers, and runs as long as the pod.
+    /// An init container with `restartPolicy: Always`, which runs as long as the pod.
     Sidecar,
-    /// What the pod is for.
+    /// A regular container.
     Main,
 }
 
@@ -43,19 +43,19 @@ impl RestartPolicy {
     }
 }
 
-/// How long to wait before a container is started again.
+/// Delays between restarts of a container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backoff {
-    /// After the second end; the first is free.
+    /// Delay after the second exit; the first restart is immediate.
     pub initial: Duration,
-    /// Doubled up to this.
+    /// Upper bound of the doubled delay.
     pub max: Duration,
-    /// A run as long as this makes up for all before.
+    /// A run of this length resets the delay.
     pub forgiven_after: Duration,
 }
 
 impl Default for Backoff {
-    /// The times of a kubelet.
+    /// The kubelet's defaults.
     fn default() -> Self {
         Self {
             initial: Duration::from_secs(10),
@@ -66,7 +66,7 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// The delay after this many ends in a row.
+    /// The delay after this many exits in a row.
     pub(crate) fn delay(&self, streak: u32) -> Duration {
         match streak.checked_sub(1) {
             None => Duration::ZERO,
@@ -76,7 +76,7 @@ impl Backoff {
         }
     }
 
-    /// The delay after this run, which has ended.
+    /// The delay after this run, which has terminated.
     fn after(&self, run: &Run, exit: &Exit) -> Duration {
         if self.forgives(run, exit) { Duration::ZERO } else { self.delay(run.streak) }
     }
@@ -87,7 +87,7 @@ impl Backoff {
         lasted.is_some_and(|lasted| lasted >= self.forgiven_after)
     }
 
-    /// The streak of the run that follows.
+    /// The streak of the following run.
     pub(crate) fn next_streak(&self, run: Option<&Run>) -> u32 {
         let Some((run, exit)) = run.and_then(|run| Some((run, run.exit.as_ref()?))) else {
             return 0;
@@ -106,9 +106,9 @@ pub(crate) struct Run {
     pub(crate) id: String,
     pub(crate) started_at: Option<Timestamp>,
     pub(crate) exit: Option<Exit>,
-    /// How many ended before it, each too soon.
+    /// Early exits in a row before this run.
     pub(crate) streak: u32,
-    /// Whether it was ended only because the node stopped.
+    /// Whether it was stopped only because the node stopped.
     pub(crate) paused: bool,
 }
 
@@ -120,7 +120,7 @@ pub(crate) struct Hold {
     pub(crate) retry_at: Timestamp,
 }
 
-/// The reasons, in a kubelet's words.
+/// Reasons, as the kubelet names them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HoldReason {
     ErrImagePull,
@@ -142,19 +142,19 @@ impl HoldReason {
     }
 }
 
-/// What is known of one container.
+/// Facts about one container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ContainerFacts {
     pub(crate) name: String,
     pub(crate) role: Role,
-    /// The newest run.
+    /// The latest run.
     pub(crate) run: Option<Run>,
     /// The one before it.
     pub(crate) previous: Option<Run>,
     pub(crate) hold: Option<Hold>,
-    /// Whether its startup probe has passed, or it runs and has none.
+    /// Whether its startup probe has succeeded, or it runs without one.
     pub(crate) started: bool,
-    /// Whether its readiness probe passes, or it is started and has none.
+    /// Whether its readiness probe succeeds, or it is started without one.
     pub(crate) ready: bool,
 }
 
@@ -172,41 +172,41 @@ impl ContainerFacts {
     }
 }
 
-/// What is known of a pod. Its containers are in the order of the spec, init containers first.
+/// Facts about a pod. Containers are in spec order, init containers first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PodFacts {
-    /// `NAME_NAMESPACE(UID)`, as a kubelet calls it in messages.
+    /// `NAME_NAMESPACE(UID)`, for the kubelet's messages.
     pub(crate) full_name: String,
     pub(crate) policy: RestartPolicy,
     pub(crate) containers: Vec<ContainerFacts>,
-    /// Whether it has an address and all its volumes.
+    /// Whether it has an address and all volumes.
     pub(crate) mounted: bool,
     /// Whether it is being deleted.
     pub(crate) terminating: bool,
-    /// Whether it was finished before we knew of it, as its status says.
+    /// Whether it had finished before we knew it, according to its status.
     pub(crate) finished_before: bool,
     pub(crate) now: Timestamp,
 }
 
-/// How a pod ended.
+/// Result of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Succeeded,
     Failed,
 }
 
-/// What to do. Containers by their index.
+/// Containers to start and stop, by index.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Decision {
     pub(crate) start: Vec<usize>,
     pub(crate) stop: Vec<usize>,
     /// When to decide again if nothing happens before.
     pub(crate) wake_at: Option<Timestamp>,
-    /// Whether nothing runs and nothing will.
+    /// Whether nothing runs and nothing will run.
     pub(crate) at_rest: bool,
 }
 
-/// What is to become of a container if nothing holds the pod back.
+/// What happens to a container, unless the pod is blocked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
     Runs,
@@ -215,7 +215,7 @@ pub(crate) enum Fate {
     Done,
 }
 
-/// Decides what the containers of a pod do next.
+/// Decides for all containers of a pod.
 pub(crate) fn decide(pod: &PodFacts, backoff: &Backoff) -> Decision {
     let running = |role: fn(Role) -> bool| {
         let all = pod.containers.iter().enumerate();
@@ -223,7 +223,7 @@ pub(crate) fn decide(pod: &PodFacts, backoff: &Backoff) -> Decision {
     };
     let mut decision = Decision::default();
     if pod.terminating || pod.finished_before || outcome(pod, backoff).is_some() {
-        // Sidecars serve the others to the end.
+        // Sidecars serve the other containers until these have terminated.
         decision.stop = running(|role| role != Role::Sidecar);
         if decision.stop.is_empty() {
             decision.stop = running(|_| true);
@@ -254,7 +254,7 @@ pub(crate) fn decide(pod: &PodFacts, backoff: &Backoff) -> Decision {
     decision
 }
 
-/// Whether what comes after this container in the list may be started.
+/// Whether the containers after this one may start.
 fn is_passed(container: &ContainerFacts) -> bool {
     match container.role {
         Role::Init => container.succeeded(),
@@ -263,13 +263,13 @@ fn is_passed(container: &ContainerFacts) -> bool {
     }
 }
 
-/// Whether all init containers are done, so that the pod counts as initialized.
+/// Whether all init containers are done.
 pub(crate) fn is_initialized(pod: &PodFacts) -> bool {
     let begun = pod.containers.iter().any(|c| c.role == Role::Main && c.run.is_some());
     begun || pod.containers.iter().all(is_passed)
 }
 
-/// How the pod has ended, if it has.
+/// The result of the pod, if it has finished.
 pub(crate) fn outcome(pod: &PodFacts, backoff: &Backoff) -> Option<Outcome> {
     let done = |c: &ContainerFacts| fate(c, pod, backoff) == Fate::Done;
     let failed_init =
@@ -284,7 +284,7 @@ pub(crate) fn outcome(pod: &PodFacts, backoff: &Backoff) -> Option<Outcome> {
     Some(if main.all(ContainerFacts::succeeded) { Outcome::Succeeded } else { Outcome::Failed })
 }
 
-/// What is to become of a container.
+/// Decides for one container.
 pub(crate) fn fate(container: &ContainerFacts, pod: &PodFacts, backoff: &Backoff) -> Fate {
     let until = |at: Timestamp| if at > pod.now { Fate::WaitsUntil(at) } else { Fate::Starts };
     let held = container.hold.as_ref().map(|hold| hold.retry_at);
@@ -318,14 +318,14 @@ pub(crate) fn fate(container: &ContainerFacts, pod: &PodFacts, backoff: &Backoff
 pub(crate) mod tests {
     use super::*;
 
-    /// Containers in the words of [`container`].
+    /// Containers in the notation of [`container`].
     pub(crate) type Containers<'a> = &'a [(Role, &'a str)];
 
     pub(crate) fn at(second: i64) -> Timestamp {
         Timestamp::from_second(1_800_000_000 + second).unwrap()
     }
 
-    /// A container in the words `new`, `runs`, `started`, `exit CODE [STREAK]`, `lost`, `held`.
+    /// A container in the notation `new`, `runs`, `started`, `exit CODE [STREAK]`, `lost`, `held`.
     pub(crate) fn container(role: Role, text: &str) -> ContainerFacts {
         let words: Vec<_> = text.split(' ').collect();
         let number = |index: usize| words.get(index).map_or(0, |word| word.parse().unwrap());
@@ -381,15 +381,15 @@ pub(crate) mod tests {
             (Always,    &[(Init, "runs"), (Init, "new"), (Main, "new")],          &[]),
             (Always,    &[(Init, "exit 0"), (Init, "new"), (Main, "new")],        &[1]),
             (Always,    &[(Init, "exit 0"), (Main, "new"), (Main, "new")],        &[1, 2]),
-            // A failed init container is tried again, or is the end.
+            // A failed init container is restarted, or fails the pod.
             (Always,    &[(Init, "exit 1"), (Main, "new")],                       &[0]),
             (OnFailure, &[(Init, "exit 1"), (Main, "new")],                       &[0]),
             (Never,     &[(Init, "exit 1"), (Main, "new")],                       &[]),
-            // A sidecar is waited for until it is started, and is always started again.
+            // Later containers wait until a sidecar is started; it is always restarted.
             (Always,    &[(Sidecar, "runs"), (Main, "new")],                      &[]),
             (Always,    &[(Sidecar, "started"), (Main, "new")],                   &[1]),
             (Never,     &[(Sidecar, "exit 0"), (Main, "runs")],                   &[0]),
-            // Init containers do not run again once the others have begun, even if they are forgotten.
+            // Init containers do not run again once the others have started, even if their state is lost.
             (Always,    &[(Init, "new"), (Main, "runs")],                         &[]),
             // Restart policies.
             (Always,    &[(Main, "exit 0")],                                      &[0]),
@@ -399,7 +399,7 @@ pub(crate) mod tests {
             (OnFailure, &[(Main, "lost")],                                        &[0]),
             (Never,     &[(Main, "exit 1"), (Main, "runs")],                      &[]),
             (Never,     &[(Main, "paused 143")],                                  &[0]),
-            // Back-off: the second end in a row waits.
+            // Back-off: the second exit in a row waits.
             (Always,    &[(Main, "exit 1 1")],                                    &[]),
             (Always,    &[(Main, "held 5")],                                      &[]),
             (Always,    &[(Main, "held 1")],                                      &[0]),

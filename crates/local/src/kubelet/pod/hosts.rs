@@ -1,4 +1,4 @@
-//! The `/etc/hosts` of a pod: its own name, and the table that all pods get. Pure but for the writing.
+//! The `/etc/hosts` of a pod: its own name, and the table that all pods share.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -9,15 +9,15 @@ use std::path::Path;
 
 use k8s_openapi::api::core::v1::Pod;
 
-/// The name that the pod's programs see as that of their machine.
+/// The hostname inside of the pod.
 pub(crate) fn hostname(pod: &Pod) -> String {
     let set = pod.spec.as_ref().and_then(|spec| spec.hostname.clone());
     let name = set.or_else(|| pod.metadata.name.clone()).unwrap_or_default();
-    // The kernel takes no more.
+    // The kernel's limit.
     name.chars().take(63).collect()
 }
 
-/// The whole file.
+/// The content of the file.
 pub(crate) fn table(pod: &Pod, ip: &str, shared: &str) -> String {
     let spec = pod.spec.clone().unwrap_or_default();
     let host = hostname(pod);
@@ -38,8 +38,8 @@ pub(crate) fn table(pod: &Pod, ip: &str, shared: &str) -> String {
     format!("127.0.0.1\tlocalhost\n{own}{aliases}{shared}")
 }
 
-/// The shared table without these names: an alias hides what DNS would answer, and a resolver returns every
-/// address that the file has for a name.
+/// The shared table without these names: an alias takes precedence over DNS, and a resolver returns all
+/// addresses that the file has for a name.
 fn without<'a>(shared: &'a str, names: &BTreeSet<&str>) -> Cow<'a, str> {
     if names.is_empty() {
         return Cow::Borrowed(shared);
@@ -53,8 +53,7 @@ fn without<'a>(shared: &'a str, names: &BTreeSet<&str>) -> Cow<'a, str> {
     Cow::Owned(lines.collect())
 }
 
-/// Writes the file in place: containers see it by a mount, which stays with the file that it was made
-/// for.
+/// Writes the file in place: containers see it through a bind mount, which follows the inode.
 pub(crate) fn write(path: &Path, text: &str) -> io::Result<()> {
     let file =
         OpenOptions::new().write(true).create(true).truncate(false).mode(0o644).open(path)?;

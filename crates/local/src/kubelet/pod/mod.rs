@@ -1,4 +1,4 @@
-//! One pod: what is decided for it, what is said of it, and the actor that does it.
+//! A pod: its decisions, its status, and its actor.
 
 mod actor;
 mod attempt;
@@ -20,17 +20,17 @@ use super::probe::ask::Report;
 pub(crate) use actor::Actor;
 pub(crate) use orphan::{end_orphan, pause};
 
-/// What an actor is told.
+/// A message to an actor.
 #[derive(Debug)]
 pub(crate) enum Mail {
-    /// The pod as it is now.
+    /// The pod object.
     Pod(Arc<Pod>),
-    /// The pod is not there any more.
+    /// The pod object was deleted.
     Gone,
     /// Something may have changed: a process, a volume, the time.
     Look,
-    /// A probe of a run has something to say.
+    /// A probe of a run reports.
     Probe { index: usize, number: u32, kind: Kind, report: Report },
-    /// The node stops: end the containers, and let the next start continue.
+    /// The node stops: stop the containers so that the next start resumes them.
     Pause,
 }

@@ -1,4 +1,4 @@
-//! Ends what is left of a pod that is not there any more.
+//! Cleans up after pods that no longer exist.
 
 use std::fs;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use crate::kubelet::shared::Shared;
 use crate::kubelet::shim;
 use crate::kubelet::volume::remove_memory;
 
-/// Ends all containers of a pod that nobody wants any more, and removes its files.
+/// Stops all containers of a pod and removes its files.
 pub(crate) async fn end_orphan(shared: Arc<Shared>, record: PodRecord) {
     let attempts = running(&shared.layout.pod(&record.uid));
     end(&attempts, &record).await;
     remove(&shared, &record);
 }
 
-/// Ends all containers of a pod so that the next start of its node continues them.
+/// Stops all containers of a pod so that the next start of its node resumes them.
 pub(crate) async fn pause(layout: &Layout, record: &PodRecord) {
     let mut attempts = running(&layout.pod(&record.uid));
     attempts.iter_mut().for_each(Attempt::pause);
@@ -27,7 +27,7 @@ pub(crate) async fn pause(layout: &Layout, record: &PodRecord) {
     remove_memory(&record.uid);
 }
 
-/// The runs of a pod's containers that go on.
+/// The running attempts of a pod's containers.
 fn running(dir: &PodDir) -> Vec<Attempt> {
     let containers = dir.containers();
     let numbers = containers
@@ -48,13 +48,13 @@ async fn end(attempts: &[Attempt], record: &PodRecord) {
     }
 }
 
-/// Removes all files of a pod and gives its address back.
+/// Removes the files of a pod and releases its address.
 pub(super) fn remove(shared: &Shared, record: &PodRecord) {
     for path in [shared.layout.logs(record), shared.layout.pod(&record.uid).path().to_owned()] {
         if let Err(error) = fs::remove_dir_all(&path)
             && error.kind() != std::io::ErrorKind::NotFound
         {
-            tracing::warn!(path = %path.display(), %error, "a pod's files cannot be removed");
+            tracing::warn!(path = %path.display(), %error, "cannot remove the files of a pod");
         }
     }
     remove_memory(&record.uid);

@@ -1,4 +1,4 @@
-//! Writes a pod's status, when it has changed.
+//! Writes the status of a pod when it has changed.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
@@ -7,14 +7,13 @@ use serde_json::{Value, json};
 
 use crate::kubelet::shared::Shared;
 
-/// What came of an attempt to write.
+/// Result of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Written {
-    /// It is there.
     Done,
-    /// The pod is not there any more, or another one has its name.
+    /// The pod was deleted, or another one has its name.
     Gone,
-    /// It has to be tried again.
+    /// Retry.
     Failed,
 }
 
@@ -27,15 +26,19 @@ pub(super) async fn patch(shared: &Shared, pod: &Pod, status: &Value) -> Written
         Ok(_) => Written::Done,
         Err(kube::Error::Api(status)) if status.code == 404 => Written::Gone,
         Err(kube::Error::Api(status)) if status.code == 422 => {
-            // Saying the same again would be refused again.
-            tracing::warn!(pod = name, error = status.message, "a status was refused");
+            // The same status would be rejected again.
+            tracing::warn!(
+                pod = name,
+                error = status.message,
+                "the API server rejected a pod status"
+            );
             Written::Done
         }
         Err(error) => failure(&error, &name),
     }
 }
 
-/// Removes a pod whose containers have ended.
+/// Removes a pod whose containers have terminated.
 pub(super) async fn remove(shared: &Shared, pod: &Pod) -> Written {
     let (api, name) = api(shared, pod);
     let uid = pod.metadata.uid.clone();
@@ -44,7 +47,7 @@ pub(super) async fn remove(shared: &Shared, pod: &Pod) -> Written {
         .preconditions(Preconditions { uid, resource_version: None });
     match api.delete(&name, &params).await {
         Ok(_) => Written::Done,
-        // 409 is what a uid that does not fit is answered with.
+        // 409 is the response to a uid that does not match.
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Written::Gone,
         Err(error) => failure(&error, &name),
     }
@@ -57,12 +60,12 @@ fn api(shared: &Shared, pod: &Pod) -> (Api<Pod>, String) {
 }
 
 fn failure(error: &kube::Error, name: &str) -> Written {
-    tracing::debug!(pod = name, %error, "a pod could not be written, and will be again");
+    tracing::debug!(pod = name, %error, "cannot write a pod, will retry");
     Written::Failed
 }
 
-/// Whether everything in `ours` is in `theirs` too. Lists must be the same, but for conditions, of which
-/// others may write their own.
+/// Whether `theirs` contains everything in `ours`. Lists must be equal, except conditions, to which others
+/// may add.
 pub(super) fn is_part_of(ours: &Value, theirs: &Value) -> bool {
     match (ours, theirs) {
         (Value::Object(ours), Value::Object(theirs)) => ours.iter().all(|(key, value)| {
@@ -71,7 +74,7 @@ pub(super) fn is_part_of(ours: &Value, theirs: &Value) -> bool {
                 ("conditions", Value::Array(ours), Value::Array(theirs)) => {
                     ours.iter().all(|one| theirs.iter().any(|other| is_part_of(one, other)))
                 }
-                // What is empty need not be there.
+                // Empty values may be absent.
                 (_, Value::Object(empty), Value::Null) if empty.is_empty() => true,
                 _ => is_part_of(value, there),
             }

@@ -1,4 +1,4 @@
-//! A container of a pod: its spec, its runs, and the tasks that belong to the one that runs.
+//! A container of a pod: its spec, its runs, and the tasks of the current run.
 
 use std::time::Duration;
 
@@ -17,30 +17,30 @@ use crate::kubelet::probe::ask::{self, Entrance};
 use crate::kubelet::probe::{Action, Kind, Plan};
 use crate::kubelet::shim;
 
-/// How long a shim may take to kill its container and say so.
+/// Time limit for a shim to kill its container and report it.
 const SHIM_PATIENCE: Duration = Duration::from_secs(10);
 
 /// A container of a pod.
 pub(crate) struct Slot {
     pub(crate) spec: Container,
     pub(crate) role: Role,
-    /// Its index in the pod's list of this kind, for events.
+    /// Its path in the pod spec, for Events.
     pub(crate) field: String,
     pub(crate) current: Option<Attempt>,
     pub(crate) previous: Option<Attempt>,
     pub(crate) hold: Option<Hold>,
-    /// How often its image was looked for in vain, and when it will be looked for again.
+    /// Failed lookups of its image, and when to look again.
     pub(crate) image_failures: (u32, Timestamp),
     pub(crate) started: bool,
     pub(crate) ready: bool,
-    /// Until when it has to end, if it was told to.
+    /// Deadline of its termination.
     pub(crate) stop_by: Option<Instant>,
-    /// They end with the run that they belong to.
+    /// Aborted with the run that they belong to.
     pub(crate) tasks: JoinSet<()>,
 }
 
 impl Slot {
-    /// All containers of a pod with what is on the disk of them, init containers first.
+    /// All containers of a pod with their recorded runs, init containers first.
     pub(crate) fn all(pod: &Pod, dir: &PodDir) -> Vec<Self> {
         let Some(spec) = &pod.spec else {
             return Vec::new();
@@ -78,7 +78,7 @@ impl Slot {
         slot
     }
 
-    /// Takes over from the pod's status what probes have found of a run that still goes on.
+    /// Restores probe results of a run that continues from the pod's status.
     fn remember(&mut self, pod: &Pod) {
         let Some(run) = self.current.as_ref().filter(|run| run.runs()).map(Attempt::run) else {
             return;
@@ -108,12 +108,12 @@ impl Slot {
         self.current.as_ref().is_some_and(Attempt::runs)
     }
 
-    /// Whether it was ended only because the node stopped, and not continued yet.
+    /// Whether it was stopped only because the node stopped, and was not resumed yet.
     pub(crate) fn is_paused(&self) -> bool {
         self.current.as_ref().is_some_and(|run| !run.runs() && run.run().paused)
     }
 
-    /// Reads what has become of it. Returns whether it has just ended.
+    /// Reads the current state. Returns whether the run has just ended.
     pub(crate) fn refresh(&mut self) -> bool {
         let Some(current) = self.current.as_mut().filter(|current| current.runs()) else {
             return false;
@@ -136,7 +136,7 @@ impl Slot {
         probe.map(|probe| Plan::of(probe, &self.spec, pod_ip))
     }
 
-    /// Begins to watch a run that has just begun, or that was found running.
+    /// Starts to supervise a run that was started or adopted.
     pub(crate) fn watch(&mut self, index: usize, around: &Around) {
         let Some(current) = self.current.as_ref().filter(|current| current.runs()) else {
             return;
@@ -153,7 +153,7 @@ impl Slot {
         }
     }
 
-    /// From here on the other probes count.
+    /// The startup probe has succeeded: the other probes start.
     pub(crate) fn has_started(&mut self, index: usize, around: &Around) {
         self.started = true;
         if self.spec.readiness_probe.is_none() {
@@ -175,8 +175,8 @@ impl Slot {
         }));
     }
 
-    /// Asks it to end, and kills it when its time is over. Asked again it gets no more time.
-    /// Returns whether that is news.
+    /// Terminates the container, and kills it at the end of the grace period, which a second call does not
+    /// extend. Returns whether this is the first call.
     pub(crate) fn stop(&mut self, grace: Duration, around: &Around) -> bool {
         let by = Instant::now() + grace;
         let first = self.stop_by.is_none();
@@ -200,7 +200,7 @@ impl Slot {
             }
             sleep_until(by).await;
             current.signal(shim::KILL);
-            // A shim that hangs cannot pass anything on; with it the container is killed by the kernel.
+            // A shim that hangs cannot forward signals; when it dies, the kernel kills the container.
             sleep(SHIM_PATIENCE).await;
             current.signal(Signal::KILL);
         });
@@ -208,7 +208,7 @@ impl Slot {
     }
 }
 
-/// What a container's tasks need to know.
+/// Context of a container's tasks.
 #[derive(Clone)]
 pub(crate) struct Around {
     pub(crate) bell: UnboundedSender<Mail>,

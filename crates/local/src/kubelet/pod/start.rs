@@ -1,4 +1,4 @@
-//! Starting a container: what it needs is looked up, written down, and handed to a shim.
+//! Starts a container: resolves what it needs, records the run, and starts a shim.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -19,14 +19,14 @@ use crate::kubelet::shared::Shared;
 use crate::kubelet::shim::{ExitKind, LogSpec, Mount, Spec};
 use crate::kubelet::volume::payload_text;
 
-/// How long a missing image is called by its own name before it is called a wait.
+/// How long a missing image is reported as ErrImagePull before ImagePullBackOff.
 const ERR_IMAGE_PULL: Duration = Duration::from_secs(1);
 
-/// Why a container could not be started, as the status says it.
+/// Why a container was not started, for the status.
 struct Refusal(HoldReason, String);
 
 impl Actor {
-    /// Starts a container, or notes why it cannot be.
+    /// Starts a container, or records why it cannot be started.
     pub(super) async fn start(&mut self, index: usize) {
         let Some(program) = self.find_image(index) else {
             return;
@@ -82,7 +82,7 @@ impl Actor {
         slot.watch(index, &around);
     }
 
-    /// The program for the image, or a note that there is none.
+    /// The program for the image; records if there is none.
     fn find_image(&mut self, index: usize) -> Option<Vec<String>> {
         let spec = &self.slots[index].spec;
         let image = spec.image.clone().unwrap_or_default();
@@ -96,7 +96,7 @@ impl Actor {
         let (failures, next_pull) = self.slots[index].image_failures;
         let now = Timestamp::now();
         let backoff = self.shared.options.timing.image;
-        let absent = format!("no program of this machine stands for the image \"{image}\"");
+        let absent = format!("no local program is configured for the image \"{image}\"");
         let hold = if never {
             let message =
                 format!("Container image \"{image}\" is not present with pull policy of Never");
@@ -123,7 +123,7 @@ impl Actor {
         None
     }
 
-    /// Everything that the shim has to know.
+    /// The complete input of the shim.
     async fn spec_of(&self, index: usize, program: &[String]) -> Result<Spec, Refusal> {
         let slot = &self.slots[index];
         let config = |message: String| Refusal(HoldReason::CreateContainerConfigError, message);
@@ -184,7 +184,7 @@ impl Actor {
         Ok(objects)
     }
 
-    /// Keeps the run before this one, for `--previous`, and no others.
+    /// Removes old runs, except the previous one, which `--previous` needs.
     fn forget_old_runs(&self, index: usize, number: u32) {
         let name = &self.slots[index].spec.name;
         for old in self.dir.attempts(name).into_iter().filter(|old| old + 1 < number) {
@@ -195,13 +195,13 @@ impl Actor {
         }
     }
 
-    /// Says something about a container.
+    /// Publishes an Event about a container.
     pub(super) fn say(&self, index: usize, level: Level, reason: &'static str, message: String) {
         let field = self.slots[index].field.clone();
         self.shared.events.container(&self.pod, field, (level, reason, message));
     }
 
-    /// What fields and resources of the pod are.
+    /// Fields and resources of the pod, for variables.
     pub(super) fn context(&self) -> Context {
         context(&self.shared, &self.pod, &self.record.ip.to_string())
     }

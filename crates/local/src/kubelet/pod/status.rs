@@ -1,4 +1,4 @@
-//! The status of a pod, from the facts. Pure; the words and rules are a kubelet's.
+//! The status of a pod, derived from facts with the kubelet's rules and messages. Pure.
 
 use k8s_openapi::api::core::v1::{
     Container, ContainerState, ContainerStateRunning, ContainerStateTerminated,
@@ -12,7 +12,7 @@ use super::decide::{
 };
 use crate::kubelet::shim::ExitKind;
 
-/// What the status says besides what the containers do.
+/// Parts of the status that do not depend on containers.
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
     pub(crate) pod_ip: Option<String>,
@@ -21,7 +21,7 @@ pub(crate) struct Place {
     pub(crate) started_at: Timestamp,
 }
 
-/// The whole status that a kubelet is responsible for.
+/// The complete status.
 pub(crate) fn status(pod: &Pod, facts: &PodFacts, place: &Place, backoff: &Backoff) -> PodStatus {
     let spec = pod.spec.clone().unwrap_or_default();
     let init = spec.init_containers.unwrap_or_default();
@@ -52,7 +52,7 @@ pub(crate) fn status(pod: &Pod, facts: &PodFacts, place: &Place, backoff: &Backo
     }
 }
 
-/// The one word for where a pod is in its life.
+/// The phase of a pod.
 fn phase(pod: &PodFacts, backoff: &Backoff) -> String {
     let main = || pod.containers.iter().filter(|c| c.role == Role::Main);
     let all_ended = main().all(|c| c.exit().is_some());
@@ -81,7 +81,7 @@ fn container_status(
 ) -> ContainerStatus {
     let state = state(container, pod, backoff);
     let run = container.run.as_ref();
-    // What is shown as the present is not the past as well.
+    // The current state is not also the last state.
     let last = if state.terminated.is_some() || container.runs() {
         container.previous.as_ref()
     } else {
@@ -144,7 +144,7 @@ fn state(container: &ContainerFacts, pod: &PodFacts, backoff: &Backoff) -> Conta
     }
 }
 
-/// `1m20s`, as Go writes it.
+/// `1m20s`, in Go's format.
 pub(crate) fn duration(seconds: u64) -> String {
     match (seconds / 60, seconds % 60) {
         (0, seconds) => format!("{seconds}s"),
@@ -177,10 +177,10 @@ fn terminated(run: &Run) -> Option<ContainerState> {
     Some(ContainerState { terminated: Some(terminated), ..ContainerState::default() })
 }
 
-/// A condition without its times.
+/// A condition without its timestamps.
 struct Finding {
     kind: &'static str,
-    /// Nothing if it holds, else the reason and the message.
+    /// `None` if it is true, else reason and message.
     problem: Option<(&'static str, Option<String>)>,
 }
 
@@ -249,7 +249,7 @@ fn names<'a>(containers: impl Iterator<Item = &'a ContainerFacts>) -> String {
     format!("[{}]", names.join(" "))
 }
 
-/// Keeps the time of the last change as long as the condition does not change.
+/// Keeps the transition time as long as the condition does not change.
 fn condition(finding: Finding, old: &[PodCondition], now: Timestamp) -> PodCondition {
     let status = if finding.problem.is_none() { "True" } else { "False" };
     let before = old.iter().find(|c| c.type_ == finding.kind && c.status == status);
@@ -265,7 +265,7 @@ fn condition(finding: Finding, old: &[PodCondition], now: Timestamp) -> PodCondi
     }
 }
 
-/// Whether a pod in this phase is at its end for good.
+/// Whether a phase is final.
 pub(crate) fn is_terminal(phase: Option<&str>) -> bool {
     matches!(phase, Some("Succeeded" | "Failed"))
 }
@@ -302,7 +302,7 @@ mod tests {
         status(&object(facts), facts, &place(), &Backoff::default())
     }
 
-    /// `phase; state of each container, init first; conditions that hold`.
+    /// `phase; state of each container, init first; true conditions`.
     fn show(facts: &PodFacts) -> String {
         let status = of(facts);
         let all = status.init_container_statuses.into_iter().flatten();

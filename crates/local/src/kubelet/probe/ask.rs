@@ -1,4 +1,4 @@
-//! Asking: one task for each probe of a container that runs.
+//! Executes probes: one task per probe of a running container.
 
 use std::ffi::OsString;
 use std::process::Stdio;
@@ -13,10 +13,10 @@ use tokio::time::{sleep, timeout};
 use super::{Action, Kind, Machine, Plan};
 use crate::kubelet::shim::AttemptDir;
 
-/// What of a command's output is said in an event, as much as a kubelet says.
+/// Limit of a command's output in an Event, as in the kubelet.
 const OUTPUT_BYTES_MAX: u64 = 10 * 1024;
 
-/// How to run a command in a container: the program that enters, and the container's files.
+/// How to run a command in a container.
 #[derive(Debug, Clone)]
 pub(crate) struct Entrance {
     /// The shim's command line, such as `gregor shim`.
@@ -25,7 +25,7 @@ pub(crate) struct Entrance {
 }
 
 impl Entrance {
-    /// A command that runs `command` in the container. Dropped, it is killed.
+    /// A command that runs `command` in the container. It is killed on drop.
     pub(crate) fn command(&self, command: &[String]) -> Command {
         let mut words = self.shim.iter();
         let mut entering = Command::new(words.next().cloned().unwrap_or_default());
@@ -40,17 +40,17 @@ impl Entrance {
     }
 }
 
-/// What happened at a probe.
+/// A probe report.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Report {
-    /// It failed, which need not change anything.
+    /// A failure, which need not change the result.
     Failed(String),
-    /// There is a new verdict.
+    /// The result has changed.
     Verdict(bool),
 }
 
-/// Asks until the container has ended, which is when the task is aborted; a startup probe until its
-/// verdict.
+/// Probes until the task is aborted, which happens when the container terminates; a startup probe only until
+/// its result.
 pub(crate) async fn keep_asking<F>(kind: Kind, plan: Plan, entrance: Entrance, report: F)
 where
     F: AsyncFn(Report),
@@ -73,7 +73,7 @@ where
     }
 }
 
-/// Does what a probe or a hook asks for; the error says why it did not succeed.
+/// Executes a probe or hook; the error says why it failed.
 pub(crate) async fn ask(
     action: &Action,
     limit: Duration,
@@ -108,7 +108,7 @@ pub(crate) async fn ask(
 async fn exec(command: &[String], entrance: &Entrance) -> Result<(), String> {
     let mut process = entrance.command(command);
     process.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
-    let mut child = process.spawn().map_err(|error| format!("could not start: {error}"))?;
+    let mut child = process.spawn().map_err(|error| format!("cannot start: {error}"))?;
     let mut group = Group::of(&child);
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
@@ -123,7 +123,7 @@ async fn exec(command: &[String], entrance: &Entrance) -> Result<(), String> {
         }
     };
     let ((), (), status) = tokio::join!(read_out, read_err, child.wait());
-    let status = status.map_err(|error| format!("could not wait: {error}"))?;
+    let status = status.map_err(|error| format!("cannot wait: {error}"))?;
     group.0 = None;
     if status.success() {
         return Ok(());
@@ -133,7 +133,7 @@ async fn exec(command: &[String], entrance: &Entrance) -> Result<(), String> {
     Err(if text.is_empty() { format!("command failed: {status}") } else { text })
 }
 
-/// The processes of a command, which are killed together if it is not waited for to its end.
+/// The process group of a command, killed on drop unless the command has finished.
 struct Group(Option<Pid>);
 
 impl Group {
@@ -145,7 +145,7 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        // It is not collected yet, so the number is still its own.
+        // Not reaped yet, so the id is still its own.
         if let Some(group) = self.0 {
             let _ = kill_process_group(group, Signal::KILL);
         }

@@ -1,4 +1,4 @@
-//! The one HTTP request that a probe makes. Certificates are not checked, as a kubelet does not.
+//! HTTP probes. Certificates are not verified, as in the kubelet.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use rustls::{ClientConfig, DigitallySignedStruct, SignatureScheme};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-/// More of an answer is not read.
+/// Limit of the response.
 const ANSWER_BYTES_MAX: usize = 10 * 1024;
 
 /// A request.
@@ -45,7 +45,7 @@ impl Get {
         format!("GET {slash}{} HTTP/1.1\r\n{headers}\r\n", self.path)
     }
 
-    /// Asks, and says why the answer is not good.
+    /// Sends the request; the error says why the response counts as a failure.
     pub(crate) async fn ask(&self) -> Result<(), String> {
         let failed = |error: std::io::Error| format!("Get \"{}\": {error}", self.url());
         let stream = TcpStream::connect((self.host.as_str(), self.port)).await.map_err(failed)?;
@@ -83,7 +83,7 @@ fn has_status_line(answer: &[u8]) -> bool {
     answer.contains(&b'\n')
 }
 
-/// Whether the answer is good; the outer error is one that is no HTTP.
+/// Evaluates a response; the outer error means that it is not HTTP.
 fn verdict(answer: &[u8]) -> Result<Result<(), String>, String> {
     let text = String::from_utf8_lossy(answer);
     let mut words = text.lines().next().unwrap_or_default().split(' ');
@@ -106,7 +106,7 @@ fn trusting() -> Result<ClientConfig, String> {
     Ok(config.dangerous().with_custom_certificate_verifier(anyone).with_no_client_auth())
 }
 
-/// Takes every certificate: a probe asks whether a program answers, not who it is.
+/// Accepts any certificate: a probe checks whether a program responds, not its identity.
 #[derive(Debug)]
 struct Anyone(Arc<CryptoProvider>);
 
@@ -184,7 +184,7 @@ mod tests {
         assert!(request.ends_with("\r\n\r\n"));
     }
 
-    /// A server with a certificate that nobody vouches for.
+    /// A server with an untrusted certificate.
     async fn tls_server(answer: &'static str) -> u16 {
         let made = rcgen::generate_simple_self_signed(vec!["nobody.example".to_owned()]).unwrap();
         let key = rustls::pki_types::PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());

@@ -1,6 +1,6 @@
-//! Probes: what is asked of a container, how often, and what the answers mean.
+//! Probes: action, interval, and evaluation of results.
 //!
-//! What the answers mean is a pure machine; asking is in [`ask`].
+//! Evaluation is a pure state machine; execution is in [`ask`].
 
 pub(crate) mod ask;
 pub(crate) mod http;
@@ -10,14 +10,14 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::{Container, HTTPGetAction, LifecycleHandler, Probe};
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-/// What a probe decides about.
+/// Kind of a probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
-    /// Whether the container has come up; the others wait for it.
+    /// Whether the container has started; the other probes wait for it.
     Startup,
-    /// Whether it is to be started anew.
+    /// Whether the container must be restarted.
     Liveness,
-    /// Whether it may be sent work.
+    /// Whether the container may receive traffic.
     Readiness,
 }
 
@@ -31,7 +31,7 @@ impl Kind {
     }
 }
 
-/// A probe with all its defaults filled in.
+/// A probe with all defaults applied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Plan {
     pub(crate) action: Action,
@@ -42,7 +42,7 @@ pub(crate) struct Plan {
     pub(crate) failure_threshold: u32,
 }
 
-/// What is asked.
+/// What a probe does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Action {
     Exec(Vec<String>),
@@ -52,7 +52,7 @@ pub(crate) enum Action {
         port: u16,
     },
     Sleep(Duration),
-    /// Something that is not offered, in words.
+    /// Something unsupported, with a message.
     Unsupported(String),
 }
 
@@ -78,7 +78,7 @@ impl Plan {
 
 fn action_of_probe(probe: &Probe, container: &Container, pod_ip: &str) -> Action {
     if probe.grpc.is_some() {
-        return Action::Unsupported("gRPC probes are not offered by this kubelet".to_owned());
+        return Action::Unsupported("gRPC probes are not supported by this kubelet".to_owned());
     }
     let handler = LifecycleHandler {
         exec: probe.exec.clone(),
@@ -90,7 +90,7 @@ fn action_of_probe(probe: &Probe, container: &Container, pod_ip: &str) -> Action
 }
 
 impl Action {
-    /// What a handler of a container's life asks for.
+    /// The action of a lifecycle handler.
     pub(crate) fn of(handler: &LifecycleHandler, container: &Container, pod_ip: &str) -> Self {
         if let Some(exec) = &handler.exec {
             return Self::Exec(exec.command.clone().unwrap_or_default());
@@ -108,7 +108,7 @@ impl Action {
                 Err(problem) => Self::Unsupported(problem),
             };
         }
-        Self::Unsupported("the probe names nothing to do".to_owned())
+        Self::Unsupported("the probe has no action".to_owned())
     }
 }
 
@@ -126,7 +126,7 @@ fn http(get: &HTTPGetAction, container: &Container, pod_ip: &str) -> Action {
     }
 }
 
-/// A port by its number or by the name that the container gives it.
+/// A port, by number or by name.
 fn port(port: &IntOrString, container: &Container) -> Result<u16, String> {
     let number = match port {
         IntOrString::Int(number) => Some(*number),
@@ -140,7 +140,7 @@ fn port(port: &IntOrString, container: &Container) -> Result<u16, String> {
         .ok_or_else(|| format!("the container has no port {port:?}"))
 }
 
-/// Turns answers into verdicts: only so many equal ones in a row change it.
+/// Turns results into a verdict, which changes after a threshold of equal results in a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Machine {
     success_threshold: u32,
@@ -151,7 +151,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// Before the first verdict a container is alive, not ready and not started.
+    /// Before the first verdict a container is live, not ready and not started.
     pub(crate) fn new(kind: Kind, plan: &Plan) -> Self {
         let verdict = match kind {
             Kind::Startup => None,
@@ -167,7 +167,7 @@ impl Machine {
         }
     }
 
-    /// Takes an answer; returns the verdict if it is a new one.
+    /// Enters a result; returns the verdict if it changes.
     pub(crate) fn observe(&mut self, passed: bool) -> Option<bool> {
         self.in_a_row = if passed == self.last { self.in_a_row.saturating_add(1) } else { 1 };
         self.last = passed;
@@ -195,7 +195,7 @@ mod tests {
         Plan::of(&probe, &container, "127.1.0.2")
     }
 
-    /// Answers in, `+` and `-`; the verdicts that were new out, at their places.
+    /// Results in, `+` and `-`; changed verdicts out, at their positions.
     #[track_caller]
     fn check(kind: Kind, thresholds: (u32, u32), answers: &str, expected: &str) {
         let thresholds =

@@ -1,4 +1,4 @@
-//! What can go wrong with the endpoint, and what it refuses to do.
+//! Errors of the node endpoint, and rejected requests.
 
 use std::io;
 use std::net::SocketAddr;
@@ -7,11 +7,10 @@ use std::path::PathBuf;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 
-/// Why the endpoint could not be started.
+/// Why the endpoint did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
-    /// The address could not be listened on.
-    #[error("the node's endpoint cannot listen on {address}")]
+    #[error("the node endpoint cannot listen on {address}")]
     Listen {
         /// The address.
         address: SocketAddr,
@@ -19,8 +18,7 @@ pub enum ServerError {
         #[source]
         source: io::Error,
     },
-    /// A certificate or key could not be read.
-    #[error("{} could not be read as PEM", path.display())]
+    #[error("cannot parse {} as PEM", path.display())]
     ReadPem {
         /// The file.
         path: PathBuf,
@@ -28,8 +26,7 @@ pub enum ServerError {
         #[source]
         source: rustls_pki_types::pem::Error,
     },
-    /// The certificate of the authority for clients cannot be used.
-    #[error("the authority in {} cannot be used to check clients", path.display())]
+    #[error("the client certificate authority in {} is not valid", path.display())]
     ClientAuthority {
         /// The file.
         path: PathBuf,
@@ -37,8 +34,7 @@ pub enum ServerError {
         #[source]
         source: rustls::server::VerifierBuilderError,
     },
-    /// The certificates and keys do not make a server.
-    #[error("the certificate and key in {} cannot be served with", path.display())]
+    #[error("the certificate and key in {} do not match or are not valid", path.display())]
     Serve {
         /// The certificate.
         path: PathBuf,
@@ -51,20 +47,18 @@ pub enum ServerError {
 /// Why a command was not run in a container.
 #[derive(Debug, thiserror::Error)]
 pub enum ExecError {
-    /// The container does not run.
-    #[error("container {container:?} of pod {pod:?} does not run")]
+    #[error("container {container:?} of pod {pod:?} is not running")]
     NotRunning {
         /// The pod.
         pod: String,
         /// The container.
         container: String,
     },
-    /// The command could not be prepared.
-    #[error("the command could not be prepared")]
+    #[error("cannot prepare the command")]
     Prepare(#[source] io::Error),
 }
 
-/// Why a request is answered with an error: the sentence is what `kubectl` shows.
+/// Why a request is rejected; `kubectl` prints the message.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Refusal {
     #[error("pod {0:?} does not exist on this node")]
@@ -75,29 +69,29 @@ pub(super) enum Refusal {
     NoPrevious { pod: String, container: String },
     #[error("container {container:?} in pod {pod:?} is waiting to start: {reason}")]
     Waiting { pod: String, container: String, reason: String },
-    #[error("the query parameter {0} cannot be understood")]
+    #[error("invalid query parameter {0}")]
     BadParameter(&'static str),
-    #[error("the log of container {container:?} could not be read")]
+    #[error("cannot read the log of container {container:?}")]
     ReadLog {
         container: String,
         #[source]
         source: io::Error,
     },
-    #[error("a terminal cannot be had here; leave out --tty")]
+    #[error("no TTY available; omit --tty")]
     NoTerminal,
-    #[error("no command was given")]
+    #[error("no command specified")]
     NoCommand,
-    #[error("commands are run over WebSockets only; use kubectl 1.31 or newer")]
+    #[error("commands require WebSockets; use kubectl 1.31 or newer")]
     NoWebSocket,
     #[error("{}", chain(.0))]
     Exec(ExecError),
-    #[error("the command could not be started: {0}")]
+    #[error("cannot start the command: {0}")]
     Spawn(io::Error),
-    #[error("only the API server is served here")]
+    #[error("only the API server may use this endpoint")]
     Stranger,
 }
 
-/// An error with its causes, for those who see nothing but the sentence.
+/// The error with its causes in one line.
 fn chain(error: &dyn std::error::Error) -> String {
     match error.source() {
         Some(source) => format!("{error}: {}", chain(source)),

@@ -1,11 +1,11 @@
-//! Runs a command in a container and carries its input and output over a WebSocket.
+//! Runs a command in a container and forwards its input and output over a WebSocket.
 //!
-//! An API server of version 1.36 passes the client's WebSocket on to a node that says
-//! `ExtendWebSocketsToKubelet` in `status.declaredFeatures`; to any other node it speaks SPDY, which is
-//! not spoken here. Both versions of the protocol that are in use are: `v5.channel.k8s.io` (`kubectl`)
-//! and `v4.channel.k8s.io` (client libraries), which differ only in how the input ends.
+//! An API server of version 1.36 forwards the client's WebSocket to a node with `ExtendWebSocketsToKubelet`
+//! in `status.declaredFeatures`; with any other node it uses SPDY, which is not supported here. Supported
+//! protocols are `v5.channel.k8s.io` (`kubectl`) and `v4.channel.k8s.io` (client libraries), which differ
+//! only in how the input ends.
 //!
-//! Each message begins with the number of its channel. There is no terminal.
+//! Each message starts with its channel number. TTYs are not supported.
 
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
@@ -29,15 +29,15 @@ const STDIN: u8 = 0;
 const STDOUT: u8 = 1;
 const STDERR: u8 = 2;
 const STATUS: u8 = 3;
-/// In version 5 a message on this channel says which other one ends.
+/// In version 5 a message on this channel closes another one.
 const CLOSE: u8 = 255;
 
 const BLOCK_BYTES: usize = 16 * 1024;
 
-/// A process that the command has left behind may hold its output open; so long is waited for it.
+/// A background process of the command may hold its output open; wait this long for it.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
-/// What is to be run.
+/// Parameters of a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct ExecQuery {
     pub(super) command: Vec<String>,
@@ -47,7 +47,7 @@ pub(super) struct ExecQuery {
 }
 
 impl ExecQuery {
-    /// Reads the parameters that the API server sends.
+    /// Parses the parameters from the API server.
     pub(super) fn parse(query: &str) -> Result<Self, Refusal> {
         let mut wanted = Self::default();
         for (key, value) in form_urlencoded::parse(query.as_bytes()) {
@@ -65,7 +65,7 @@ impl ExecQuery {
     }
 }
 
-/// Starts the command and answers the upgrade.
+/// Starts the command and accepts the upgrade.
 pub(super) fn start(
     upgrade: WebSocketUpgrade,
     mut command: Command,
@@ -76,7 +76,7 @@ pub(super) fn start(
         .stdin(pipe(query.stdin))
         .stdout(pipe(query.stdout))
         .stderr(pipe(query.stderr))
-        // A client that goes away takes its command along.
+        // If the client disconnects, its command is killed.
         .kill_on_drop(true)
         .spawn()
         .map_err(Refusal::Spawn)?;
@@ -98,7 +98,7 @@ async fn carry(socket: WebSocket, mut child: Child, first: u8) {
     }
 }
 
-/// Ends when the client is gone.
+/// Forwards input until the client disconnects.
 async fn inward(mut receiver: SplitStream<WebSocket>, mut stdin: Option<ChildStdin>) {
     while let Some(Ok(message)) = receiver.next().await {
         let Message::Binary(bytes) = message else { continue };
@@ -109,7 +109,7 @@ async fn inward(mut receiver: SplitStream<WebSocket>, mut stdin: Option<ChildStd
                     None => Ok(()),
                 };
                 if written.is_err() {
-                    // The command reads no more. What else comes is thrown away.
+                    // The command has closed its input. Further input is discarded.
                     stdin = None;
                 }
             }
@@ -119,7 +119,7 @@ async fn inward(mut receiver: SplitStream<WebSocket>, mut stdin: Option<ChildStd
     }
 }
 
-/// Ends when the command has ended and the client knows how.
+/// Forwards output until the command has exited and the client has received its status.
 async fn outward(mut sender: SplitSink<WebSocket, Message>, mut child: Child, first: u8) {
     // Clients take the first message as the sign that the command runs.
     if sender.send(message(first, &[])).await.is_err() {
@@ -156,7 +156,7 @@ async fn outward(mut sender: SplitSink<WebSocket, Message>, mut child: Child, fi
     let status = exit.map_or_else(|error| internal(&error.to_string()), report);
     let sent = sender.send(message(STATUS, status.to_string().as_bytes())).await;
     if sent.is_ok() {
-        // Without this code clients take the end for a failure. They may be gone by now, which is well.
+        // Without a close code clients report a failure. They may have disconnected by now.
         let end = CloseFrame { code: close_code::NORMAL, reason: "".into() };
         let _ = sender.send(Message::Close(Some(end))).await;
         let _ = sender.close().await;
@@ -179,13 +179,13 @@ fn message(channel: u8, data: &[u8]) -> Message {
     Message::Binary(Bytes::from(bytes))
 }
 
-/// How the command ended, as clients expect it.
+/// The exit status in the format that clients expect.
 fn report(exit: ExitStatus) -> Value {
     use std::os::unix::process::ExitStatusExt as _;
     if exit.success() {
         return json!({"metadata": {}, "status": "Success"});
     }
-    // As shells and container runtimes tell of a signal.
+    // Signals are reported as in shells and container runtimes.
     let code = exit.code().unwrap_or_else(|| 128 + exit.signal().unwrap_or(0));
     json!({
         "metadata": {},

@@ -1,4 +1,4 @@
-//! What is asked of a log, which file answers it, and what a line of it means. Pure.
+//! Log requests: which file to read, and how to interpret its lines. Pure.
 
 use std::str;
 
@@ -8,7 +8,7 @@ use kube::ResourceExt as _;
 
 use super::error::Refusal;
 
-/// What of a log is wanted.
+/// Parameters of a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct LogQuery {
     pub(super) follow: bool,
@@ -20,7 +20,7 @@ pub(super) struct LogQuery {
     pub(super) only: Option<Output>,
 }
 
-/// Where a container wrote a line.
+/// Stream of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Output {
     Out,
@@ -28,8 +28,7 @@ pub(super) enum Output {
 }
 
 impl LogQuery {
-    /// Reads the parameters that the API server sends. Those it does not know are ignored, as it is
-    /// done everywhere in Kubernetes.
+    /// Parses the parameters from the API server. Unknown ones are ignored, as everywhere in Kubernetes.
     pub(super) fn parse(query: &str, now: Timestamp) -> Result<Self, Refusal> {
         let mut wanted = Self::default();
         for (key, value) in form_urlencoded::parse(query.as_bytes()) {
@@ -79,7 +78,7 @@ fn output(value: &str) -> Result<Option<Output>, Refusal> {
     }
 }
 
-/// The run of a container whose log is wanted: the number of times it was started before.
+/// The requested run of a container: the number of earlier starts.
 pub(super) fn attempt(pod: &Pod, container: &str, previous: bool) -> Result<u32, Refusal> {
     let (name, container_name) = (pod.name_any(), container.to_owned());
     let Some(status) = status_of(pod, container) else {
@@ -96,7 +95,7 @@ pub(super) fn attempt(pod: &Pod, container: &str, previous: bool) -> Result<u32,
     let latest = u32::try_from(status.restart_count).unwrap_or(0);
     match (previous, present, past) {
         (false, true, _) => Ok(latest),
-        // Between two runs: the one that has ended is both the latest and the previous.
+        // Between two runs: the terminated one is both the latest and the previous.
         (_, false, true) => Ok(latest),
         (true, true, true) => Ok(latest.saturating_sub(1)),
         (true, _, false) => Err(Refusal::NoPrevious { pod: name, container: container_name }),
@@ -109,7 +108,7 @@ pub(super) fn attempt(pod: &Pod, container: &str, previous: bool) -> Result<u32,
     }
 }
 
-/// Whether this run of the container goes on.
+/// Whether this run of the container is running.
 pub(super) fn is_running(pod: &Pod, container: &str, attempt: u32) -> bool {
     status_of(pod, container).is_some_and(|status| {
         u32::try_from(status.restart_count) == Ok(attempt)
@@ -134,18 +133,18 @@ fn is_declared(pod: &Pod, container: &str) -> bool {
     })
 }
 
-/// One line of a log file: `<time> <stdout|stderr> <F|P> <text>`.
+/// A line of a log file: `<time> <stdout|stderr> <F|P> <text>`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Line<'a> {
     pub(super) time: &'a str,
     pub(super) output: Output,
-    /// Whether the container's line goes on in the next line of the file.
+    /// Whether the container's line continues in the next line of the file.
     pub(super) goes_on: bool,
     pub(super) text: &'a [u8],
 }
 
 impl<'a> Line<'a> {
-    /// Reads a line, which comes without its end. `None` if it is damaged.
+    /// Parses a line without its newline. `None` if it is damaged.
     pub(super) fn parse(line: &'a [u8]) -> Option<Self> {
         let mut parts = line.splitn(4, |byte| *byte == b' ');
         let time = str::from_utf8(parts.next()?).ok()?;
@@ -164,11 +163,11 @@ impl<'a> Line<'a> {
     }
 }
 
-/// Turns lines of the file into what is sent.
+/// Converts lines of the file to output.
 #[derive(Debug)]
 pub(super) struct Printer {
     query: LogQuery,
-    /// What of each output is in the middle of a line; only the beginning of one gets a time.
+    /// Which streams are in the middle of a line; only the start of one gets a timestamp.
     within: [bool; 2],
     bytes_left: u64,
 }
@@ -179,7 +178,7 @@ impl Printer {
         Self { query, within: [false; 2], bytes_left }
     }
 
-    /// Appends what is to be sent of a line.
+    /// Appends the output of a line.
     pub(super) fn print(&mut self, line: &[u8], out: &mut Vec<u8>) {
         let Some(line) = Line::parse(line) else { return };
         if self.query.only.is_some_and(|only| only != line.output) || self.is_too_old(&line) {

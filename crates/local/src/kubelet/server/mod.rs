@@ -1,17 +1,16 @@
-//! The endpoint of a node, over which the API server reads logs and runs commands.
+//! The node endpoint, through which the API server reads logs and runs commands.
 //!
-//! | path | what |
+//! | path | content |
 //! |---|---|
 //! | `GET /containerLogs/{namespace}/{pod}/{container}` | the log of a container, for `kubectl logs` |
 //! | `GET /exec/{namespace}/{pod}/{container}` | a command in a container, for `kubectl exec` |
 //! | `GET /pods` | the pods of the node |
 //! | `GET /healthz` | `ok` |
 //!
-//! 1. Nobody is served without a certificate of the given authority, and only the API server is.
-//! 2. It changes nothing on the node, except what a command does that it was asked to run.
+//! 1. Only the API server is served, with a certificate of the configured authority.
+//! 2. Nothing on the node changes, except by the commands that are run.
 //!
-//! What is not there: `kubectl attach`, `port-forward` and `cp` with a terminal; commands get no
-//! terminal, and are carried over WebSockets only (see [`DECLARED_FEATURE`]).
+//! Not supported: `kubectl attach`, `port-forward`, TTYs, and SPDY (see [`DECLARED_FEATURE`]).
 
 mod error;
 mod exec;
@@ -54,33 +53,34 @@ use reader::Reader;
 pub use error::{ExecError, ServerError};
 pub use tls::ServerTls;
 
-/// What the node must say in `status.declaredFeatures` so that the API server passes WebSockets on.
+/// The node must declare this feature in `status.declaredFeatures` so that the API server forwards
+/// WebSockets.
 pub const DECLARED_FEATURE: &str = "ExtendWebSocketsToKubelet";
 
-/// A client that does not speak must not be kept for ever.
+/// A silent client must not occupy a connection forever.
 const HANDSHAKE_TIME_MAX: Duration = Duration::from_secs(10);
 
-/// Certificates are renewed in place; so often the files are looked at again.
+/// Certificates are renewed in place; interval at which the files are checked.
 const RELOAD: Duration = Duration::from_secs(60);
 
 /// The node behind the endpoint.
 pub trait Host: Send + Sync + 'static {
-    /// The pods of the node, with their status as it is now.
+    /// The pods of the node, with their current status.
     fn pods(&self) -> Vec<Pod>;
 
-    /// A command that, once started, runs in the container. Input and output are set by the endpoint,
-    /// and killing the process must end the command.
+    /// A command that runs in the container when it is spawned. The endpoint sets its input and output;
+    /// killing the process must kill the command.
     ///
     /// # Errors
     ///
-    /// The container does not run, or the command cannot be prepared.
+    /// If the container is not running, or the command cannot be prepared.
     fn exec(&self, pod: &Pod, container: &str, command: &[String]) -> Result<Command, ExecError>;
 }
 
-/// Where an endpoint is and what it serves with.
+/// Address, certificates and logs of an endpoint.
 #[derive(Debug, Clone)]
 pub struct ServerOptions {
-    /// The node's own address; port 0 takes a free one.
+    /// The node's own address; port 0 chooses a free one.
     pub address: SocketAddr,
     /// Certificates.
     pub tls: ServerTls,
@@ -88,7 +88,7 @@ pub struct ServerOptions {
     pub logs: PathBuf,
 }
 
-/// The endpoint of one node.
+/// The endpoint of a node.
 pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
@@ -98,11 +98,11 @@ pub struct Server {
 }
 
 impl Server {
-    /// Takes the address; connections wait until [`run`](Self::run).
+    /// Binds the address; connections wait until [`run`](Self::run).
     ///
     /// # Errors
     ///
-    /// The address is in use, or the certificates cannot be used.
+    /// If the address is in use, or the certificates are not valid.
     pub async fn bind(options: ServerOptions, host: Arc<dyn Host>) -> Result<Self, ServerError> {
         let config = options.tls.load()?;
         let listen = |source| ServerError::Listen { address: options.address, source };
@@ -112,7 +112,7 @@ impl Server {
         Ok(Self { listener, address, tls: options.tls, config, node })
     }
 
-    /// Where it listens, for `status.daemonEndpoints`.
+    /// Its address, for `status.daemonEndpoints`.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
         self.address
@@ -136,7 +136,9 @@ impl Server {
                 loaded = Instant::now();
                 match self.tls.load() {
                     Ok(newer) => config = newer,
-                    Err(error) => tracing::warn!(%error, "the old certificate is kept"),
+                    Err(error) => {
+                        tracing::warn!(%error, "cannot reload certificates; the previous ones stay in use")
+                    }
                 }
             }
             match accepted {
@@ -144,9 +146,9 @@ impl Server {
                     let acceptor = TlsAcceptor::from(config.clone());
                     connections.spawn(serve(stream, acceptor, doors.clone()));
                 }
-                // Out of file descriptors, mostly: others may be closed meanwhile.
+                // Most likely out of file descriptors: others may be closed meanwhile.
                 Err(error) => {
-                    tracing::warn!(%error, "a connection could not be accepted");
+                    tracing::warn!(%error, "cannot accept a connection");
                     tokio::time::sleep(Duration::from_millis(100)).await;
                 }
             }
@@ -154,7 +156,7 @@ impl Server {
     }
 }
 
-/// What the API server sees, and what others see.
+/// Routes for the API server, and for others.
 struct Doors {
     open: Router,
     shut: Router,
@@ -164,8 +166,8 @@ struct Doors {
 async fn serve(stream: TcpStream, acceptor: TlsAcceptor, doors: Arc<Doors>) {
     let stream = match timeout(HANDSHAKE_TIME_MAX, acceptor.accept(stream)).await {
         Ok(Ok(stream)) => stream,
-        Ok(Err(error)) => return tracing::debug!(%error, "a client was turned away"),
-        Err(_) => return tracing::debug!("a client did not speak in time"),
+        Ok(Err(error)) => return tracing::debug!(%error, "rejected a client"),
+        Err(_) => return tracing::debug!("the TLS handshake of a client timed out"),
     };
     let certificates = stream.get_ref().1.peer_certificates().unwrap_or_default();
     let name = certificates.first().and_then(tls::common_name);
@@ -176,7 +178,7 @@ async fn serve(stream: TcpStream, acceptor: TlsAcceptor, doors: Arc<Doors>) {
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router))
         .with_upgrades();
     if let Err(error) = connection.await {
-        tracing::debug!(%error, "a connection was cut");
+        tracing::debug!(%error, "a connection was aborted");
     }
 }
 
@@ -195,7 +197,7 @@ fn router(node: Node) -> Router {
         .with_state(node)
 }
 
-/// Names in the path of a request.
+/// Namespace, pod and container in the path of a request.
 type Target = Path<(String, String, String)>;
 
 impl Node {
@@ -209,7 +211,7 @@ impl Node {
 
     fn log_file(&self, pod: &Pod, container: &str, attempt: u32) -> PathBuf {
         let (namespace, uid) = (pod.namespace().unwrap_or_default(), pod.uid().unwrap_or_default());
-        // These names come from an object that the API server has checked: none holds a slash.
+        // The API server has validated these names: they contain no slash.
         self.logs
             .join(format!("{namespace}_{}_{uid}", pod.name_any()))
             .join(container)

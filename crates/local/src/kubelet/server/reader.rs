@@ -1,7 +1,6 @@
-//! Reads a log file, from its end if asked, and follows it over rotations.
+//! Reads a log file, optionally from its tail, and follows it across rotations.
 //!
-//! Files are read without handing over to another thread: what is read was just written, so it is in
-//! memory.
+//! Files are read on the async thread: their content was just written, so it is in the page cache.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _, Seek as _, SeekFrom};
@@ -11,19 +10,19 @@ use std::time::Duration;
 
 use super::logs::{LogQuery, Printer};
 
-/// Short enough that a person does not notice, long enough that an idle follower costs nothing.
+/// Short enough to be unnoticeable, long enough that an idle follower costs nothing.
 const PAUSE: Duration = Duration::from_millis(200);
 
 const BLOCK_BYTES: usize = 64 * 1024;
 
-/// A damaged file without line ends must not be collected in memory.
+/// Limits memory for a damaged file without newlines.
 const LINE_BYTES_MAX: usize = 1024 * 1024;
 
-/// One reading of one log.
+/// A reader of one log.
 pub(super) struct Reader<F> {
     path: PathBuf,
     file: Option<File>,
-    /// The beginning of a line whose end is not there yet.
+    /// An incomplete line.
     rest: Vec<u8>,
     printer: Printer,
     follow: bool,
@@ -32,7 +31,7 @@ pub(super) struct Reader<F> {
 }
 
 impl<F: Fn() -> bool> Reader<F> {
-    /// A log that is not there is empty: the container may not have begun to write.
+    /// A missing log is empty: the container may not have started to write.
     pub(super) fn open(path: PathBuf, query: LogQuery, goes_on: F) -> io::Result<Self> {
         let mut file = open(&path)?;
         if let (Some(file), Some(lines)) = (&mut file, query.tail_lines) {
@@ -44,13 +43,13 @@ impl<F: Fn() -> bool> Reader<F> {
         Ok(Self { path, file, rest: Vec::new(), printer, follow, goes_on })
     }
 
-    /// The next part, or `None` at the end. Waits for it when the log is followed.
+    /// The next part, or `None` at the end. Waits for it if the log is followed.
     pub(super) async fn next(&mut self) -> io::Result<Option<Vec<u8>>> {
         loop {
             if self.printer.is_full() {
                 return Ok(None);
             }
-            // Asked before reading: what was written before the end is then read.
+            // Checked before reading, so that everything written before the end is read.
             let goes_on = self.follow && (self.goes_on)();
             let mut out = Vec::new();
             let found = self.read(&mut out)?;
@@ -67,7 +66,7 @@ impl<F: Fn() -> bool> Reader<F> {
         }
     }
 
-    /// Reads one block. Returns whether there was anything.
+    /// Reads one block. Returns whether there was any data.
     fn read(&mut self, out: &mut Vec<u8>) -> io::Result<bool> {
         let Some(file) = &mut self.file else { return Ok(false) };
         let mut block = vec![0; BLOCK_BYTES];
@@ -88,8 +87,8 @@ impl<F: Fn() -> bool> Reader<F> {
         Ok(length > 0)
     }
 
-    /// Goes on to the file that has come in the place of the one that was read to its end. Returns
-    /// whether there may be more to read.
+    /// Continues with the file that replaced one that was read to its end. Returns whether there may be more
+    /// to read.
     fn turn(&mut self) -> io::Result<bool> {
         if !self.follow {
             return Ok(false);
@@ -106,7 +105,7 @@ impl<F: Fn() -> bool> Reader<F> {
         if file.metadata()?.ino() == now {
             return Ok(false);
         }
-        // Written between our last look and the rotation.
+        // Written between our last read and the rotation.
         if file.stream_position()? < file.metadata()?.len() {
             return Ok(true);
         }
@@ -123,8 +122,8 @@ fn open(path: &PathBuf) -> io::Result<Option<File>> {
     }
 }
 
-/// Where the last lines of a file begin. Counts lines of the file, as a kubelet does: the pieces of a
-/// very long line count each.
+/// Offset of the last lines of a file. Counts lines of the file, as the kubelet does: each piece of a very
+/// long line counts.
 fn tail(file: &File, lines: u64) -> io::Result<u64> {
     let end = file.metadata()?.len();
     if lines == 0 {
@@ -139,7 +138,7 @@ fn tail(file: &File, lines: u64) -> io::Result<u64> {
         file.read_exact_at(part, position)?;
         for (index, _) in part.iter().enumerate().rev().filter(|(_, byte)| **byte == b'\n') {
             let after = position + index as u64 + 1;
-            // The end of the last line begins no line.
+            // The newline of the last line does not start a line.
             if after < end {
                 found += 1;
                 if found == lines {
@@ -181,7 +180,7 @@ mod tests {
     async fn the_last_lines_are_found_at_any_length() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("0.log");
-        // Longer than a block, so that the search crosses the borders of blocks.
+        // Longer than a block, so that the search crosses block boundaries.
         let count = 5000;
         let text: String = (0..count).map(|number| line(&number.to_string())).collect();
         assert!(text.len() > 3 * BLOCK_BYTES);

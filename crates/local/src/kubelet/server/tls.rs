@@ -1,5 +1,5 @@
-//! Who may talk to the endpoint: the bearer of a certificate of the given authority whose common name
-//! is the API server's. Pure but for reading the files.
+//! TLS of the node endpoint: clients need a certificate of the configured authority with the API server's
+//! common name.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,16 +11,16 @@ use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 
 use super::error::ServerError;
 
-/// What the endpoint shows, and whom it believes.
+/// Certificates of the endpoint.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerTls {
-    /// The certificate, in PEM, for the address of the node.
+    /// Serving certificate for the address of the node, in PEM.
     pub certificate: PathBuf,
     /// Its key, in PEM.
     pub key: PathBuf,
-    /// Who signs the certificates of clients, in PEM.
+    /// CA of client certificates, in PEM.
     pub client_authority: PathBuf,
-    /// The common name of the only client that is served.
+    /// The common name of the only accepted client.
     pub client_name: String,
 }
 
@@ -50,7 +50,7 @@ impl ServerTls {
             .with_client_cert_verifier(verifier)
             .with_single_cert(certificates(&self.certificate)?, key)
             .map_err(serve)?;
-        // Commands need an upgrade of the connection, which HTTP/2 does not have.
+        // Commands need a connection upgrade, which HTTP/2 does not have.
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Arc::new(config))
     }
@@ -62,7 +62,7 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, ServerError
         .map_err(|source| ServerError::ReadPem { path: path.to_owned(), source })
 }
 
-/// The common name in a certificate; `None` if it has none or more than one.
+/// The common name of a certificate; `None` unless it has exactly one.
 pub(super) fn common_name(certificate: &CertificateDer<'_>) -> Option<String> {
     let certificate = webpki::EndEntityCert::try_from(certificate).ok()?;
     let names = common_names(certificate.subject())?;
@@ -76,7 +76,7 @@ const UTF8_STRING: u8 = 0x0c;
 const PRINTABLE_STRING: u8 = 0x13;
 const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
 
-/// All common names of a subject: a list of sets of pairs of kind and value.
+/// All common names of a subject: a list of sets of type-value pairs.
 fn common_names(mut subject: &[u8]) -> Option<Vec<String>> {
     let mut names = Vec::new();
     while !subject.is_empty() {
@@ -95,7 +95,7 @@ fn common_names(mut subject: &[u8]) -> Option<Vec<String>> {
     Some(names)
 }
 
-/// The content of the first element if it is of this kind, and what follows it.
+/// The content of the first element if it has this tag, and the rest.
 fn element(input: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
     let (found, input) = input.split_first()?;
     let (first, input) = input.split_first()?;
@@ -106,7 +106,7 @@ fn element(input: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
             let (bytes, rest) = input.split_first_chunk::<2>()?;
             (usize::from(u16::from_be_bytes(*bytes)), rest)
         }
-        // Nobody's name is longer.
+        // No name is longer.
         _ => return None,
     };
     (*found == tag).then(|| input.split_at_checked(length)).flatten()
@@ -127,7 +127,7 @@ mod tests {
         params.self_signed(&KeyPair::generate().unwrap()).unwrap().der().clone()
     }
 
-    /// A subject, and its one common name.
+    /// A subject, and its only common name.
     type Row<'a> = (&'a [(DnType, &'a str)], Option<&'a str>);
 
     #[test]

@@ -1,4 +1,4 @@
-//! Runs a further program in a container that runs: in its file system, with its environment.
+//! Runs an additional program in a running container: in its file system, with its environment.
 
 use std::convert::Infallible;
 use std::fs::File;
@@ -10,10 +10,10 @@ use super::view::exec;
 use super::{AttemptDir, Error, Spec, State};
 use crate::kubelet::files;
 
-/// Replaces this process by `command` in the container whose files are in `dir`.
+/// Replaces this process with `command` in the container whose files are in `dir`.
 ///
 /// # Errors
-/// If the container does not run or the program cannot be started; otherwise it does not return.
+/// If the container is not running or the program cannot be started; otherwise it does not return.
 pub fn enter(dir: &AttemptDir, command: &[String]) -> Result<Infallible, Error> {
     let spec: Spec = files::read_json(&dir.spec())
         .map_err(Error::file(&dir.spec()))?
@@ -32,7 +32,7 @@ pub fn enter(dir: &AttemptDir, command: &[String]) -> Result<Infallible, Error> 
     }
     let number = |file: &File| file.metadata().map(|metadata| metadata.ino()).ok();
     let own = File::open("/proc/self/ns/user").ok();
-    // Root makes no user namespace, and one cannot enter the namespace one is in.
+    // Root creates no user namespace, and a process cannot enter its own namespace.
     if own.as_ref().and_then(number) != number(&user) {
         setns(user, CloneFlags::CLONE_NEWUSER)
             .map_err(Error::system("enter the container's user namespace"))?;

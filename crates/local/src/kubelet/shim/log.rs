@@ -1,5 +1,5 @@
-//! The log of a container, in the format that every reader of container logs knows:
-//! `<time> <stream> F <line>`, with `P` instead of `F` for a piece of a line that goes on.
+//! The log of a container in the CRI format: `<time> <stream> F <line>`, with `P` instead of `F` for an
+//! incomplete line.
 
 use std::collections::VecDeque;
 use std::fs::{self, File, OpenOptions};
@@ -11,10 +11,10 @@ use k8s_openapi::jiff::Timestamp;
 
 use super::LogSpec;
 
-/// A longer line is written in pieces, as container runtimes do.
+/// Longer lines are split, as in container runtimes.
 const LINE_BYTES_MAX: usize = 16 * 1024;
 
-/// What of the end of the log becomes a termination message: as much as Kubernetes takes.
+/// Part of the log's tail that becomes a termination message: Kubernetes' limits.
 const TAIL_LINES_MAX: usize = 80;
 const TAIL_BYTES_MAX: usize = 2048;
 
@@ -25,7 +25,7 @@ pub(super) struct Stream {
     rest: Vec<u8>,
 }
 
-/// A piece of a stream that is ready to be written, and whether it ends a line.
+/// A piece of a stream to be written, and whether it ends a line.
 #[derive(Debug, PartialEq, Eq)]
 struct Piece {
     bytes: Vec<u8>,
@@ -37,7 +37,7 @@ impl Stream {
         Self { name, rest: Vec::new() }
     }
 
-    /// Takes what was read and returns what is complete.
+    /// Enters data and returns complete pieces.
     fn take(&mut self, bytes: &[u8]) -> Vec<Piece> {
         let mut pieces = Vec::new();
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
@@ -52,14 +52,14 @@ impl Stream {
         pieces
     }
 
-    /// What is left when the stream ends.
+    /// The remaining piece at the end of the stream.
     fn end(&mut self) -> Option<Piece> {
         let bytes = std::mem::take(&mut self.rest);
         (!bytes.is_empty()).then_some(Piece { bytes, ends_line: true })
     }
 }
 
-/// The log file. What cannot be written is lost: a full disk must not stop the container.
+/// The log file. Output that cannot be written is lost: a full disk must not stop the container.
 #[derive(Debug)]
 pub(super) struct Log {
     spec: LogSpec,
@@ -75,14 +75,14 @@ impl Log {
         Ok(Self { spec, file: Some(file), bytes, tail: VecDeque::new() })
     }
 
-    /// Writes what is complete of what a stream got.
+    /// Writes the complete pieces of new data.
     pub(super) fn write(&mut self, stream: &mut Stream, bytes: &[u8]) {
         for piece in stream.take(bytes) {
             self.piece(stream.name, &piece, Timestamp::now());
         }
     }
 
-    /// Writes what is left of a stream that has ended.
+    /// Writes the rest of a stream that has ended.
     pub(super) fn end(&mut self, stream: &mut Stream) {
         if let Some(piece) = stream.end() {
             self.piece(stream.name, &piece, Timestamp::now());
@@ -105,7 +105,7 @@ impl Log {
         if self.bytes > 0 && self.bytes + line.len() as u64 > self.spec.bytes_max {
             self.rotate();
         }
-        // One write for a line: a reader never sees half of one.
+        // One write per line: a reader never sees half of one.
         if self.file.as_mut().is_some_and(|file| file.write_all(&line).is_ok()) {
             self.bytes += line.len() as u64;
         }

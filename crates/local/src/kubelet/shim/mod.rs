@@ -1,16 +1,18 @@
-//! The parent of one run of one container.
+//! The shim: the parent process of one run of a container.
 //!
-//! A small process of our own between the kubelet and the container, so that the kubelet can end and
-//! come back without losing what the container writes and how it ends. It reads what to do from one
-//! file, [`Spec`], and says what happened in another, [`State`].
+//! A small process between the kubelet and the container, so that the kubelet can exit and restart without
+//! losing the container's output and exit status. It reads a [`Spec`] from one file and writes a [`State`] to
+//! another.
 //!
-//! 1. It holds the lock of its directory as long as it lives. Who gets the lock knows that it is gone.
-//! 2. Nothing is started for a directory that was given up or that has a state already.
-//! 3. When the container's first process ends, all its processes end, and only then is the end written.
-//! 4. When the shim itself is killed, the kernel kills the container's first process, and the kubelet
-//!    ends the others by their mark.
+//! 1. It holds the lock of its directory as long as it runs. Whoever acquires the lock knows that it has
+//!    exited.
+//! 2. It starts nothing in a directory that was abandoned or has a state already.
+//! 3. When the container's first process exits, all its processes are killed, and only then the exit is
+//!    recorded.
+//! 4. When the shim itself is killed, the kernel kills the container's first process, and the kubelet kills
+//!    the others by their mark.
 //!
-//! It must not decide anything: neither whether to start again nor how long to wait.
+//! The shim makes no decisions: neither whether to restart nor how long to wait.
 
 mod enter;
 mod log;
@@ -29,12 +31,12 @@ pub use parent::run;
 pub(crate) use parent::{give_up, is_held};
 pub use view::inner;
 
-/// The signal at which the shim passes a request to end on to the container.
+/// The signal with which the shim terminates the container.
 pub(crate) const ASK: rustix::process::Signal = rustix::process::Signal::TERM;
-/// The signal at which the shim kills the container.
+/// The signal with which the shim kills the container.
 pub(crate) const KILL: rustix::process::Signal = rustix::process::Signal::USR1;
 
-/// One run of a container: everything the shim has to know.
+/// One run of a container: the complete input of the shim.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spec {
     /// Unique among all runs of all containers.
@@ -43,76 +45,72 @@ pub struct Spec {
     pub argv: Vec<String>,
     /// The whole environment.
     pub env: Vec<(String, String)>,
-    /// Where the program is started; `/` if it is not said.
+    /// Working directory; default: `/`.
     pub working_dir: Option<String>,
-    /// The name of the machine that the program sees.
+    /// The hostname inside of the container.
     pub hostname: String,
-    /// What is seen where.
     pub mounts: Vec<Mount>,
-    /// Where the output goes.
+    /// The log.
     pub log: LogSpec,
-    /// The file in which the container can say why it ends, as the host sees it.
+    /// The termination message file, as a path on the host.
     pub message_file: PathBuf,
-    /// Whether the end of the log is the message if the container failed without one.
+    /// Whether the log's tail is the message if the container failed without one.
     pub message_from_log: bool,
-    /// How many runs before this one ended too soon to be forgiven. The shim has no use for it.
+    /// Early exits in a row before this run. The shim does not use it.
     pub streak: u32,
 }
 
-/// A file or directory of the host and where the container sees it.
+/// A file or directory of the host, mounted in the container.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mount {
-    /// On the host. It exists.
+    /// Path on the host, which exists.
     pub source: PathBuf,
-    /// In the container. It need not exist.
+    /// Path in the container, which need not exist.
     pub destination: PathBuf,
-    /// Whether the container cannot write to it.
     pub read_only: bool,
 }
 
-/// Where the output goes, and how much of it is kept.
+/// Log file and its limit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LogSpec {
-    /// The file; when it is full it is moved to the same name with `.1` at the end.
+    /// The file; when it is full it is renamed with the suffix `.1`.
     pub path: PathBuf,
-    /// When the file is full.
+    /// Size at which the file is rotated.
     pub bytes_max: u64,
 }
 
-/// What has become of a run.
+/// State of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State {
     /// The shim itself.
     pub shim: Identity,
     /// The container's first process, once it runs.
     pub process: Option<Identity>,
-    /// When that was.
+    /// Its start time.
     pub started_at: Option<Timestamp>,
-    /// How it ended.
     pub exit: Option<Exit>,
 }
 
-/// How a run ended.
+/// Exit of a run.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exit {
-    /// The exit code; 128 and the number of the signal for one that was killed.
+    /// The exit code; 128 plus the signal number if it was killed.
     pub code: i32,
-    /// Whether it ran at all.
     pub kind: ExitKind,
-    /// What the container or the shim has to say about it.
+    /// Message of the container or the shim.
     pub message: Option<String>,
-    /// When.
+    /// Time of the exit.
     pub at: Timestamp,
 }
 
-/// The ways in which a run is over.
+/// How a run ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ExitKind {
-    /// The program ended.
+    /// The program exited.
     Ended,
     /// The program could not be started.
     NotStarted,
-    /// The shim was killed, or the machine went down, and nobody saw the end.
+    /// The shim was killed, or the machine crashed, and the exit was not observed.
     Lost,
 }
 
@@ -133,54 +131,53 @@ impl AttemptDir {
         &self.0
     }
 
-    /// What to do: a [`Spec`].
+    /// The [`Spec`].
     #[must_use]
     pub fn spec(&self) -> PathBuf {
         self.0.join("spec.json")
     }
 
-    /// What happened: a [`State`].
+    /// The [`State`].
     #[must_use]
     pub fn state(&self) -> PathBuf {
         self.0.join("state.json")
     }
 
-    /// Locked as long as the shim lives.
+    /// Locked as long as the shim runs.
     #[must_use]
     pub fn lock(&self) -> PathBuf {
         self.0.join("lock")
     }
 
-    /// There if the run must not begin any more: its kubelet died before it knew of the shim.
+    /// Exists if the run must not start any more: its kubelet died before it knew the shim.
     #[must_use]
     pub fn given_up(&self) -> PathBuf {
         self.0.join("given-up")
     }
 
-    /// There if the run was ended because the node stops, and is to be continued by another.
+    /// Exists if the run was stopped because the node stopped, and will be resumed.
     #[must_use]
     pub fn paused(&self) -> PathBuf {
         self.0.join("paused")
     }
 
-    /// Where the container's file system is put together. Stays empty for everybody else.
+    /// Mount point for assembling the container's file system. Empty outside of the container.
     #[must_use]
     pub fn root(&self) -> PathBuf {
         self.0.join("root")
     }
 
-    /// The file in which the container can say why it ends.
+    /// The termination message file.
     #[must_use]
     pub fn message(&self) -> PathBuf {
         self.0.join("termination-log")
     }
 }
 
-/// Why the shim could not do its work.
+/// Why the shim failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A file of the run.
-    #[error("could not read or write {}", path.display())]
+    #[error("cannot read or write {}", path.display())]
     File {
         /// Which.
         path: PathBuf,
@@ -188,26 +185,22 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
-    /// There is no spec.
     #[error("there is no {}: a shim is started by a kubelet, with a file that says what to run", .0.display())]
     NoSpec(PathBuf),
-    /// Somebody else has the lock.
     #[error("another shim runs in {}", .0.display())]
     Locked(PathBuf),
-    /// The run is over, or was never to begin.
-    #[error("{} was used or given up already", .0.display())]
+    #[error("the run in {} has started before or was abandoned", .0.display())]
     Used(PathBuf),
-    /// Something that only fails if the system is out of everything.
-    #[error("the system refused to {action}")]
+    /// A system call that fails only if resources are exhausted.
+    #[error("cannot {action}")]
     System {
-        /// What was asked for.
+        /// The action.
         action: &'static str,
         /// Why not.
         #[source]
         source: std::io::Error,
     },
-    /// A step of the container's file system.
-    #[error("could not mount {}", at.display())]
+    #[error("cannot mount {}", at.display())]
     Mount {
         /// Where the container would have seen it.
         at: PathBuf,
@@ -224,8 +217,7 @@ pub enum Error {
         #[source]
         source: std::io::Error,
     },
-    /// The container is not there to be entered.
-    #[error("the container in {} does not run", .0.display())]
+    #[error("the container in {} is not running", .0.display())]
     NotRunning(PathBuf),
 }
 

@@ -1,4 +1,4 @@
-//! The shim's own life: start the container, copy its output, tell how it ended.
+//! Runs one container: starts it, copies its output, records its exit.
 
 use std::fs::{self, File};
 use std::io::{self, PipeReader, Read as _};
@@ -20,26 +20,26 @@ use super::{AttemptDir, Error, Exit, ExitKind, Spec, State};
 use crate::kubelet::files;
 use crate::kubelet::process::{Identity, end_marked};
 
-/// How long output is awaited after all processes have ended. What is in the pipes is there at once;
-/// only a process that lost its mark could still write.
+/// How long to wait for output after all processes have exited. Data in the pipes is available at once; only
+/// a process without the mark could still write.
 const OUTPUT_AFTER_END: Duration = Duration::from_secs(2);
 
-/// As much as Kubernetes takes of a termination message.
+/// Kubernetes' limit of a termination message.
 const MESSAGE_BYTES_MAX: u64 = 4096;
 
-/// The exit code of a container whose program could not be started, as container runtimes have it.
+/// Exit code of a container whose program could not be started, as in container runtimes.
 const NOT_STARTED_CODE: i32 = 128;
 
-/// Does one run of a container, from its start to its end.
+/// Runs a container from start to exit.
 ///
-/// The way a shim is to be started: `gregor shim SPEC`, with standard output a pipe. The end of that
-/// pipe says that the state is written.
+/// To start a shim: `gregor shim SPEC`, with a pipe as standard output. End of file on that pipe means that
+/// the state is written.
 ///
 /// # Errors
-/// If the run must not begin, or its files cannot be read or written.
+/// If the run must not start, or its files cannot be read or written.
 pub fn run(spec_file: &Path) -> Result<(), Error> {
     let dir = AttemptDir::new(spec_file.parent().unwrap_or(Path::new("/")).to_owned());
-    // Away from the terminal: its signals are for the kubelet. Fails if we lead a group already.
+    // Detach from the terminal, whose signals are for the kubelet. Fails if we lead a group already.
     let _ = rustix::process::setsid();
     let _lock = lock(&dir)?;
     let spec: Spec = files::read_json(&dir.spec())
@@ -65,7 +65,7 @@ pub fn run(spec_file: &Path) -> Result<(), Error> {
     };
     state.process = Identity::of(container.pid.as_raw_nonzero().get());
     state.started_at = Some(Timestamp::now());
-    // Without this file the container would be lost to everybody: better to end it.
+    // Without this file the kubelet could not find the container: better to kill it.
     if let Err(error) = write(&state) {
         container.kill(Signal::KILL);
         return Err(error);
@@ -73,7 +73,7 @@ pub fn run(spec_file: &Path) -> Result<(), Error> {
     say_ready();
     let exit = container.watch(&signals, &spec)?;
     state.exit = Some(exit);
-    // A full disk must not lose an exit code: it is written as soon as there is room.
+    // A full disk must not lose an exit code: it is written as soon as there is space.
     while write(&state).is_err() {
         std::thread::sleep(Duration::from_secs(1));
     }
@@ -83,14 +83,14 @@ pub fn run(spec_file: &Path) -> Result<(), Error> {
 fn own_identity() -> Result<Identity, Error> {
     let pid = rustix::process::getpid().as_raw_nonzero().get();
     Identity::of(pid)
-        .ok_or(Error::System { action: "show /proc", source: io::ErrorKind::NotFound.into() })
+        .ok_or(Error::System { action: "read /proc", source: io::ErrorKind::NotFound.into() })
 }
 
-/// Takes the directory for this run, if it is still wanted.
+/// Locks the directory of this run, unless it was abandoned.
 fn lock(dir: &AttemptDir) -> Result<File, Error> {
     let path = dir.lock();
     let file = File::create(&path).map_err(Error::file(&path))?;
-    // The kubelet may hold it for a moment, to look whether we are there.
+    // The kubelet may hold it for a moment to check whether we run.
     let until = Instant::now() + Duration::from_secs(5);
     while rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
         if Instant::now() > until {
@@ -104,27 +104,27 @@ fn lock(dir: &AttemptDir) -> Result<File, Error> {
     Ok(file)
 }
 
-/// Closes our side of the pipe to the kubelet.
+/// Closes our end of the pipe to the kubelet.
 fn say_ready() {
     if let Ok(null) = File::options().write(true).open("/dev/null") {
         let _ = rustix::stdio::dup2_stdout(null);
     }
 }
 
-/// The signals that are read instead of taking effect. The container lets them through again before it becomes
-/// the program.
+/// Signals that are read instead of being delivered. The container unblocks them before it executes the
+/// program.
 fn signals() -> Result<SignalFd, Error> {
     let mut set = SigSet::empty();
     let ours = [NixSignal::SIGTERM, NixSignal::SIGUSR1, NixSignal::SIGCHLD];
-    // Those that a terminal or a careless script may send are read too, and mean nothing.
+    // Signals of a terminal or a careless script are read too, and ignored.
     let ignored = [NixSignal::SIGINT, NixSignal::SIGHUP, NixSignal::SIGQUIT, NixSignal::SIGPIPE];
     ours.into_iter().chain(ignored).for_each(|signal| set.add(signal));
-    set.thread_block().map_err(Error::system("hold back signals"))?;
+    set.thread_block().map_err(Error::system("block signals"))?;
     SignalFd::with_flags(&set, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)
         .map_err(Error::system("read signals"))
 }
 
-/// The container as its parent sees it.
+/// The container, from its parent's perspective.
 #[derive(Debug)]
 struct Container {
     child: Child,
@@ -140,7 +140,7 @@ struct Output {
 }
 
 impl Container {
-    /// Starts it; the inner error is why the program could not be started.
+    /// Starts it; the inner error says why the program could not be started.
     fn start(dir: &AttemptDir, spec: &Spec) -> Result<Result<Self, String>, Error> {
         let pipe = || io::pipe().map_err(Error::system("make a pipe"));
         let log = Log::open(spec.log.clone()).map_err(Error::file(&spec.log.path))?;
@@ -155,14 +155,14 @@ impl Container {
             .stderr(Stdio::from(err_writer))
             .process_group(0);
         let mut child = command.spawn().map_err(Error::system("start a process"))?;
-        // Our copies of the writing ends go with it, or no pipe would ever end.
+        // Drops our copies of the writing ends; otherwise the pipes would never end.
         drop(command);
         let mut text = Vec::new();
-        word.read_to_end(&mut text).map_err(Error::system("hear from the container"))?;
+        word.read_to_end(&mut text).map_err(Error::system("read the container's status"))?;
         if text != [0] {
             let _ = child.wait();
             let text = String::from_utf8_lossy(&text).trim_start_matches('\0').to_owned();
-            let silent = "the process that was to become the container ended without a word";
+            let silent = "the container's first process exited before it started the program";
             return Ok(Err(if text.is_empty() { silent.to_owned() } else { text }));
         }
         let outputs = vec![
@@ -172,7 +172,7 @@ impl Container {
         Ok(Ok(Self { pid: Pid::from_child(&child), child, outputs, log }))
     }
 
-    /// Copies output and passes signals on until the container and all its processes have ended.
+    /// Copies output and forwards signals until the container and all its processes have exited.
     fn watch(&mut self, signals: &SignalFd, spec: &Spec) -> Result<Exit, Error> {
         let status = loop {
             self.wait_for_anything(Some(signals.as_fd()), None)?;
@@ -184,10 +184,10 @@ impl Container {
                 }
             }
             if self.has_ended()? {
-                // Before it is collected: until then its number and its group are certainly its own.
+                // Before it is reaped: until then its id and its group are certainly its own.
                 self.kill(Signal::KILL);
                 end_marked(&spec.id);
-                break self.child.wait().map_err(Error::system("collect the container"))?;
+                break self.child.wait().map_err(Error::system("wait for the container"))?;
             }
         };
         let at = Timestamp::now();
@@ -236,11 +236,11 @@ impl Container {
         Ok(())
     }
 
-    /// Whether the first process has ended. It is not collected yet.
+    /// Whether the first process has exited. It is not reaped yet.
     fn has_ended(&self) -> Result<bool, Error> {
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
         let ended = waitid(WaitId::Pid(self.pid), options);
-        ended.map(|status| status.is_some()).map_err(Error::system("look after the container"))
+        ended.map(|status| status.is_some()).map_err(Error::system("wait for the container"))
     }
 
     fn kill(&self, signal: Signal) {
@@ -264,7 +264,7 @@ fn exit_code(status: ExitStatus) -> i32 {
     status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(255)
 }
 
-/// Whether a shim holds the directory of this run now.
+/// Whether a shim holds the directory of this run.
 pub(crate) fn is_held(dir: &AttemptDir) -> bool {
     let Ok(file) = fs::File::open(dir.lock()) else {
         return false;
@@ -272,8 +272,8 @@ pub(crate) fn is_held(dir: &AttemptDir) -> bool {
     rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared).is_err()
 }
 
-/// Makes sure that a run that has not begun never will: whether it could be done, that is, whether no
-/// shim holds the directory.
+/// Prevents a run that has not started from ever starting; returns whether that succeeded, which requires
+/// that no shim holds the directory.
 pub(crate) fn give_up(dir: &AttemptDir) -> io::Result<bool> {
     let file = File::create(dir.lock())?;
     if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {

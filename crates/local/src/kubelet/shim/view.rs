@@ -1,9 +1,9 @@
-//! The file system that a container sees: the host's, with the pod's volumes at their real paths.
+//! The container's file system: the host's, with the pod's volumes mounted at their paths.
 //!
-//! Mount points are made without touching the host: a directory in which one is missing is covered by
-//! an empty one in memory, in which everything of the host's is seen again at its place, plus the new
-//! mount point. What is to be done is planned by a pure function and then done in a mount namespace of
-//! the process, which becomes the container's first process.
+//! Mount points are created without modifying the host: a directory that lacks one is covered by a tmpfs,
+//! into which all entries of the host's directory are bind mounted again, plus the new mount point. A pure
+//! function plans the steps, which are then executed in a mount namespace of the process that becomes the
+//! container's first process.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -22,10 +22,10 @@ use rustix::process::Signal;
 use super::{AttemptDir, Error, Mount, Spec};
 use crate::kubelet::files;
 
-/// Where the host's file system is while the container's is put together.
+/// Where the host's file system is mounted during assembly.
 const HOST: &str = "/.gregor-host";
 
-/// What a path of the host is.
+/// Type of a path on the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Kind {
     Absent,
@@ -34,32 +34,32 @@ enum Kind {
     Link(PathBuf),
 }
 
-/// The host's file system, to be looked at only.
+/// The host's file system, read-only.
 trait Host {
     fn kind(&self, path: &Path) -> Kind;
     fn children(&self, path: &Path) -> Vec<PathBuf>;
 }
 
-/// One step on the way to the container's view. `at` is a path in the container.
+/// A step of the assembly. `at` is a path in the container.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Op {
-    /// Covers a directory by an empty one in memory, with the host's permissions.
+    /// Covers a directory with a tmpfs, with the host's permissions.
     Cover { at: PathBuf },
-    /// Makes a directory, and those above it, unless it is there.
+    /// Creates a directory and its parents unless it exists.
     Directory { at: PathBuf },
-    /// Makes an empty file unless it is there.
+    /// Creates an empty file unless it exists.
     File { at: PathBuf },
-    /// Makes a symbolic link.
+    /// Creates a symbolic link.
     Link { at: PathBuf, target: PathBuf },
-    /// Shows something of the host.
+    /// Bind mounts a path of the host.
     Bind { source: PathBuf, at: PathBuf, read_only: bool, must: bool },
 }
 
-/// How to show the host with `mounts` added.
+/// Plans the host's file system with additional `mounts`.
 fn plan(mounts: &[Mount], host: &dyn Host) -> Vec<Op> {
     let mut mounts: Vec<_> =
         mounts.iter().map(|mount| (resolve(&mount.destination, host), mount)).collect();
-    // What is mounted in a volume comes after the volume.
+    // A mount inside of a volume comes after the volume.
     mounts.sort_by_key(|(at, _)| at.components().count());
     let mut covered = BTreeSet::from([PathBuf::from("/")]);
     for (index, (at, mount)) in mounts.iter().enumerate() {
@@ -81,7 +81,7 @@ fn plan(mounts: &[Mount], host: &dyn Host) -> Vec<Op> {
     ops
 }
 
-/// Covers a directory and shows everything of the host's in it again.
+/// Covers a directory and mounts all of the host's entries into it again.
 fn mirror(directory: &Path, host: &dyn Host) -> Vec<Op> {
     let mut ops = Vec::new();
     if directory != Path::new("/") {
@@ -101,9 +101,9 @@ fn mirror(directory: &Path, host: &dyn Host) -> Vec<Op> {
     ops
 }
 
-/// Follows the host's symbolic links in a path that need not exist as a whole.
+/// Resolves the host's symbolic links in a path whose end need not exist.
 fn resolve(path: &Path, host: &dyn Host) -> PathBuf {
-    // As many as the kernel follows.
+    // The kernel's limit.
     const LINKS_MAX: usize = 40;
     let mut links = 0;
     let mut todo: Vec<_> = path.components().rev().map(|c| c.as_os_str().to_owned()).collect();
@@ -133,7 +133,7 @@ fn resolve(path: &Path, host: &dyn Host) -> PathBuf {
     done
 }
 
-/// The nearest directory above `at` that the host has.
+/// The deepest existing directory above `at`.
 fn deepest_directory(at: &Path, host: &dyn Host) -> PathBuf {
     let above = at.ancestors().skip(1).find(|path| host.kind(path) == Kind::Directory);
     above.unwrap_or(Path::new("/")).to_owned()
@@ -162,9 +162,9 @@ impl Host for Here {
     }
 }
 
-/// Becomes the container's first process. Returns only if that failed, with the reason.
+/// Becomes the container's first process. Returns only on failure, with the reason.
 ///
-/// Standard input is a pipe to the shim: a zero byte and then its end say that the program runs,
+/// Standard input is a pipe to the shim: a zero byte followed by end of file means that the program runs;
 /// anything else is the reason why it does not.
 #[must_use]
 pub fn inner(dir: &AttemptDir) -> Error {
@@ -181,7 +181,7 @@ pub fn inner(dir: &AttemptDir) -> Error {
     error
 }
 
-/// The error and everything below it, in one line.
+/// The error with its causes in one line.
 fn reason(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut below = error.source();
@@ -192,20 +192,20 @@ fn reason(error: &dyn std::error::Error) -> String {
     text
 }
 
-/// Keeps the pipe for us alone and leaves an empty standard input to the program.
+/// Keeps the pipe, and redirects the program's standard input from /dev/null.
 fn take_pipe() -> Result<fs::File, Error> {
     let pipe = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 3)
         .map_err(Error::system("keep the pipe to the shim"))?;
     let null = fs::File::open("/dev/null").map_err(Error::system("open /dev/null"))?;
-    rustix::stdio::dup2_stdin(null).map_err(Error::system("empty the standard input"))?;
+    rustix::stdio::dup2_stdin(null).map_err(Error::system("redirect standard input"))?;
     Ok(pipe.into())
 }
 
 fn become_container(dir: &AttemptDir, pipe: &mut fs::File) -> Result<Infallible, Error> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
-        .map_err(Error::system("end this process with its shim"))?;
-    // If the shim died before the line above, nobody reads, and we end here.
-    pipe.write_all(&[0]).map_err(Error::system("reach the shim"))?;
+        .map_err(Error::system("set the parent death signal"))?;
+    // If the shim died before the line above, the pipe has no reader, and this process exits here.
+    pipe.write_all(&[0]).map_err(Error::system("write to the shim"))?;
     let spec_path = dir.spec();
     let spec: Spec = files::read_json(&spec_path)
         .map_err(Error::file(&spec_path))?
@@ -216,7 +216,7 @@ fn become_container(dir: &AttemptDir, pipe: &mut fs::File) -> Result<Infallible,
     exec(&spec.argv, &spec.env, spec.working_dir.as_deref())
 }
 
-/// Replaces this process by a program.
+/// Replaces this process with a program.
 pub(super) fn exec(
     argv: &[String],
     env: &[(String, String)],
@@ -226,11 +226,11 @@ pub(super) fn exec(
     std::env::set_current_dir(directory).map_err(Error::file(directory))?;
     let (program, arguments) = argv.split_first().ok_or(Error::Command {
         program: String::new(),
-        source: std::io::Error::other("neither the container nor its image names a program"),
+        source: std::io::Error::other("neither the container nor its image specifies a program"),
     })?;
-    // Our parent reads signals instead of being hit by them, and a mask is inherited: a program that does
-    // not clear it itself would never hear that it shall end.
-    SigSet::empty().thread_set_mask().map_err(Error::system("let signals through"))?;
+    // Our parent blocks signals to read them, and the mask is inherited: a program that does not clear it
+    // would never receive SIGTERM.
+    SigSet::empty().thread_set_mask().map_err(Error::system("unblock signals"))?;
     let error = Command::new(program)
         .args(arguments)
         .env_clear()
@@ -246,7 +246,7 @@ fn namespaces(spec: &Spec) -> Result<(), Error> {
         flags |= CloneFlags::CLONE_NEWUSER;
     }
     unshare(flags).map_err(Error::system(
-        "make a mount namespace (without root, user namespaces must be allowed)",
+        "create a mount namespace (without root, user namespaces must be allowed)",
     ))?;
     if uid != 0 {
         let map = |file: &str, text: String| {
@@ -258,7 +258,7 @@ fn namespaces(spec: &Spec) -> Result<(), Error> {
         map("gid_map", format!("{gid} {gid} 1"))?;
     }
     nix::unistd::sethostname(&spec.hostname).map_err(Error::system("set the host name"))?;
-    // Nothing that is mounted here is seen outside; what is unmounted outside goes here too.
+    // Mounts here are invisible outside; unmounts outside propagate here.
     bind_call(None, Path::new("/"), MsFlags::MS_SLAVE | MsFlags::MS_REC)
 }
 
@@ -273,7 +273,7 @@ fn build(root: &Path, ops: &[Op]) -> Result<(), Error> {
     for op in ops {
         apply(op)?;
     }
-    umount2(HOST, MntFlags::MNT_DETACH).map_err(Error::system("let go of the host's root"))?;
+    umount2(HOST, MntFlags::MNT_DETACH).map_err(Error::system("unmount the host's root"))?;
     fs::remove_dir(HOST).map_err(Error::file(Path::new(HOST)))
 }
 
@@ -285,7 +285,7 @@ fn apply(op: &Op) -> Result<(), Error> {
         Op::Link { at, target } => std::os::unix::fs::symlink(target, at).map_err(Error::file(at)),
         Op::Bind { source, at, read_only, must } => {
             let bound = bind(source, at, *read_only);
-            // Something of the host's may have gone since it was listed.
+            // An entry of the host may have been removed since it was listed.
             if *must { bound } else { Ok(()) }
         }
     }
@@ -322,8 +322,7 @@ fn bind(source: &Path, at: &Path, read_only: bool) -> Result<(), Error> {
     bind_call(None, at, flags | kept_flags(at))
 }
 
-/// In a user namespace the flags that a mount has cannot be taken from it, not even by leaving them
-/// out.
+/// In a user namespace the flags of a mount cannot be removed, not even by omitting them.
 fn kept_flags(at: &Path) -> MsFlags {
     use rustix::fs::StatVfsMountFlags as Vfs;
     let has = rustix::fs::statvfs(at).map_or(Vfs::empty(), |stat| stat.f_flag);
@@ -402,7 +401,7 @@ mod tests {
         }
     }
 
-    /// The steps after those that show the host's top level.
+    /// The steps after those for the host's top level.
     #[track_caller]
     fn check(mounts: &[(&str, &str)], expected: &[&str]) {
         let base = plan(&[], &HOST).len();

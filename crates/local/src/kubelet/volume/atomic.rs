@@ -1,7 +1,7 @@
-//! Writes the files of a volume so that a reader sees all of the old or all of the new ones.
+//! Atomically replaces all files of a volume.
 //!
-//! As a kubelet does: the files are in a directory whose name begins with two dots, `..data` is a link
-//! to it that is replaced in one step, and each name that the container sees is a link through `..data`.
+//! As in the kubelet: the files are in a directory whose name starts with two dots, `..data` is a link to it
+//! that is replaced atomically, and each visible name is a link through `..data`.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -16,7 +16,7 @@ use super::payload::File;
 
 const DATA: &str = "..data";
 
-/// Makes the volume hold exactly these files. Returns whether anything changed.
+/// Makes the volume contain exactly these files. Returns whether anything changed.
 pub(crate) fn write(dir: &Path, files: &[File]) -> io::Result<bool> {
     fs::create_dir_all(dir)?;
     let current = fs::read_link(dir.join(DATA)).ok();
@@ -44,7 +44,7 @@ pub(crate) fn write(dir: &Path, files: &[File]) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Whether a directory holds exactly these files.
+/// Whether a directory contains exactly these files.
 fn holds(dir: &Path, files: &[File]) -> bool {
     let same = |file: &File| {
         let path = dir.join(&file.path);
@@ -61,7 +61,7 @@ fn all_files(dir: &Path) -> Vec<PathBuf> {
     paths.flat_map(|path| if path.is_dir() { all_files(&path) } else { vec![path] }).collect()
 }
 
-/// One link for each first part of a path; links that are no longer wanted go.
+/// Creates a link for each first path component; removes stale links.
 fn link_names(dir: &Path, files: &[File]) -> io::Result<()> {
     let first = |file: &File| file.path.split('/').next().map(OsString::from);
     let wanted: BTreeSet<OsString> = files.iter().filter_map(first).collect();
@@ -84,7 +84,7 @@ fn link_names(dir: &Path, files: &[File]) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes what earlier writes, also interrupted ones, have left.
+/// Removes leftovers of earlier writes, including interrupted ones.
 fn remove_others(dir: &Path, current: &str) -> io::Result<()> {
     for entry in fs::read_dir(dir)? {
         let entry = entry?;

@@ -1,4 +1,4 @@
-//! The volumes of a pod: made before its containers start, and kept up to date while they run.
+//! The volumes of a pod: created before its containers start, and updated while they run.
 
 mod atomic;
 pub(crate) mod objects;
@@ -25,33 +25,33 @@ use objects::Entry;
 use payload::{SourceKey, Sources, TokenKey};
 use sources::Token;
 
-/// Where volumes in memory are: a file system in memory that every Linux has, and that needs no rights.
+/// Directory of in-memory volumes: a tmpfs that every Linux has and that needs no permissions.
 const MEMORY: &str = "/dev/shm";
 
-/// The volumes of one pod.
+/// The volumes of a pod.
 pub(crate) struct Volumes {
     shared: Arc<Shared>,
     dir: PodDir,
     namespace: String,
     uid: String,
     entries: BTreeMap<SourceKey, Arc<Entry>>,
-    /// They ring when an object changes, and end with this.
+    /// Tasks that notify the actor when an object changes; aborted on drop.
     bells: JoinSet<()>,
     tokens: BTreeMap<TokenKey, Token>,
-    /// Where claims lead to, once that is known.
+    /// Paths of claims, once known.
     claims: BTreeMap<String, PathBuf>,
 }
 
-/// A volume that could not be made or brought up to date.
+/// A volume that could not be created or updated.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Trouble {
     pub(crate) volume: String,
     pub(crate) message: String,
-    /// Whether it only takes a moment, so that nobody needs to be told.
+    /// Whether it is transient, so that no Event is published.
     pub(crate) brief: bool,
 }
 
-/// How far the volumes are.
+/// Result of a synchronization.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     pub(crate) troubles: Vec<Trouble>,
@@ -73,7 +73,7 @@ impl Volumes {
         }
     }
 
-    /// Makes all volumes, or brings them up to date.
+    /// Creates or updates all volumes.
     pub(crate) async fn sync(
         &mut self,
         pod: &Pod,
@@ -130,7 +130,7 @@ impl Volumes {
         }
     }
 
-    /// Makes a volume that is not made of API objects.
+    /// Creates a volume that does not consist of API objects.
     async fn make(&mut self, pod: &Pod, volume: &Volume) -> Result<(), String> {
         if let Some(claim) = claim_name(pod, volume) {
             if !self.claims.contains_key(&volume.name) {
@@ -144,7 +144,7 @@ impl Volumes {
             return check_host_path(host);
         }
         let Some(path) = self.path(pod, volume).filter(|_| volume.empty_dir.is_some()) else {
-            return Err("volumes of this kind are not offered by this kubelet".to_owned());
+            return Err("this kubelet does not support volumes of this kind".to_owned());
         };
         if path.is_dir() {
             return Ok(());
@@ -156,7 +156,7 @@ impl Volumes {
         open().map_err(|error: std::io::Error| error.to_string())
     }
 
-    /// Where a volume is on the host.
+    /// Path of a volume on the host.
     fn path(&self, pod: &Pod, volume: &Volume) -> Option<PathBuf> {
         if claim_name(pod, volume).is_some() {
             return self.claims.get(&volume.name).cloned();
@@ -171,7 +171,7 @@ impl Volumes {
         Some(self.dir.volume(&volume.name))
     }
 
-    /// What a container sees where, as its spec says.
+    /// The volume mounts of a container.
     pub(crate) fn mounts(
         &self,
         pod: &Pod,
@@ -185,7 +185,7 @@ impl Volumes {
         for wanted in container.volume_mounts.iter().flatten() {
             let volume = volumes.iter().find(|volume| volume.name == wanted.name);
             let volume = volume.ok_or_else(|| format!("volume {:?} not found", wanted.name))?;
-            let path = self.path(pod, volume).ok_or("the volume is not there yet")?;
+            let path = self.path(pod, volume).ok_or("the volume does not exist yet")?;
             let expanded = wanted.sub_path_expr.as_ref().map(|text| expand(text, &get));
             let sub_path = expanded.or_else(|| wanted.sub_path.clone()).unwrap_or_default();
             let made_of_objects = payload::needs(volume) != (Vec::new(), Vec::new());
@@ -198,13 +198,12 @@ impl Volumes {
     }
 }
 
-/// Where the volumes in memory of a pod are.
+/// Directory of a pod's in-memory volumes.
 fn memory(uid: &str) -> PathBuf {
     Path::new(MEMORY).join(format!("gregor-pod-{uid}"))
 }
 
-/// Removes the volumes in memory of a pod: they last no longer than the pod, and not over a stop of the
-/// node either.
+/// Removes the in-memory volumes of a pod, which live no longer than the pod or a run of the node.
 pub(crate) fn remove_memory(uid: &str) {
     let _ = fs::remove_dir_all(memory(uid));
 }
@@ -215,14 +214,14 @@ pub(crate) fn payload_text(secret: &Secret) -> BTreeMap<String, String> {
     data.map(|(key, bytes)| (key, String::from_utf8_lossy(&bytes).into_owned())).collect()
 }
 
-/// The claim of a volume: named, or made for this pod.
+/// The claim of a volume: referenced, or created for this pod.
 fn claim_name(pod: &Pod, volume: &Volume) -> Option<String> {
     let named = volume.persistent_volume_claim.as_ref().map(|claim| claim.claim_name.clone());
     let pod_name = pod.metadata.name.as_deref().unwrap_or_default();
     named.or_else(|| volume.ephemeral.as_ref().map(|_| format!("{pod_name}-{}", volume.name)))
 }
 
-/// A path in a volume. It must not lead out of it, not even over a link.
+/// A path in a volume, which must not lead out of it, not even through a link.
 fn sub_path_of(volume: &Path, sub_path: &str, must_exist: bool) -> Result<PathBuf, String> {
     let real = |path: &Path| {
         fs::canonicalize(path).map_err(|error| format!("{}: {error}", path.display()))

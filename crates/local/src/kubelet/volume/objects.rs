@@ -1,6 +1,6 @@
 //! ConfigMaps and Secrets of the pods of this node, each watched once however many pods use it.
 //!
-//! Each is watched by its name: a node may read what its pods refer to, and nothing else.
+//! Each is watched by name: a node may only read objects that its pods refer to.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -18,19 +18,19 @@ use tokio::task::JoinHandle;
 
 use super::payload::{Data, SourceKey, config_map_data, secret_data};
 
-/// Before an object that could not be read is read again.
+/// Delay before a failed read is retried.
 const RETRY: Duration = Duration::from_millis(250);
 
-/// What is known of an object: nothing yet, that it is absent, or its content.
+/// Outer `None`: unknown; inner `None`: absent.
 pub(crate) type Known = Option<Option<Arc<Data>>>;
 
-/// All objects that are watched now.
+/// All watched objects.
 pub(crate) struct Objects {
     client: Client,
     entries: Mutex<BTreeMap<(String, SourceKey), Weak<Entry>>>,
 }
 
-/// An object that is watched as long as somebody has this.
+/// A watched object; the watch ends when all users have dropped this.
 #[derive(Debug)]
 pub(crate) struct Entry {
     known: watch::Receiver<Known>,
@@ -44,7 +44,7 @@ impl Drop for Entry {
 }
 
 impl Entry {
-    /// What is known now, and a way to learn of changes.
+    /// The current content, with notification of changes.
     pub(crate) fn known(&self) -> watch::Receiver<Known> {
         self.known.clone()
     }
@@ -94,12 +94,12 @@ where
             changed
         });
     };
-    // A refusal is usual for a moment, until the API server knows that the pod is here. A watch would
-    // make a fuss about it.
+    // A denial is normal for a moment, until the API server knows that the pod is here. A watch would log a
+    // warning.
     loop {
         match api.get_opt(&name).await {
             Ok(object) => break publish(object),
-            Err(error) => tracing::debug!(%name, %error, "could not read an object"),
+            Err(error) => tracing::debug!(%name, %error, "cannot read an object"),
         }
         tokio::time::sleep(RETRY).await;
     }
@@ -107,7 +107,7 @@ where
     while let Some(event) = stream.next().await {
         match event {
             Ok(object) => publish(object),
-            Err(error) => tracing::debug!(%name, %error, "could not watch an object"),
+            Err(error) => tracing::debug!(%name, %error, "cannot watch an object"),
         }
     }
 }

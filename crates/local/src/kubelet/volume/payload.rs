@@ -1,4 +1,4 @@
-//! What is in a volume that is made of API objects: ConfigMap, Secret, downward API, projected. Pure.
+//! Content of volumes that consist of API objects: ConfigMap, Secret, downward API, projected. Pure.
 
 use std::collections::BTreeMap;
 
@@ -8,24 +8,24 @@ use k8s_openapi::api::core::v1::{
 
 use crate::kubelet::env::{self, Context};
 
-/// The permissions that files have if nothing is said.
+/// Default file mode.
 const MODE: i32 = 0o644;
 
-/// An object that volumes are made of, by its name in the pod's namespace.
+/// A source object, by its name in the pod's namespace.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum SourceKey {
     ConfigMap(String),
     Secret(String),
 }
 
-/// A token that a pod asks for.
+/// A token for a pod.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct TokenKey {
     pub(crate) audience: Option<String>,
     pub(crate) seconds: i64,
 }
 
-/// What is known of the objects. One that is not in the map has not been read yet; `None` is absent.
+/// The known objects. One that is not in the map has not been read yet; `None` is absent.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Sources {
     pub(crate) objects: BTreeMap<SourceKey, Option<Data>>,
@@ -43,7 +43,7 @@ pub(crate) struct File {
     pub(crate) mode: u32,
 }
 
-/// Why a volume cannot be made now.
+/// Why a volume cannot be created now.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Problem {
     #[error("waiting for {0:?}")]
@@ -60,12 +60,12 @@ pub(crate) enum Problem {
     Path(String),
     #[error("{0}")]
     Field(env::Error),
-    #[error("projections of this kind are not offered by this kubelet")]
+    #[error("this kubelet does not support projections of this kind")]
     Projection,
 }
 
 impl Problem {
-    /// Whether it only takes a moment, so that nobody needs to be told.
+    /// Whether it is transient, so that no Event is published.
     pub(crate) fn is_brief(&self) -> bool {
         matches!(self, Self::Unknown(_) | Self::Token)
     }
@@ -83,7 +83,7 @@ pub(crate) fn secret_data(object: &Secret) -> Data {
     object.data.iter().flatten().map(|(k, v)| (k.clone(), v.0.clone())).collect()
 }
 
-/// The objects and tokens that a volume is made of.
+/// The source objects and tokens of a volume.
 pub(crate) fn needs(volume: &Volume) -> (Vec<SourceKey>, Vec<TokenKey>) {
     let (mut objects, mut tokens) = (Vec::new(), Vec::new());
     objects.extend(volume.config_map.iter().map(|c| SourceKey::ConfigMap(c.name.clone())));
@@ -103,7 +103,7 @@ fn token_key(source: &VolumeProjection) -> Option<TokenKey> {
     Some(TokenKey { audience, seconds: token.expiration_seconds.unwrap_or(3600) })
 }
 
-/// The files of a volume; `None` if it is not made of API objects.
+/// The files of a volume; `None` if it does not consist of API objects.
 pub(crate) fn payload(
     pod: &Pod,
     volume: &Volume,
@@ -134,12 +134,12 @@ pub(crate) fn payload(
     }
 }
 
-/// The API server refuses such paths; a file of ours must not depend on that.
+/// The API server rejects such paths; our files must not depend on that.
 fn leads_out(path: &str) -> bool {
     path.is_empty() || path.starts_with('/') || path.split('/').any(|part| part == "..")
 }
 
-/// Which keys become which files.
+/// Mapping of keys to files.
 struct Pick<'a> {
     items: Option<&'a [KeyToPath]>,
     mode: i32,
@@ -222,7 +222,7 @@ impl Maker<'_> {
             return Err(Problem::Projection);
         };
         let text = self.sources.tokens.get(&key).ok_or(Problem::Token)?;
-        // Only its owner may read a token, whatever is said of other files.
+        // Only its owner may read a token, regardless of the default mode.
         Ok(vec![file(&token.path, text.clone().into_bytes(), 0o600)])
     }
 }

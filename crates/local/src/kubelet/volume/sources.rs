@@ -1,4 +1,4 @@
-//! Where the content of volumes comes from: objects that are watched, tokens, claims.
+//! Sources of volumes: watched objects, tokens, claims.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::Volumes;
 use super::payload::{SourceKey, TokenKey};
 use crate::kubelet::pod::Mail;
 
-/// A token, and when it is to be renewed.
+/// A token, and when to renew it.
 #[derive(Debug, Clone)]
 pub(super) struct Token {
     pub(super) text: String,
@@ -22,7 +22,7 @@ pub(super) struct Token {
 }
 
 impl Volumes {
-    /// Watches an object from now on, and rings at each change.
+    /// Watches an object, and notifies the actor on each change.
     pub(super) fn follow(&mut self, key: SourceKey, bell: &UnboundedSender<Mail>) {
         if self.entries.contains_key(&key) {
             return;
@@ -39,7 +39,7 @@ impl Volumes {
         self.entries.insert(key, Arc::clone(&entry));
     }
 
-    /// Gets a token unless there is one that is young enough.
+    /// Requests a token unless there is a recent one.
     pub(super) async fn renew(&mut self, pod: &Pod, key: TokenKey) -> Result<(), String> {
         let now = Timestamp::now();
         if self.tokens.get(&key).is_some_and(|token| token.renew_at > now) {
@@ -51,12 +51,12 @@ impl Volumes {
         let request = token_request(pod, &key);
         match api.create_token_request(&account, &Default::default(), &request).await {
             Ok(answer) => {
-                let status = answer.status.ok_or("the answer to a request for a token has none")?;
+                let status = answer.status.ok_or("the token response has no status")?;
                 let renew_at = renewal(now, status.expiration_timestamp.0);
                 self.tokens.insert(key, Token { text: status.token, renew_at });
                 Ok(())
             }
-            // The old one is still good for a fifth of its life.
+            // The old one is valid for another fifth of its lifetime.
             Err(_) if self.tokens.contains_key(&key) => {
                 let soon = now.checked_add(Duration::from_secs(10)).unwrap_or(now);
                 self.tokens.entry(key).and_modify(|token| token.renew_at = soon);
@@ -82,14 +82,14 @@ fn token_request(pod: &Pod, key: &TokenKey) -> TokenRequest {
     TokenRequest { spec, ..TokenRequest::default() }
 }
 
-/// When a token has lived four fifths of its life, and after a day at the latest.
+/// After four fifths of a token's lifetime, and after a day at the latest.
 fn renewal(now: Timestamp, expires: Timestamp) -> Timestamp {
     const DAY: Duration = Duration::from_secs(24 * 3600);
     let life = Duration::try_from(expires.duration_since(now)).unwrap_or_default();
     now.checked_add((life * 4 / 5).min(DAY)).unwrap_or(now)
 }
 
-/// Where a claim leads to on this machine; the error says what is missing.
+/// The path of a claim on this machine; the error says what is missing.
 pub(super) async fn claim_path(
     client: &Client,
     namespace: &str,
@@ -106,7 +106,8 @@ pub(super) async fn claim_path(
     let spec = object.spec.unwrap_or_default();
     let local = spec.local.map(|local| local.path);
     let path = local.or_else(|| spec.host_path.map(|host| host.path)).map(PathBuf::from);
-    let path = path.ok_or_else(|| format!("persistentvolume \"{volume}\" is no local volume"))?;
+    let path =
+        path.ok_or_else(|| format!("persistentvolume \"{volume}\" is not a local volume"))?;
     let there = path.is_dir();
     there.then_some(path).ok_or_else(|| format!("persistentvolume \"{volume}\" has no directory"))
 }
