@@ -1,5 +1,5 @@
-//! Who may reach the nodes and what they may read: the ServiceAccount, the right to read the labels of
-//! machines, the NetworkPolicy; and how many nodes may be evicted at a time.
+//! Network and API access of the nodes: ServiceAccount, permission to read Node labels, NetworkPolicy; and
+//! the PodDisruptionBudget.
 
 use api::Verbatim;
 use api::names::{AGENT_PORT, CONTROLLER_PORT, KIND_LABEL, REPLICATION_PORT};
@@ -13,15 +13,15 @@ use serde_json::{Value, json};
 use crate::pods::METRICS_PORT;
 use crate::{Blueprint, object};
 
-/// The ClusterRole that lets Kafka nodes read the machine that they run on, for racks and node ports.
+/// The ClusterRole with which Kafka nodes read their Kubernetes Node, for racks and node ports.
 pub const KAFKA_NODE_ROLE: &str = "gregor-kafka-node";
 
-/// The annotation with the namespace of the cluster that a binding is for.
+/// Annotation: the namespace of the cluster that a binding belongs to.
 pub const NAMESPACE: &str = Annotation::Namespace.name();
 
 type Built<K> = Result<K, serde_json::Error>;
 
-/// The account that all nodes run as.
+/// The account of all nodes.
 pub fn service_account(blueprint: &Blueprint) -> Built<ServiceAccount> {
     let template = blueprint.kafka.spec.kafka.template.as_ref();
     let template = template.and_then(|template| template.service_account.as_ref());
@@ -33,8 +33,8 @@ pub fn service_account(blueprint: &Blueprint) -> Built<ServiceAccount> {
     object(json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata }))
 }
 
-/// The right of the nodes to read the labels and addresses of machines. Belongs to no namespace, so
-/// nothing owns it: it is taken away by name.
+/// Permission of the nodes to read labels and addresses of Kubernetes Nodes. It is cluster-scoped and has no
+/// owner, so it is deleted by name.
 pub fn node_reader(blueprint: &Blueprint) -> Built<ClusterRoleBinding> {
     let mut metadata =
         blueprint.metadata(&blueprint.names.init_binding(), blueprint.labels(), None);
@@ -60,8 +60,8 @@ pub fn node_reader(blueprint: &Blueprint) -> Built<ClusterRoleBinding> {
     }))
 }
 
-/// Evictions leave all nodes but one, unless the user says otherwise. The number is absolute because
-/// Kubernetes cannot count the pods of a controller that it does not know.
+/// Evictions leave all nodes but one, unless the user configures otherwise. The number is absolute because
+/// Kubernetes cannot count the pods of an unknown controller.
 pub fn disruption_budget(blueprint: &Blueprint) -> Built<PodDisruptionBudget> {
     let template = blueprint.kafka.spec.kafka.template.as_ref();
     let template = template.and_then(|template| template.pod_disruption_budget.as_ref());
@@ -83,8 +83,8 @@ pub fn disruption_budget(blueprint: &Blueprint) -> Built<PodDisruptionBudget> {
     }))
 }
 
-/// Controllers and brokers are reached by each other and by the operator; each listener by whom its
-/// user says, which is everybody if he says nothing.
+/// Controllers and brokers are reachable by each other and by the operator; each listener by the peers that
+/// its user configured, default: all.
 pub fn network_policy(blueprint: &Blueprint) -> Built<NetworkPolicy> {
     let operator = json!({
         "podSelector": { "matchLabels": { KIND_LABEL: "cluster-operator" } },
@@ -117,7 +117,7 @@ pub fn network_policy(blueprint: &Blueprint) -> Built<NetworkPolicy> {
     }))
 }
 
-/// A port and who may reach it; everybody if nobody is named.
+/// A rule for a port; all peers if none are listed.
 fn rule(port: i64, from: &[Value]) -> Value {
     let mut rule = json!({ "ports": [{ "port": port, "protocol": "TCP" }] });
     if !from.is_empty() {

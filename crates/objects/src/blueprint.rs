@@ -1,4 +1,4 @@
-//! What all objects of a cluster are built from, and what they have in common.
+//! The blueprint: the input of all builders.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,29 +14,29 @@ use serde_json::{Value, json};
 
 pub use control::cluster::record::Node;
 
-/// What all objects of a cluster are built from.
+/// The input of all builders.
 #[derive(Debug)]
 pub struct Blueprint {
-    /// The names of its objects.
+    /// Names of its objects.
     pub names: Names,
-    /// The resource of the cluster.
+    /// The Kafka resource.
     pub kafka: Kafka,
-    /// The resources of its pools.
+    /// The KafkaNodePool resources.
     pub pools: Vec<KafkaNodePool>,
-    /// The wishes after they were found good.
+    /// The validated spec.
     pub spec: ClusterSpec,
-    /// All nodes that have a pod, by id, those that leave among them, with the roles that they have now.
+    /// All nodes with a pod, including leaving ones, sorted by id, with their current roles.
     pub nodes: Vec<Node>,
-    /// The nodes that are wished for, with the roles that they shall have.
+    /// The desired nodes with their desired roles.
     pub wished: BTreeMap<NodeId, Roles>,
-    /// The nodes that should be controllers too and cannot: the quorum is static.
+    /// Desired controllers that cannot be added because the quorum is static.
     pub refused: BTreeSet<NodeId>,
     /// The DNS domain of the Kubernetes cluster.
     pub domain: String,
 }
 
 impl Blueprint {
-    /// The reference by which the garbage collector takes an object away with the cluster.
+    /// The owner reference with which the garbage collector deletes an object with the cluster.
     #[must_use]
     pub fn owner(&self) -> Option<OwnerReference> {
         owner_of(&self.kafka)
@@ -64,20 +64,20 @@ impl Blueprint {
         self.nodes.iter().filter(|node| node.roles.is_controller())
     }
 
-    /// The labels of what belongs to the whole cluster.
+    /// Labels of objects of the whole cluster.
     #[must_use]
     pub fn labels(&self) -> Labels {
         self.names.labels(self.kafka.metadata.labels.as_ref().unwrap_or(&Labels::new()))
     }
 
-    /// The labels of what belongs to a pool.
+    /// Labels of objects of a pool.
     #[must_use]
     pub fn pool_labels(&self, pool: &str) -> Labels {
         let user = self.pool(pool).and_then(|pool| pool.metadata.labels.as_ref());
         self.names.pool_labels(pool, user.unwrap_or(&Labels::new()))
     }
 
-    /// The labels of what belongs to one node.
+    /// Labels of objects of a node.
     #[must_use]
     pub fn node_labels(&self, node: &Node) -> Labels {
         let mut labels = self.pool_labels(&node.pool);
@@ -85,7 +85,7 @@ impl Blueprint {
         labels
     }
 
-    /// The metadata of an object of this cluster: `template` adds to the labels, but never wins.
+    /// Metadata of an object of this cluster: `template` adds labels, but never overrides.
     #[must_use]
     pub fn metadata(&self, name: &str, labels: Labels, template: Option<&ObjectTemplate>) -> Value {
         let (labels, annotations) = with_template(labels, template);
@@ -102,7 +102,7 @@ impl Blueprint {
     }
 }
 
-/// The reference to a cluster as the owner of an object.
+/// The owner reference to a cluster.
 #[must_use]
 pub fn owner_of(kafka: &Kafka) -> Option<OwnerReference> {
     let mut owner = kafka.owner_ref(&())?;
@@ -111,8 +111,8 @@ pub fn owner_of(kafka: &Kafka) -> Option<OwnerReference> {
     Some(owner)
 }
 
-/// Labels and annotations after a user's template was added. Our own labels win: things are found by
-/// them.
+/// Labels and annotations with those of a user's template. Our own labels take precedence, because objects
+/// are selected by them.
 pub(crate) fn with_template(
     labels: Labels,
     template: Option<&ObjectTemplate>,
@@ -123,8 +123,8 @@ pub(crate) fn with_template(
     (all, annotations.unwrap_or_default())
 }
 
-/// An object that was written as a value. Fails only if something that a user wrote has another type
-/// than Kubernetes wants.
+/// Converts a JSON value to an object. Fails only if a user's value has another type than Kubernetes
+/// requires.
 pub fn object<K: DeserializeOwned>(value: Value) -> Result<K, serde_json::Error> {
     serde_json::from_value(value)
 }

@@ -1,7 +1,7 @@
-//! The claims for the nodes' volumes.
+//! PersistentVolumeClaims of the nodes.
 //!
-//! A claim belongs to the cluster only if its user wants it deleted with it. It carries the ids of the
-//! cluster and of the node, so that the record can be made again from the claims if it is lost.
+//! A claim is owned by the cluster only if its user wants it deleted with it. It has the ids of the cluster
+//! and of the node as annotations, so that a lost record can be rebuilt from claims.
 
 use control::annotations::Annotation;
 use control::cluster::spec::Claim;
@@ -10,14 +10,14 @@ use serde_json::json;
 
 use crate::{Blueprint, Node, object};
 
-/// The annotation that says whether a claim goes with its node.
+/// Annotation: whether a claim is deleted with its node.
 pub const DELETE_CLAIM: &str = Annotation::DeleteClaim.name();
-/// The annotation with the id of the cluster in Kafka.
+/// Annotation: Kafka's id of the cluster.
 pub const CLUSTER_ID: &str = Annotation::ClusterId.name();
-/// The annotation with what the node was for when the claim was made.
+/// Annotation: the roles of the node when the claim was created.
 pub const ROLES: &str = Annotation::Roles.name();
 
-/// The claim of a node's volume. `size` is what it shall have now: never less than it has.
+/// The claim of a node's volume. `size` is its desired size: never less than its current size.
 pub fn claim(
     blueprint: &Blueprint,
     node: &Node,

@@ -1,5 +1,5 @@
-//! What applying an object would do. Desired objects are compared with existing ones here and
-//! nowhere else.
+//! Compares desired objects with existing ones, to predict the effect of applying them. The only place that
+//! does so.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -9,20 +9,20 @@ use crate::same::{self, APPLIED};
 /// How a desired object differs from the existing one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// There is none of its name.
+    /// No object has this name.
     Missing,
-    /// There is one, and applying the desired object would change it.
+    /// Applying the desired object would change the existing one.
     Differs,
     /// Applying the desired object would change nothing.
     Same,
 }
 
-/// A desired object in the form in which it is sent, compared with the existing one.
+/// A desired object in the form in which it is sent, with the result of the comparison.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Compared {
     /// How they differ.
     pub state: State,
-    /// The desired object without nulls and status, and with the hash of itself.
+    /// The desired object without nulls and status, with its hash.
     pub sent: Value,
 }
 
@@ -44,7 +44,7 @@ impl Compared {
     }
 }
 
-/// The object as it is sent: without nulls and status, and with the hash of itself.
+/// The object as it is sent: without nulls and status, with its hash.
 fn with_hash(mut desired: Value) -> Value {
     remove_nulls(&mut desired);
     let Value::Object(fields) = &mut desired else { return desired };
@@ -108,9 +108,9 @@ mod tests {
     #[rustfmt::skip]
     fn an_object_is_the_same_if_it_was_sent_before_and_all_of_it_is_still_there() {
         let desired = Object::ConfigMap(object(map("a", json!({ "x": "1" }))).unwrap());
-        // The form that was sent, as the API server stored it.
+        // As sent, as the API server stored it.
         let stored = compare(&desired, &Found::default()).unwrap().sent;
-        // What exists, by how it differs from what was sent, and the state.
+        // Name of the row, the change of the existing object, the result.
         let rows: [(&str, fn(&mut Value), State); 5] = [
             ("as it was sent",         |_| {}, State::Same),
             ("with more of others",    |v| v["metadata"]["labels"] = json!({ "theirs": "x" }), State::Same),

@@ -1,14 +1,14 @@
-//! What is in a Secret, apart from its name.
+//! The content of a Secret.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// The data and the annotations of a Secret. `Debug` shows names only.
+/// Data and annotations of a Secret. `Debug` prints names only.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct SecretContent {
     /// The entries.
     pub data: BTreeMap<String, Vec<u8>>,
-    /// The annotations, with those that we know nothing of.
+    /// All annotations, including unknown ones.
     pub annotations: BTreeMap<String, String>,
 }
 
@@ -29,7 +29,7 @@ impl SecretContent {
         self.annotations.insert(name.to_owned(), value.to_string());
     }
 
-    /// The value of an annotation that is a number.
+    /// A numeric annotation.
     #[must_use]
     pub fn number(&self, annotation: &str) -> Option<u64> {
         self.annotations.get(annotation)?.trim().parse().ok()

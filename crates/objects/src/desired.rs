@@ -1,8 +1,9 @@
-//! What the user asks for: whether it can be had, and which nodes that means.
+//! Accepts or rejects a spec, and determines the desired nodes.
 //!
-//! 1. A spec that is refused touches nothing: the cluster that runs is left as it is.
-//! 2. A cluster gets its id and its first controllers once. A lost record is rebuilt, never begun anew.
-//! 3. Storage that cannot be changed stays as it was, and the user is told.
+//! 1. A rejected spec changes nothing: the running cluster is left as it is.
+//! 2. A cluster gets its id and its initial controllers once. A lost record is rebuilt from existing
+//!    resources.
+//! 3. Storage that cannot be changed stays unchanged, and the user is warned.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,48 +31,48 @@ use crate::areas::configuration::known_versions;
 use crate::found::Found;
 use crate::{Blueprint, Node, claims};
 
-/// What is known of a cluster and of the operator.
+/// Facts about a cluster and the operator.
 pub struct Input<'a> {
-    /// The resource of the cluster.
+    /// The Kafka resource.
     pub kafka: Kafka,
     /// The same, as its user wrote it.
     pub written: &'a Value,
-    /// The objects of the cluster.
+    /// Existing objects of the cluster.
     pub found: &'a Found,
-    /// Its record; `None` if there is none.
+    /// Its record, if it exists.
     pub record: Option<Record>,
-    /// The image of a Kafka node, by the version of Kafka.
+    /// Images of Kafka nodes by Kafka version.
     pub images: &'a BTreeMap<String, String>,
     /// The DNS domain of the Kubernetes cluster.
     pub domain: &'a str,
-    /// Generates an id that nothing has yet.
+    /// Generates a new unique id.
     pub fresh: &'a mut dyn FnMut() -> DirectoryId,
 }
 
-/// What the user asks for, and can have.
+/// The accepted desired state.
 #[derive(Debug)]
 pub struct Desired {
-    /// What its objects are built from.
+    /// The input of all builders.
     pub blueprint: Blueprint,
-    /// The record, with the nodes that are to come. It is saved before anything of theirs is created.
+    /// The record with new nodes. It is saved before any of their objects is created.
     pub record: Record,
-    /// What the user should know.
+    /// Warnings for the user.
     pub warnings: Vec<Note>,
 }
 
-/// A spec that is not acted on.
+/// A rejected spec.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused {
-    /// Why.
+    /// The reason.
     pub note: Note,
-    /// What the user should know besides.
+    /// Other warnings.
     pub warnings: Vec<Note>,
 }
 
-/// Accepts what the user asks for, or refuses it.
+/// Accepts or rejects a spec.
 ///
 /// # Errors
-/// If the spec is refused.
+/// If the spec is rejected.
 pub fn accept(input: Input<'_>) -> Result<Desired, Refused> {
     let Input { kafka, written, found, record, images, domain, fresh } = input;
     let names = Names::new(&kafka.namespace().unwrap_or_default(), &kafka.name_any());
@@ -104,7 +105,7 @@ pub fn accept(input: Input<'_>) -> Result<Desired, Refused> {
     Ok(Desired { blueprint, record, warnings })
 }
 
-/// What the table of fields says of what the user wrote: warnings, and the first reason to refuse.
+/// Verdicts on the fields of the spec: warnings, and the first reason to reject it.
 fn field_findings(written: &Value, found: &Found) -> (Vec<Note>, Option<Note>) {
     let kafka = compat::unhonoured(written, compat::Kind::Kafka);
     let kafka = kafka.into_iter().map(|finding| ("Kafka".to_owned(), finding));
@@ -131,8 +132,7 @@ fn field_findings(written: &Value, found: &Found) -> (Vec<Note>, Option<Note>) {
     (warnings, refused)
 }
 
-/// A record for a cluster that has none: empty for a new one, and for one that lived before from what
-/// its resources and its claims say.
+/// The record for a cluster without one: empty for a new cluster, else rebuilt from its resources and claims.
 fn rebuild(names: &Names, kafka: &Kafka, pools: &[KafkaNodePool], found: &Found) -> Record {
     let status = kafka.status.as_ref();
     let of_kafka = status.and_then(|status| status.cluster_id.clone());
@@ -147,12 +147,12 @@ fn rebuild(names: &Names, kafka: &Kafka, pools: &[KafkaNodePool], found: &Found)
         return record;
     }
     record.quorum.rebuilt = true;
-    // Written by whoever looked after it before, and only once it was as it was asked for.
+    // Written by the previous operator, and only after a complete reconciliation.
     record.was_ready =
         status.is_some_and(|status| status.operator_last_successful_version.is_some());
     let initial = status.and_then(|status| status.initial_controllers.as_deref());
     record.quorum.initial = initial.and_then(|text| text.parse().ok()).unwrap_or_default();
-    // Nobody but us writes that list, and only for dynamic quorums.
+    // Only Gregor writes that list, and only for dynamic quorums.
     if !record.quorum.initial.is_empty() {
         record.quorum.mode = QuorumMode::Dynamic;
     }
@@ -163,7 +163,7 @@ fn rebuild(names: &Names, kafka: &Kafka, pools: &[KafkaNodePool], found: &Found)
         let ids = status.node_ids.iter().flatten().filter_map(|id| i32::try_from(*id).ok());
         let nodes = ids.filter_map(|id| Some((NodeId::new(id)?, roles?)));
         record.pools.insert(pool.name_any(), nodes.collect());
-        // The set of the pool's pods remembers what they were made with.
+        // The pod set has annotations with the settings of its pods.
         let set = found.pod_sets.get(&names.pod_set(&pool.name_any()));
         if let Some(text) = set.and_then(|set| set.annotations().get(Annotation::Storage.name())) {
             record.storage.insert(pool.name_any(), text.clone());
@@ -173,7 +173,8 @@ fn rebuild(names: &Names, kafka: &Kafka, pools: &[KafkaNodePool], found: &Found)
     record
 }
 
-/// The nodes of pools that were removed past their finalizer: only their pod sets remember them, and they leave like others.
+/// Nodes of pools that were removed past their finalizer: only their pod sets still list them, and they are
+/// scaled down like others.
 fn rebuild_removed(pools: &[KafkaNodePool], found: &Found, record: &mut Record) {
     for set in found.pod_sets.values() {
         let Some(pool) = set.labels().get(POOL_LABEL) else { continue };
@@ -190,7 +191,7 @@ fn rebuild_removed(pools: &[KafkaNodePool], found: &Found, record: &mut Record) 
     }
 }
 
-/// The node of a pod that a set lists, with the roles of its labels.
+/// The node of a pod in a pod set, with the roles from its labels.
 fn node_of(pod: &Verbatim) -> Option<(NodeId, Roles)> {
     let metadata = pod.0.get("metadata")?;
     let id = node_of_pod(metadata.get("name")?.as_str()?)?;
@@ -214,7 +215,7 @@ fn roles_of(roles: &[Role]) -> Option<Roles> {
     }
 }
 
-/// The wishes, if they may be acted on; warnings besides.
+/// The validated spec with warnings, or the reason to reject it.
 fn accepted(
     images: &BTreeMap<String, String>,
     spec: ClusterSpec,
@@ -237,7 +238,7 @@ fn accepted(
     Err(Note::new(reason, lines.join("; ")))
 }
 
-/// The wishes with the storage that nodes can have: what cannot be changed stays as it was, and is told.
+/// The spec with unchanged storage where it cannot be changed, with warnings.
 fn with_kept_storage(
     mut spec: ClusterSpec,
     record: &mut Record,
@@ -258,7 +259,7 @@ fn with_kept_storage(
     spec
 }
 
-/// Gives ids to nodes that are wished for and have none, and finds those that are not wished for.
+/// Assigns ids to new nodes, and finds nodes that are not desired any more.
 fn choose_nodes(
     blueprint: &mut Blueprint,
     record: &mut Record,
@@ -305,10 +306,10 @@ fn choose_nodes(
     Ok(())
 }
 
-/// Which nodes are added, and which controllers cannot be.
+/// Nodes to add, and controllers that cannot be added.
 fn come(record: &Record, wished: BTreeMap<NodeId, Roles>) -> (BTreeSet<NodeId>, up::Decision) {
     let recorded = record.nodes().into_iter().map(|node| (node.id, node.roles)).collect();
-    // One that never was is about to be made, and dynamic.
+    // A new quorum will be created, as a dynamic one.
     let mode = record.cluster_id.as_ref().map_or(QuorumMode::Dynamic, |_| record.quorum.mode);
     let refused = up::refused(mode, &wished, &recorded);
     let facts = up::Facts { wished, recorded: Some(recorded), refused: refused.clone() };
@@ -316,8 +317,7 @@ fn come(record: &Record, wished: BTreeMap<NodeId, Roles>) -> (BTreeSet<NodeId>, 
     (refused, decision)
 }
 
-/// The nodes that have a pod now, with the roles that they have on their way to what is wished for. What has
-/// arrived is recorded.
+/// Nodes with a pod, with their current roles in a role change. Completed role changes are recorded.
 fn now(record: &mut Record, wished: &BTreeMap<NodeId, Roles>) -> Vec<Node> {
     let mut nodes = Vec::new();
     for node in record.nodes() {
@@ -330,15 +330,15 @@ fn now(record: &mut Record, wished: &BTreeMap<NodeId, Roles>) -> Vec<Node> {
     nodes
 }
 
-/// How many nodes a pool shall have: none if it is being deleted.
+/// Desired replicas of a pool: none if it is being deleted.
 fn wanted(blueprint: &Blueprint, pool: &PoolSpec) -> u32 {
     let deleted =
         blueprint.pool(&pool.name).is_some_and(|pool| pool.metadata.deletion_timestamp.is_some());
     if deleted { 0 } else { pool.replicas }
 }
 
-/// Gives a cluster that never was its id and its first controllers. Everything that it ever is follows
-/// from these, so they are made once and recorded before anything else is.
+/// Generates the id and the initial controllers of a new cluster. Everything else depends on these, so they
+/// are generated once and recorded first.
 fn begin(
     blueprint: &Blueprint,
     record: &mut Record,
@@ -366,7 +366,7 @@ fn begin(
         port: api::names::CONTROLLER_PORT,
         directory: fresh(),
     });
-    // Ids are random and nodes are listed once, so the list cannot be a wrong one.
+    // Ids are random and nodes are listed once, so the list is always valid.
     let initial = InitialControllers::new(controllers.collect()).unwrap_or_default();
     record.quorum.mode = QuorumMode::Dynamic;
     record.quorum.initial = initial;

@@ -1,4 +1,4 @@
-//! What becomes of specs and records.
+//! Specs and records, accepted and rejected.
 
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use serde_json::json;
@@ -8,7 +8,7 @@ use crate::found::FoundPool;
 use crate::object;
 use crate::samples::blueprint;
 
-/// The resources of a cluster, and what there is of it.
+/// The resources and existing objects of a cluster.
 struct Scene {
     kafka: Kafka,
     found: Found,
@@ -17,7 +17,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// Two brokers and one controller, of which nothing exists.
+    /// Two brokers and one controller; no objects exist.
     fn new() -> Self {
         Self::with(json!({}), json!({}))
     }
@@ -55,7 +55,7 @@ impl Scene {
         })
     }
 
-    /// Accepts, and keeps the record.
+    /// Accepts the spec and keeps the record.
     fn pass(&mut self) -> Desired {
         let desired = self.accept().unwrap();
         self.record = Some(desired.record.clone());
@@ -103,11 +103,11 @@ fn a_lost_record_is_rebuilt_and_not_begun_anew() {
     assert!(rebuilt.record.quorum.rebuilt);
     assert_eq!(rebuilt.record.quorum.mode, QuorumMode::Dynamic);
     assert_eq!(numbers(rebuilt.record.ids("broker")), [4, 5]);
-    // Without a list of first controllers nobody knows the mode.
+    // Without a list of initial controllers the mode is unknown.
     scene.record = None;
     scene.kafka.status = serde_json::from_value(json!({ "clusterId": "abc" })).unwrap();
     assert_eq!(scene.pass().record.quorum.mode, QuorumMode::Unknown);
-    // From a claim, where even the status is lost.
+    // From a claim, if even the status is lost.
     scene.record = None;
     scene.kafka.status = None;
     let annotations = json!({ claims::CLUSTER_ID: "def" });
@@ -139,7 +139,7 @@ fn nodes_come_and_go_by_the_pools_and_those_that_leave_stay_until_they_may_go() 
     let fewer = scene.pass();
     assert_eq!(numbers(fewer.blueprint.wished.keys().copied()), [0, 2]);
     assert_eq!(numbers(fewer.blueprint.nodes.iter().map(|node| node.id)), [0, 1, 2, 3]);
-    // A pool that is being deleted asks for none.
+    // A pool that is being deleted has no desired nodes.
     let deleted = json!({ "name": "broker", "deletionTimestamp": "2026-01-01T00:00:00Z" });
     scene.pool("broker").metadata = serde_json::from_value(deleted).unwrap();
     let none = scene.pass();
@@ -192,7 +192,8 @@ fn the_next_ids_that_a_user_asks_for_are_used() {
     assert_eq!(numbers(scene.pass().record.ids("broker")), [0, 1, 100]);
 }
 
-/// A pool was removed past its finalizer, and then the record was lost. Its broker may hold replicas: it leaves like others.
+/// A pool was removed past its finalizer, and then the record was lost. Its broker may host replicas: it is
+/// scaled down like others.
 #[test]
 fn nodes_of_a_removed_pool_are_rebuilt_from_their_pod_set() {
     let mut scene = Scene::new();

@@ -1,4 +1,4 @@
-//! The existing objects of a cluster, by name. The shell reads them at the start of every pass.
+//! Existing objects of a cluster, by name. The operator reads them at the start of every pass.
 
 use std::collections::BTreeMap;
 
@@ -14,12 +14,12 @@ use serde_json::Value;
 /// Objects by name.
 pub type ByName<K> = BTreeMap<String, K>;
 
-/// An existing pool: typed, and as it was written.
+/// An existing pool: typed, and as written.
 #[derive(Debug, Clone)]
 pub struct FoundPool {
     /// The pool.
     pub pool: KafkaNodePool,
-    /// The same with every field that its user wrote.
+    /// With all fields that its user wrote.
     pub written: Value,
 }
 
@@ -30,7 +30,7 @@ pub struct Found {
     pub at_ms: u64,
     /// Its pools.
     pub pools: Vec<FoundPool>,
-    /// Pools that cannot be read, with why.
+    /// Pools that cannot be parsed, with the reason.
     pub unreadable_pools: Vec<(String, String)>,
     /// Its pod sets.
     pub pod_sets: ByName<StrimziPodSet>,
@@ -50,6 +50,6 @@ pub struct Found {
     pub policies: ByName<NetworkPolicy>,
     /// Its PodDisruptionBudgets.
     pub budgets: ByName<PodDisruptionBudget>,
-    /// Its ClusterRoleBindings. They belong to no namespace: only the area that needs one reads it.
+    /// Its ClusterRoleBindings. They are cluster-scoped: only the area that needs one reads it.
     pub bindings: ByName<ClusterRoleBinding>,
 }

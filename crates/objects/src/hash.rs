@@ -1,4 +1,4 @@
-//! Short fingerprints of texts, by which changes are noticed. Not for secrets that could be guessed.
+//! Short hashes of texts, to detect changes. Not for secrets that could be guessed.
 
 use aws_lc_rs::digest;
 

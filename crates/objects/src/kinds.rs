@@ -1,4 +1,4 @@
-//! The kinds of objects that areas build, and where the existing ones are found.
+//! The kinds of objects that areas build.
 
 use api::StrimziPodSet;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Service, ServiceAccount};
@@ -14,11 +14,11 @@ use crate::found::{ByName, Found};
 pub trait Kind: Sized {
     /// The existing objects of this kind.
     fn all(found: &Found) -> &ByName<Self>;
-    /// The same, to keep one that was written.
+    /// The same, mutable, to keep an object that was written.
     fn all_mut(found: &mut Found) -> &mut ByName<Self>;
 }
 
-/// Declares the kinds once: the variant of [`Object`], its type, and the field of [`Found`].
+/// Declares each kind once: variant of [`Object`], type, and field of [`Found`].
 macro_rules! kinds {
     ($($(#[$doc:meta])* $variant:ident($kind:ty): $field:ident,)*) => {
         /// An object that an area builds. The list is closed.
@@ -68,13 +68,13 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// The account that nodes run as.
+    /// The account of nodes.
     ServiceAccount(ServiceAccount): accounts,
-    /// Who may reach the nodes.
+    /// Allowed network peers of nodes.
     NetworkPolicy(NetworkPolicy): policies,
-    /// How many nodes may be evicted.
+    /// Limit of concurrent evictions.
     PodDisruptionBudget(PodDisruptionBudget): budgets,
-    /// The right to read the labels of machines.
+    /// Permission to read Node labels.
     ClusterRoleBinding(ClusterRoleBinding): bindings,
     /// Addresses of brokers.
     Service(Service): services,

@@ -1,9 +1,8 @@
-//! The Kubernetes objects of a cluster: built from what was decided, and compared with those that
-//! exist.
+//! Builds the Kubernetes objects of a cluster and compares them with existing ones.
 //!
-//! The same [`Blueprint`] gives the same objects. Types of Kubernetes are data here.
+//! The same [`Blueprint`] always yields the same objects. Kubernetes types are plain data here.
 //!
-//! What this crate must not do: read or write anything, have a client, or know what time it is.
+//! This crate does not read or write anything, has no client and no clock.
 
 pub mod access;
 pub mod areas;

@@ -1,4 +1,4 @@
-//! The ConfigMap of a node: one entry for each file that `gregor node` reads.
+//! The ConfigMap of a node: one entry per file that `gregor node` reads.
 
 use std::collections::BTreeMap;
 

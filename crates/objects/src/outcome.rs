@@ -1,4 +1,4 @@
-//! What the areas of a pass have built, compared with the objects that exist.
+//! The objects of all areas of a pass, compared with existing ones.
 
 use std::collections::BTreeMap;
 
@@ -19,25 +19,25 @@ use crate::{Blueprint, Compared, Object, State, compare};
 /// The objects of all areas.
 #[derive(Debug, Default)]
 pub struct Objects {
-    /// Objects that do not exist or differ, in the form in which they are sent.
+    /// Missing or different objects, in the form in which they are sent.
     pub changes: Vec<(Object, Compared)>,
     /// Pod sets of removed pools that have to shrink.
     pub orphans: Vec<Orphan>,
-    /// All pod sets, as they should be.
+    /// All desired pod sets.
     pub pod_sets: Vec<StrimziPodSet>,
-    /// All claims, as they should be.
+    /// All desired claims.
     pub claims: Vec<PersistentVolumeClaim>,
-    /// What decisions use, by area.
+    /// Facts for decisions, by area.
     pub views: BTreeMap<Area, BuiltView>,
 }
 
 impl Objects {
-    /// What decisions use of an area.
+    /// Facts about an area's objects, for decisions.
     pub fn view(&mut self, area: Area) -> &mut BuiltView {
         self.views.entry(area).or_default()
     }
 
-    /// Keeps what an area has built. Returns its outputs.
+    /// Adds the objects of an area. Returns its outputs.
     ///
     /// # Errors
     /// If an object cannot be serialized.
@@ -70,7 +70,7 @@ impl Objects {
         Ok(built.outputs)
     }
 
-    /// Builds the Services. Returns the addresses that the existing ones have.
+    /// Builds the Services. Returns the addresses of the existing ones.
     ///
     /// # Errors
     /// If an object cannot be serialized.
@@ -82,7 +82,7 @@ impl Objects {
         self.keep(Area::Services, services::build(blueprint)?, found)?;
         let (addresses, mut flow) = services::addresses(blueprint, found);
         if flow == Flow::Go && self.changes.iter().any(|(object, _)| has_addresses(object)) {
-            let message = "Services are applied first: brokers advertise their addresses";
+            let message = "Services must be applied first: brokers advertise their addresses";
             flow = Flow::Stop(Note::new(Reason::AwaitingAddresses, message));
         }
         self.view(Area::Services).flow = flow;

@@ -1,8 +1,8 @@
-//! The pods of the nodes, and the pod sets that hold them.
+//! Pods of the nodes, and their pod sets.
 //!
-//! A pod carries marks of everything that it was started with and cannot change while it runs. Its
-//! revision is a hash of the whole, so a pod with another revision than its set wants has to be
-//! restarted, and the marks tell why.
+//! A pod has annotations for everything that it was started with and that cannot change while it runs. Its
+//! revision is a hash of the whole pod: if the pod set requires another revision, the pod must be restarted,
+//! and the annotations tell why.
 
 use std::collections::BTreeMap;
 
@@ -23,28 +23,28 @@ use crate::blueprint::with_template;
 use crate::services::port_name;
 use crate::{Blueprint, Node, hash, object, security};
 
-/// Where metrics are served if the user asks for them.
+/// Port of the user's metrics.
 pub const METRICS_PORT: u16 = 9404;
-/// The annotation with the hash of the whole pod.
+/// Annotation: hash of the whole pod.
 pub const REVISION: &str = Annotation::Revision.name();
-/// The annotation with a hash of the settings that there were when the pod was made.
+/// Annotation: hash of the settings when the pod was created.
 pub const SETTINGS: &str = Annotation::Settings.name();
 
-/// Where a node finds its configuration.
+/// Directory of a node's configuration.
 const CONFIG_DIR: &str = "/opt/kafka/custom-config";
-/// Where a node finds its own certificate.
+/// Directory of a node's certificate.
 const CERTIFICATE_DIR: &str = "/opt/kafka/certs/node";
-/// Where a node finds what it trusts.
+/// Directory of trusted certificates.
 const TRUST_DIR: &str = "/opt/kafka/certs/trust";
-/// Where a broker finds what is known of the machine that it runs on.
+/// Directory of files about the Kubernetes Node.
 const MACHINE_DIR: &str = "/opt/kafka/init";
-/// Where a node writes temporary files: the root file system is read-only. Not `/tmp`, which local mode would
-/// hide from programs of the machine.
+/// Directory for temporary files, because the root file system is read-only. Not `/tmp`, which local mode
+/// would hide from local programs.
 const TMP_DIR: &str = "/opt/kafka/tmp";
-/// Kafka has this long to hand over its partitions unless the user says otherwise.
+/// Default grace period, in which Kafka hands over its leaderships.
 const GRACE_SECONDS: i64 = 30;
 
-/// What each node is started with and keeps until it is restarted, by annotation.
+/// Start parameters of each node, as annotations.
 pub type Marks = BTreeMap<model::NodeId, BTreeMap<String, String>>;
 
 /// A volume of a node.
@@ -52,38 +52,38 @@ pub type Marks = BTreeMap<model::NodeId, BTreeMap<String, String>>;
 pub struct Volume {
     /// `data`, or `data-<id>` where there are several.
     pub name: String,
-    /// Where it is in the container.
+    /// Mount path.
     pub mount: String,
-    /// Where its data is.
+    /// Where its data is stored.
     pub source: Source,
 }
 
-/// Where the data of a volume is.
+/// Storage of a volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Source {
     /// In a claim.
     Claim,
-    /// Gone with the pod.
+    /// Deleted with the pod.
     Scratch {
         /// The maximum size; `None` if there is none.
         size_limit: Option<String>,
     },
 }
 
-/// What the pods of a pool are made of besides the blueprint.
+/// Parts of a pool's pods besides the blueprint.
 #[derive(Debug)]
 pub struct PodParts {
     /// The image of the containers.
     pub image: String,
-    /// What each node was decided to be started with, by annotation.
+    /// Start parameters of each node, as annotations.
     pub marks: Marks,
     /// A hash of all settings of each node.
     pub settings: BTreeMap<model::NodeId, String>,
     /// The volumes with data.
     pub volumes: Vec<Volume>,
-    /// Bytes that a node may use, for its heap.
+    /// Memory limit of a node, for its heap.
     pub memory_bytes: Option<u64>,
-    /// What the pod set itself remembers.
+    /// Annotations of the pod set itself.
     pub annotations: BTreeMap<String, String>,
 }
 
@@ -112,7 +112,7 @@ pub fn pod_set(
     }))
 }
 
-/// What the user adds to pods: a part that the pool has replaces that of the cluster.
+/// The user's templates: a part of the pool's replaces that of the cluster.
 #[derive(Default)]
 struct Templates<'a> {
     pod: Option<&'a PodTemplate>,
@@ -137,7 +137,7 @@ fn templates<'a>(blueprint: &'a Blueprint, pool: &str) -> Templates<'a> {
     }
 }
 
-/// Whether the kubelet finds a pod ready.
+/// Whether the kubelet reports a pod as ready.
 #[must_use]
 pub fn is_ready(pod: &Pod) -> bool {
     let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
@@ -148,7 +148,7 @@ pub fn is_ready(pod: &Pod) -> bool {
     ready && pod.metadata.deletion_timestamp.is_none()
 }
 
-/// Whether brokers have to know the machine that they run on before they start.
+/// Whether brokers need facts about their Kubernetes Node before they start.
 #[must_use]
 pub fn needs_machine(blueprint: &Blueprint) -> bool {
     let by_label = matches!(blueprint.spec.rack, Some(Rack::TopologyLabel(_)));
@@ -183,7 +183,7 @@ fn pod(blueprint: &Blueprint, node: &Node, parts: &PodParts) -> Value {
     });
     let revision = hash::short(pod.to_string().as_bytes());
     pod["metadata"]["annotations"][REVISION] = json!(revision);
-    // After the revision: that they are others is no reason to restart a pod that runs.
+    // After the revision is computed: a change of these must not restart a running pod.
     if let Some(settings) = parts.settings.get(&node.id) {
         pod["metadata"]["annotations"][SETTINGS] = json!(settings);
     }
@@ -219,8 +219,8 @@ fn pod_spec(
     spec
 }
 
-/// Puts what the user said of the pod into its spec; lists are added to ours. A field that is not in the list
-/// is not passed on, `serviceAccountName`, `hostNetwork` and `hostPID` among them.
+/// Adds the user's pod template to the spec; lists are appended to ours. Fields that are not listed here are
+/// not passed on, such as `serviceAccountName`, `hostNetwork` and `hostPID`.
 fn add_template(spec: &mut Value, template: &Value) {
     let fields = [
         "imagePullSecrets",
@@ -250,14 +250,14 @@ fn extend(list: &mut Value, more: Option<&Value>) {
     }
 }
 
-/// A broker that names its rack by a label of the machine must run on one that has the label.
+/// A broker whose rack is a Node label must run on a Node with that label.
 fn require_label(spec: &mut Value, blueprint: &Blueprint) {
     let Some(Rack::TopologyLabel(key)) = &blueprint.spec.rack else { return };
     let has = json!({ "key": key, "operator": "Exists" });
     let required =
         &mut spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
     match required["nodeSelectorTerms"].as_array_mut() {
-        // Terms are alternatives, so each of them has to ask for it.
+        // Terms are alternatives, so each of them needs the requirement.
         Some(terms) => {
             for term in terms {
                 match term["matchExpressions"].as_array_mut() {
@@ -307,7 +307,7 @@ fn volumes(blueprint: &Blueprint, node: &Node, parts: &PodParts, with_machine: b
     volumes
 }
 
-/// What the container that looks at the machine needs to ask the API server.
+/// Credentials with which the init container queries the API server.
 fn token_volume() -> Value {
     json!({
         "name": "kube-api-access",
@@ -386,7 +386,7 @@ fn container(
     });
     let resources = blueprint.pool(&node.pool).and_then(|pool| pool.spec.resources.as_ref());
     if let Some(resources) = resources {
-        // No more than these: claims refer to devices.
+        // Only these: resource claims would grant devices.
         let all = [("limits", &resources.limits), ("requests", &resources.requests)];
         container["resources"] = json!({});
         for (name, amounts) in all {
@@ -419,7 +419,7 @@ fn env(
     let pod = blueprint.pod(node);
     let value = |name: &str, value: String| json!({ "name": name, "value": value });
     let mut env = vec![
-        // First, as the others refer to it: pods that share a machine have addresses of their own.
+        // First, because others refer to it: pods on one machine have their own addresses.
         field("POD_IP", "status.podIP"),
         value("GREGOR_NODE_HTTP", format!("$(POD_IP):{HEALTH_PORT}")),
         value("GREGOR_NODE_HTTPS", format!("$(POD_IP):{AGENT_PORT}")),
@@ -440,7 +440,7 @@ fn env(
     }
     let more = template.and_then(|template| template.env.as_deref()).unwrap_or_default();
     for Verbatim(more) in more {
-        // What the node is started with is not the user's to replace; a warning says so.
+        // The node's start parameters cannot be overridden; a warning reports it.
         let name = more.get("name").and_then(Value::as_str).unwrap_or_default();
         if !is_own_variable(name) {
             env.push(Value::Object(more.clone().into_iter().collect::<Map<_, _>>()));
@@ -449,8 +449,8 @@ fn env(
     env
 }
 
-/// Whether a node is a controller of a quorum that is not dynamic. The permission to format its lost disk names its pod;
-/// no other pod is restarted to learn its own uid.
+/// Whether a node is a controller of a quorum that is not dynamic. The permission to format its lost disk
+/// names its pod; no other pod is restarted to learn its own uid.
 fn votes_by_its_id(node: &Node, parts: &PodParts) -> bool {
     let marks = parts.marks.get(&node.id);
     let quorum = marks.and_then(|marks| marks.get(QUORUM)).map(String::as_str);

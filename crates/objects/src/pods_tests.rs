@@ -1,4 +1,4 @@
-//! Pods as they are made from resources: under the Pod Security profile `restricted`, whatever a template says.
+//! Pods conform to the Pod Security profile `restricted`, with any template.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use control::node::Roles;
 
 use super::*;
 
-/// The spec of the pod of a broker with this template, in a cluster that has to know its machines.
+/// The spec of a broker's pod with this template, in a cluster that uses Node labels.
 fn pod_of(template: Value, resources: Value) -> Value {
     pod_with(template, resources, (Roles::Combined, DYNAMIC))
 }
@@ -65,7 +65,7 @@ fn pod_with(template: Value, resources: Value, (roles, quorum): (Roles, &str)) -
     json!(set)["spec"]["pods"][0]["spec"].clone()
 }
 
-/// What the Pod Security profile `restricted` has against a pod, by its documentation.
+/// Violations of the Pod Security profile `restricted`, according to its documentation.
 fn problems(spec: &Value) -> Vec<String> {
     let mut found = Vec::new();
     let mut need = |holds: bool, what: String| {
@@ -122,7 +122,7 @@ fn pods_conform_to_the_restricted_profile_with_what_they_write_to() {
     assert!(env.contains(&json!({ "name": "TMPDIR", "value": TMP_DIR })));
 }
 
-/// By it the node knows whether a permission to format its lost disk is meant for it.
+/// The node uses it to check whether a permission to format its lost disk is meant for it.
 #[test]
 fn a_controller_of_a_static_quorum_knows_the_uid_of_its_pod() {
     let rows = [
@@ -186,7 +186,7 @@ fn a_template_that_is_accepted_is_added() {
     assert_eq!(container["securityContext"]["capabilities"]["add"], json!(["NET_BIND_SERVICE"]));
 }
 
-/// `control` decides by these names; they are written there and here.
+/// `control` decides by these names; this keeps both in sync.
 #[test]
 fn everything_of_the_node_is_known_to_those_who_protect_it() {
     let spec = pod_with(json!({}), json!({}), (Roles::Combined, "static"));

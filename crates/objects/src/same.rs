@@ -1,13 +1,13 @@
-//! Whether a write would change anything.
+//! Detects writes that would change nothing.
 //!
-//! The API server completes objects with defaults and writes some values its own way, so what is stored is
-//! never equal to what was sent. Two questions are asked instead, and both must be answered with yes:
+//! The API server adds defaults and normalizes values, so a stored object never equals the one that was sent.
+//! Two conditions must hold instead:
 //!
-//! 1. Was the same thing sent the last time? ([`hash`]; it notices what we no longer want.)
-//! 2. Is all of it still there? ([`contains`]; it notices what somebody else has changed.)
+//! 1. The same object was sent last time ([`hash`]; detects fields that are not desired any more).
+//! 2. All of it is still there ([`contains`]; detects changes by others).
 //!
-//! A wrong no costs a request that changes nothing. A wrong yes would leave a difference in place, so where
-//! two forms might mean different things they are different.
+//! A false negative costs a request without effect. A false positive would leave a difference in place, so
+//! values that might differ are treated as different.
 
 use aws_lc_rs::digest::{Context, SHA256};
 use base64::Engine as _;
@@ -15,10 +15,10 @@ use base64::engine::general_purpose::STANDARD;
 use control::annotations::Annotation;
 use serde_json::{Map, Value, json};
 
-/// The annotation of every object that was applied: a hash of what was applied.
+/// Annotation of every applied object: a hash of what was applied.
 pub const APPLIED: &str = Annotation::Applied.name();
 
-/// Fields that the API server leaves out when they are false.
+/// Fields that the API server omits if they are false.
 const FALSE_IS_ABSENT: &[&str] = &[
     "hostIPC",
     "hostNetwork",
@@ -30,21 +30,21 @@ const FALSE_IS_ABSENT: &[&str] = &[
     "tty",
 ];
 
-/// Fields whose values are amounts.
+/// Fields with quantities.
 const AMOUNTS: &[&str] = &["divisor", "sizeLimit", "storage"];
 
-/// Fields whose values are maps of amounts.
+/// Fields with maps of quantities.
 const MAPS_OF_AMOUNTS: &[&str] = &["capacity", "hard", "limits", "overhead", "requests"];
 
 /// Lists to which others may add.
 const SHARED_LISTS: &[&str] = &["finalizers", "ownerReferences"];
 
-/// A name for what an object says, the same on every machine. Nulls and the order of fields do not matter.
+/// A hash of an object, stable across machines. Nulls and the order of fields are ignored.
 #[must_use]
 pub fn hash(desired: &Value) -> String {
     let mut context = Context::new(&SHA256);
     feed(&mut context, desired);
-    // 64 bits: it tells two versions of one object apart, and guards against nobody.
+    // 64 bits distinguish versions of one object; this is not a security measure.
     context.finish().as_ref()[..8].iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
@@ -72,7 +72,7 @@ fn feed(context: &mut Context, value: &Value) {
     }
 }
 
-/// Whether all that is desired is in what is stored.
+/// Whether the stored object contains everything desired.
 #[must_use]
 pub fn contains(stored: &Value, desired: &Value) -> bool {
     let Value::Object(fields) = desired else { return false };
@@ -83,7 +83,7 @@ pub fn contains(stored: &Value, desired: &Value) -> bool {
     })
 }
 
-/// A Secret may be written with plain strings, and is stored in base64.
+/// A Secret may be written with plain strings, and is stored as base64.
 fn strings_in(stored: Option<&Value>, desired: &Value) -> bool {
     let Value::Object(fields) = desired else { return desired.is_null() };
     fields.iter().all(|(name, value)| {
@@ -107,7 +107,7 @@ fn metadata_in(stored: &Value, desired: &Value) -> bool {
     })
 }
 
-/// `name` is the field in which the value is; `amount` if values here are amounts.
+/// `name` is the field of the value; `amount` is whether values here are quantities.
 fn is_in(stored: Option<&Value>, desired: &Value, name: &str, amount: bool) -> bool {
     let Some(stored) = stored else {
         let is_false = desired == &Value::Bool(false) && FALSE_IS_ABSENT.contains(&name);
@@ -128,7 +128,7 @@ fn is_in(stored: Option<&Value>, desired: &Value, name: &str, amount: bool) -> b
     }
 }
 
-/// A field without a value and a field that is not there are the same to the API server.
+/// A field without a value and a missing field are equivalent.
 fn is_nothing(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -148,8 +148,8 @@ fn same_amount(a: &Value, b: &Value) -> bool {
     matches!((amount(a), amount(b)), (Some(a), Some(b)) if a == b)
 }
 
-/// An amount of Kubernetes (`1Gi`, `500m`, `1.5`, `1e3`) in billionths; `None` if it is not one, or too
-/// great to be told exactly.
+/// A quantity (`1Gi`, `500m`, `1.5`, `1e3`) in billionths; `None` if it is not one, or too large for exact
+/// representation.
 fn nanos(text: &str) -> Option<i128> {
     let digits_end = text
         .char_indices()
@@ -169,12 +169,12 @@ fn nanos(text: &str) -> Option<i128> {
     let power = 10i128.checked_pow(tens.unsigned_abs())?;
     match tens {
         0.. => scaled.checked_mul(power),
-        // What is smaller than a billionth is rounded by the API server; we do not guess how.
+        // The API server rounds values below a billionth; we do not guess how.
         _ => (scaled % power == 0).then(|| scaled / power),
     }
 }
 
-/// What a suffix multiplies by: a power of ten and a power of two.
+/// The factor of a suffix: a power of ten and a power of two.
 fn factors(suffix: &str) -> Option<(i32, u32)> {
     let exponent = |text: &str| text.parse().ok().map(|tens: i32| (tens, 0));
     match suffix {
@@ -198,8 +198,8 @@ fn factors(suffix: &str) -> Option<(i32, u32)> {
     }
 }
 
-/// What to send so that a status becomes the desired one: a merge patch, which also takes away what is no
-/// longer in it. `None` if nothing would change but the time of a transition that was none.
+/// The merge patch to the desired status, which also removes stale fields. `None` if only transition times of
+/// unchanged conditions would differ.
 #[must_use]
 pub fn status_patch(before: Option<&Value>, desired: &Value) -> Option<Value> {
     let empty = Value::Object(Map::new());
@@ -210,7 +210,7 @@ pub fn status_patch(before: Option<&Value>, desired: &Value) -> Option<Value> {
     (!patch.is_empty()).then_some(Value::Object(patch))
 }
 
-/// A condition that holds as before holds since before.
+/// An unchanged condition keeps its transition time.
 fn keep_times(before: &Value, desired: &mut Value) {
     let list = |value: &Value| value.get("conditions").and_then(Value::as_array).cloned();
     let before = list(before).unwrap_or_default();
@@ -221,7 +221,7 @@ fn keep_times(before: &Value, desired: &mut Value) {
         let same = |old: &&Value| {
             ["type", "status"].iter().all(|field| old.get(*field) == condition.get(*field))
         };
-        // A status may have several warnings; the one of the same words is the same one.
+        // A status may have several warnings; one with the same message is the same.
         let equal = |old: &&Value| same(old) && old.get("message") == condition.get("message");
         let old = before.iter().find(equal).or_else(|| before.iter().find(same));
         let time = old.and_then(|old| old.get("lastTransitionTime"));
@@ -259,7 +259,7 @@ fn difference(before: &Value, desired: &Value) -> Map<String, Value> {
     patch
 }
 
-/// Whether a merge patch would change anything in what is stored.
+/// Whether a merge patch would change nothing.
 #[must_use]
 pub fn merges_to_itself(stored: &Value, patch: &Value) -> bool {
     match patch {

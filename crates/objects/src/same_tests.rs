@@ -1,4 +1,4 @@
-//! What counts as the same, by rows.
+//! Equality of objects, as tables.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -70,7 +70,7 @@ fn amounts_are_compared_by_value_where_values_are_amounts() {
         differs(resources(json!(a)), resources(json!(b)));
     }
     same(json!({ "spec": { "sizeLimit": "1Gi" } }), json!({ "spec": { "sizeLimit": "1024Mi" } }));
-    // Elsewhere a text is a text.
+    // Elsewhere texts are compared as texts.
     differs(json!({ "data": { "size": "1Gi" } }), json!({ "data": { "size": "1024Mi" } }));
     let labels = |value: &str| json!({ "metadata": { "labels": { "requests": value } } });
     differs(labels("1"), labels("1000m"));
@@ -101,7 +101,7 @@ fn the_hash_is_of_what_is_said_and_not_of_how() {
     assert_ne!(hash(&json!({ "a": 1 })), hash(&json!({ "a": "1" })));
     assert_ne!(hash(&json!(["a", "b"])), hash(&json!(["a,b"])));
     assert_ne!(hash(&json!({ "a": { "b": 1 } })), hash(&json!({ "a": {}, "b": 1 })));
-    // Written down in annotations: it must not change with a release.
+    // Stored in annotations: it must not change with a release.
     assert_eq!(hash(&json!({ "a": [1, "x"] })), "f4849afb2ac2f73e");
 }
 
@@ -115,7 +115,7 @@ fn a_status_is_left_alone_if_only_the_clock_moved() {
     assert_eq!(status_patch(Some(&status("1", "True")), &status("2", "True")), None);
     let patch = status_patch(Some(&status("1", "True")), &status("2", "False"));
     assert_eq!(patch, Some(status("2", "False")));
-    // The reason changed and the condition holds as before: since when it does stays.
+    // The reason changed and the status did not: the transition time stays.
     let mut other = status("2", "True");
     other["conditions"][0]["reason"] = json!("y");
     let patch = status_patch(Some(&status("1", "True")), &other).unwrap();
@@ -161,7 +161,7 @@ fn tree() -> impl Strategy<Value = Value> {
     })
 }
 
-/// What the API server does with a merge patch.
+/// The API server's merge.
 fn merge(target: &mut Value, patch: &Value) {
     let Value::Object(fields) = patch else { return *target = patch.clone() };
     if !target.is_object() {

@@ -1,4 +1,4 @@
-//! Secrets with keys and certificates: between what Kubernetes stores and what the PKI reads and makes.
+//! Converts Secrets with keys and certificates.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use serde_json::json;
 use crate::same::APPLIED;
 use crate::{Blueprint, SecretContent, object};
 
-/// What is in a Secret.
+/// The content of a Secret.
 #[must_use]
 pub fn content(secret: &Secret) -> SecretContent {
     let data = secret.data.clone().unwrap_or_default();
@@ -23,7 +23,7 @@ pub fn content(secret: &Secret) -> SecretContent {
     }
 }
 
-/// A Secret with this content. It is the cluster's unless `is_owned` says otherwise.
+/// A Secret with this content, owned by the cluster if `is_owned`.
 pub fn secret(
     blueprint: &Blueprint,
     (name, labels): (&str, Labels),

@@ -1,15 +1,15 @@
-//! The security contexts of pods, so that they run under the Pod Security profile `restricted`.
+//! Security contexts of pods, for the Pod Security profile `restricted`.
 //!
-//! A template adds to these contexts. What it may say is decided by `control::cluster::validate`, which
-//! refuses what `restricted` does not permit; a field that the template does not name keeps its value.
+//! A template adds to these contexts. `control::cluster::validate` rejects templates that `restricted` does
+//! not permit; a field that the template does not set keeps its value.
 
 use serde_json::{Value, json};
 
-/// The context of a pod, with what the template says.
+/// The security context of a pod, merged with the template.
 ///
-/// No user id: the image names one that is not root, and distributions that choose a user for each namespace
-/// refuse pods that name another. Volumes belong to the root group, as in Strimzi, whose disks are taken over;
-/// the image runs in that group.
+/// No user id: the image defines one that is not root, and distributions that assign a user to each namespace
+/// reject pods that specify another. Volumes belong to the root group, as in Strimzi, whose disks are
+/// adopted; the image runs in that group.
 pub(crate) fn pod(template: Option<&Value>) -> Value {
     let own = json!({
         "fsGroup": 0,
@@ -19,7 +19,7 @@ pub(crate) fn pod(template: Option<&Value>) -> Value {
     with(own, template)
 }
 
-/// The context of a container, with what the template says.
+/// The security context of a container, merged with the template.
 pub(crate) fn container(template: Option<&Value>) -> Value {
     let own = json!({
         "allowPrivilegeEscalation": false,
@@ -27,13 +27,13 @@ pub(crate) fn container(template: Option<&Value>) -> Value {
         "readOnlyRootFilesystem": true,
     });
     let mut context = with(own, template);
-    // A list that names single capabilities would keep the others.
+    // A list of single capabilities would keep the others.
     context["capabilities"]["drop"] = json!(["ALL"]);
     context
 }
 
-/// The first with the fields of the second, which win. Maps are merged except for profiles, of which a part
-/// of one and a part of the other would be no profile.
+/// Merges the fields of the template, which take precedence. Profiles are replaced as a whole, because a
+/// mixture of two would be invalid.
 fn with(mut own: Value, template: Option<&Value>) -> Value {
     for (name, value) in template.and_then(Value::as_object).into_iter().flatten() {
         own[name] = value.clone();

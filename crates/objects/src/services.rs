@@ -1,5 +1,5 @@
-//! The Services of a cluster: one that gives nodes their names, those where clients begin, and one for
-//! each broker of a listener that is reached through Services.
+//! The Services of a cluster: the headless one, bootstrap Services, and one per broker for listeners that are
+//! reached through Services.
 
 use api::kafka::template::ServiceTemplate;
 use api::names::{
@@ -32,13 +32,13 @@ pub fn all(blueprint: &Blueprint) -> Result<Vec<Service>, serde_json::Error> {
     Ok(services)
 }
 
-/// Whether a listener has a Service of its own where clients begin.
+/// Whether a listener has its own bootstrap Service.
 #[must_use]
 pub fn has_bootstrap(listener: &Listener) -> bool {
     listener.kind != ListenerKind::LoadBalancer || listener.services.create_bootstrap
 }
 
-/// The name of a listener's port, as Strimzi calls it.
+/// The name of a listener's port, as in Strimzi.
 pub(crate) fn port_name(listener: &Listener) -> String {
     match (listener.kind, listener.name.as_str(), listener.port) {
         (ListenerKind::Internal, "plain", 9092) => "tcp-clients".to_owned(),
@@ -107,7 +107,7 @@ fn bootstrap(blueprint: &Blueprint) -> Built {
     object(json!({ "apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec }))
 }
 
-/// What clients inside the cluster find on the bootstrap Service, for tools that look for it.
+/// Discovery annotation of the bootstrap Service, for tools.
 fn discovery(blueprint: &Blueprint) -> Value {
     let entries = internal(blueprint).map(|listener| {
         let auth = match listener.authentication {
@@ -154,7 +154,7 @@ fn service_type(kind: ListenerKind) -> &'static str {
     }
 }
 
-/// A list as a value, or nothing if it is empty.
+/// A list as a value, or null if it is empty.
 fn unless_empty<T: serde::Serialize>(list: &[T]) -> Value {
     if list.is_empty() { Value::Null } else { json!(list) }
 }
@@ -246,7 +246,7 @@ fn for_node(template: &Labels, blueprint: &Blueprint, node: &Node) -> Labels {
     template.iter().map(|(name, value)| (name.clone(), fill(value))).collect()
 }
 
-/// Adds entries to a map of the metadata; what is there already stays.
+/// Adds entries to a map of the metadata; existing ones take precedence.
 fn add(metadata: &mut Value, map: &str, entries: &Labels) {
     for (name, value) in entries {
         if metadata[map].get(name).is_none() {

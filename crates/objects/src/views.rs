@@ -1,6 +1,6 @@
-//! The existing objects of a cluster and what its user asks for, reduced to what decisions use.
+//! Reduces existing objects and the spec to the facts that decisions use.
 //!
-//! Pure functions of what was read. What must be asked of Kafka or of nodes is read by the shell.
+//! Pure functions. The operator queries Kafka and the nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,12 +30,12 @@ use crate::found::Found;
 use crate::pods::{REVISION, SETTINGS, is_ready};
 use crate::services;
 
-/// The container of Kafka in every pod.
+/// The Kafka container of every pod.
 const KAFKA_CONTAINER: &str = "kafka";
-/// The annotation on a pod or a pod set with which a user asks for a restart.
+/// Annotation on a pod or pod set with which a user requests a restart.
 const RESTART: &str = Annotation::ManualRollingUpdate.name();
 
-/// What the user asks for. `operation_timeout_ms` is how long a pod may take to become ready, as the operator was set up.
+/// The desired state. `operation_timeout_ms` is the operator's limit for a pod to become ready.
 #[must_use]
 pub fn desired(
     blueprint: &Blueprint,
@@ -71,8 +71,8 @@ pub fn desired(
     }
 }
 
-/// The pools whose storage is such. The record has also those of pools that are gone. Storage that cannot be read may be:
-/// it is not known that anything on it outlives the pod.
+/// Pools with such storage. The record includes removed pools. Storage that cannot be parsed counts: it is
+/// unknown whether its data outlives the pod.
 fn pools_with(
     storage: &BTreeMap<String, String>,
     is_such: impl Fn(&Storage) -> bool,
@@ -83,7 +83,7 @@ fn pools_with(
     storage.iter().filter(may_be).map(|(pool, _)| pool.clone()).collect()
 }
 
-/// Every recorded node. `pod_sets` are the sets as they should be.
+/// All recorded nodes. `pod_sets` are the desired pod sets.
 #[must_use]
 pub fn nodes(
     blueprint: &Blueprint,
@@ -110,9 +110,9 @@ pub fn nodes(
     record.nodes().iter().map(|node| (node.id, view(node))).collect()
 }
 
-/// The revision that each pod should have, as its pod set says once it is applied, by the name of the pod.
+/// Desired revision of each pod from its pod set, by pod name.
 fn desired_revisions(found: &Found, pod_sets: &[StrimziPodSet]) -> BTreeMap<String, Revision> {
-    // Sets of pools that are gone are not built any more.
+    // Pod sets of removed pools are not built any more.
     let pods = found.pod_sets.values().chain(pod_sets).flat_map(|set| &set.spec.pods);
     let revision = |pod: &api::Verbatim| {
         let metadata = pod.0.get("metadata")?;
@@ -123,7 +123,7 @@ fn desired_revisions(found: &Found, pod_sets: &[StrimziPodSet]) -> BTreeMap<Stri
     pods.filter_map(revision).collect()
 }
 
-/// All claims, by name.
+/// All claims by name.
 #[must_use]
 pub fn claims(names: &Names, found: &Found) -> BTreeMap<String, ClaimView> {
     let claims = found.claims.iter().filter_map(|(name, claim)| {
@@ -147,7 +147,7 @@ fn is_resize_pending(claim: &PersistentVolumeClaim) -> bool {
         .any(|one| one.type_ == "FileSystemResizePending" && one.status == "True")
 }
 
-/// The names of the Services that the cluster should have; `None` if they cannot be built.
+/// Names of the desired Services; `None` if they cannot be built.
 fn service_names(blueprint: &Blueprint) -> Option<BTreeSet<String>> {
     let all = services::all(blueprint).ok()?;
     Some(all.iter().map(|service| service.name_any()).collect())
@@ -162,7 +162,7 @@ fn is_ours<K: Resource>(names: &Names, object: &K) -> bool {
     has(KIND_LABEL, "Kafka") && has(NAME_LABEL, &names.component())
 }
 
-/// The objects that belong to one node, pool or listener.
+/// Objects of a single node, pool or listener.
 #[must_use]
 pub fn objects(names: &Names, found: &Found) -> Vec<ObjectView> {
     fn view<K: Resource>(names: &Names, kind: ObjectKind, object: &K) -> Option<ObjectView> {
@@ -185,7 +185,7 @@ pub fn objects(names: &Names, found: &Found) -> Vec<ObjectView> {
     maps.chain(secrets).chain(services).chain(sets).flatten().collect()
 }
 
-/// All pods, by name.
+/// All pods by name.
 #[must_use]
 pub fn pods(found: &Found) -> BTreeMap<String, PodView> {
     found.pods.iter().map(|(name, one)| (name.clone(), pod(name, one))).collect()
@@ -225,7 +225,7 @@ fn roles(pod: &Pod) -> Option<Roles> {
     }
 }
 
-/// What the first container that waits waits for.
+/// The reason why the first waiting container waits.
 fn waiting(pod: &Pod) -> Option<String> {
     let status = pod.status.as_ref()?;
     let inits = status.init_container_statuses.iter().flatten();
@@ -233,7 +233,7 @@ fn waiting(pod: &Pod) -> Option<String> {
     all.find_map(|container| container.state.as_ref()?.waiting.as_ref()?.reason.clone())
 }
 
-/// The exit code with which the container of Kafka ended last, unless it runs.
+/// The last exit code of the Kafka container, unless it runs.
 fn exit_code(pod: &Pod) -> Option<i32> {
     let containers = pod.status.as_ref()?.container_statuses.as_ref()?;
     let kafka = containers.iter().find(|container| container.name == KAFKA_CONTAINER)?;

@@ -1,7 +1,7 @@
-//! Judges an assignment by the definitions of the goals.
+//! Checks an assignment against the definitions of the goals.
 //!
-//! Nothing of the search is used here: every sum is made anew, and limits are computed from the
-//! definitions. The search could be wrong and this would say so.
+//! Independent of the search: all sums and limits are computed from scratch, so that an error in the search
+//! is detected.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +13,10 @@ use crate::goals::{
 };
 use crate::view::{Assignment, View};
 
-/// One thing that is wrong.
+/// A violation.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Finding {
-    /// A partition that cannot be so.
+    /// An invalid partition.
     Structure {
         /// The topic.
         topic: TopicName,
@@ -25,49 +25,49 @@ pub enum Finding {
         /// What is wrong.
         what: &'static str,
     },
-    /// Two replicas of a partition in one rack.
+    /// Two replicas of a partition share a rack.
     SharedRack {
         /// The topic.
         topic: TopicName,
         /// The partition in it.
         partition: u32,
     },
-    /// More replicas of a partition in one rack than there need be.
+    /// The replicas of a partition are not spread evenly over the racks.
     UnevenRacks {
         /// The topic.
         topic: TopicName,
         /// The partition in it.
         partition: u32,
     },
-    /// A partition that another broker should lead.
+    /// A partition with another leader than the preferred one.
     Leader {
         /// The topic.
         topic: TopicName,
         /// The partition in it.
         partition: u32,
-        /// The broker that should.
+        /// The preferred leader.
         broker: NodeId,
     },
-    /// A broker that leads too few partitions of a topic.
+    /// A broker leads too few partitions of a topic.
     FewLeaders {
         /// The topic.
         topic: TopicName,
         /// The broker.
         broker: NodeId,
-        /// How many it leads.
+        /// Partitions that it leads.
         count: u32,
-        /// How many it should lead at least.
+        /// Required minimum.
         low: u32,
     },
-    /// A broker outside of what a goal allows.
+    /// A broker outside of the range of a goal.
     Broker {
         /// The broker.
         broker: NodeId,
-        /// What it has.
+        /// Actual value.
         value: f64,
-        /// The least it may have.
+        /// Lower limit.
         low: f64,
-        /// The most it may have.
+        /// Upper limit.
         high: f64,
     },
     /// A broker with too many or too few replicas of a topic.
@@ -76,45 +76,45 @@ pub enum Finding {
         topic: TopicName,
         /// The broker.
         broker: NodeId,
-        /// How many it has.
+        /// Replicas that it has.
         count: u32,
-        /// The least it may have.
+        /// Lower limit.
         low: f64,
-        /// The most it may have.
+        /// Upper limit.
         high: f64,
     },
 }
 
-/// What a goal looks like.
+/// State of a goal.
 #[derive(Debug, Clone, PartialEq)]
 pub struct GoalState {
     /// The goal.
     pub goal: Goal,
-    /// How many things are wrong. None: it holds.
+    /// Number of violations.
     pub findings: usize,
-    /// The first of them.
+    /// The first violation.
     pub example: Option<Finding>,
 }
 
-/// What an assignment looks like.
+/// State of an assignment.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Judgement {
-    /// Partitions that cannot be so. With any of these the assignment is not acceptable.
+    /// Invalid partitions. With any of these the assignment is not acceptable.
     pub structure: Vec<Finding>,
     /// The goals, in their order.
     pub goals: Vec<GoalState>,
-    /// 100 when every goal holds.
+    /// 100 if every goal is satisfied.
     pub balancedness: f64,
 }
 
 impl Judgement {
-    /// The goals that do not hold.
+    /// The violated goals.
     #[must_use]
     pub fn violated(&self) -> Vec<Goal> {
         self.goals.iter().filter(|state| state.findings > 0).map(|state| state.goal).collect()
     }
 
-    /// Whether the assignment is possible and every hard goal holds.
+    /// Whether the assignment is valid and every hard goal is satisfied.
     #[must_use]
     pub fn is_acceptable(&self) -> bool {
         self.structure.is_empty() && !self.violated().iter().any(|goal| goal.is_hard())
@@ -134,7 +134,7 @@ struct Sums {
     leaders: f64,
 }
 
-/// Judges an assignment of the view's partitions.
+/// Checks an assignment of the view's partitions.
 #[must_use]
 pub fn check(view: &View, goals: &Goals, assignment: &Assignment) -> Judgement {
     let (structure, readable) = structure(view, assignment);
@@ -156,8 +156,8 @@ pub fn check(view: &View, goals: &Goals, assignment: &Assignment) -> Judgement {
     Judgement { structure, balancedness: goals.balancedness(&violated), goals: states }
 }
 
-/// What cannot be so, and whether the goals can be judged all the same: brokers that go can still be
-/// added up, brokers that do not exist cannot.
+/// Invalid partitions, and whether goals can be checked anyway: load on removed brokers can be summed up, on
+/// unknown brokers it cannot.
 fn structure(view: &View, assignment: &Assignment) -> (Vec<Finding>, bool) {
     let mut found = Vec::new();
     let mut readable = true;
@@ -167,18 +167,18 @@ fn structure(view: &View, assignment: &Assignment) -> (Vec<Finding>, bool) {
             found.push(Finding::Structure { topic: topic.clone(), partition: number, what });
         };
         let Some(brokers) = assignment.get(view.slots(partition)) else {
-            wrong("it is missing");
+            wrong("has no replicas");
             readable = false;
             continue;
         };
         if brokers.iter().any(|broker| usize::from(*broker) >= view.brokers.len()) {
-            wrong("it is on a broker that does not exist");
+            wrong("has a replica on an unknown broker");
             readable = false;
         } else if brokers.iter().any(|broker| !view.is_live(usize::from(*broker))) {
-            wrong("it is on a broker that goes");
+            wrong("has a replica on a removed broker");
         }
         if (1..brokers.len()).any(|at| brokers[..at].contains(&brokers[at])) {
-            wrong("it is on one broker twice");
+            wrong("has two replicas on one broker");
         }
     }
     (found, readable)
@@ -245,8 +245,8 @@ fn findings(view: &View, assignment: &Assignment, sums: &[Sums], goal: Goal) -> 
     }
 }
 
-/// Brokers outside of their limits. `leads` is whether it takes leaderships to get more of it. Who gets
-/// nothing more cannot be asked to have more.
+/// Brokers outside of their limits. `leads` is whether the quantity increases with leadership. Brokers that
+/// accept nothing have no lower limit.
 fn outside(
     view: &View,
     sums: &[Sums],

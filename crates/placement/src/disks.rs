@@ -1,8 +1,8 @@
-//! The disks of a broker: which replicas go to which, to empty a disk, to keep all below their limit, and
-//! to fill them alike.
+//! Replica placement on the disks of a broker: drains disks, keeps disks below their limit, and balances
+//! them.
 //!
 //! The goals are Cruise Control's `IntraBrokerDiskCapacityGoal` (hard) and
-//! `IntraBrokerDiskUsageDistributionGoal`. They are about one broker at a time, and nothing leaves it.
+//! `IntraBrokerDiskUsageDistributionGoal`. They concern one broker at a time; no replica leaves it.
 
 use model::{NodeId, TopicName};
 
@@ -13,9 +13,9 @@ use crate::goals::{BAND, DISK_SHARE};
 pub struct DiskSpec {
     /// Where it is.
     pub path: String,
-    /// What it can take.
+    /// Capacity in MB.
     pub capacity_mb: f64,
-    /// Whether it is to be emptied.
+    /// Whether it is to be drained.
     pub removed: bool,
 }
 
@@ -26,7 +26,7 @@ pub struct DiskReplica {
     pub topic: TopicName,
     /// The partition in it.
     pub partition: u32,
-    /// The disk, as a place in the broker's list.
+    /// The index of the disk.
     pub disk: usize,
     /// Its size.
     pub mb: f64,
@@ -39,11 +39,11 @@ pub struct BrokerDisks {
     pub broker: NodeId,
     /// Its disks.
     pub disks: Vec<DiskSpec>,
-    /// What is on them. One whose disk is not in the list is left alone.
+    /// Its replicas. A replica on an unlisted disk is left alone.
     pub replicas: Vec<DiskReplica>,
 }
 
-/// A replica that gets another disk.
+/// A replica that moves to another disk.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DiskChange {
     /// The broker.
@@ -56,55 +56,55 @@ pub struct DiskChange {
     pub from: String,
     /// To where.
     pub to: String,
-    /// The MB that this copies.
+    /// Size in MB.
     pub mb: f64,
 }
 
-/// Something that is wrong with a disk.
+/// A violation.
 #[derive(Debug, Clone, PartialEq)]
 pub enum DiskFinding {
-    /// It is to be emptied, and is not.
+    /// A disk could not be drained.
     NotEmpty {
         /// The broker.
         broker: NodeId,
         /// The disk.
         path: String,
-        /// What is on it.
+        /// Remaining replicas.
         replicas: usize,
-        /// How much more the other disks would have to take.
+        /// Additional capacity that the other disks would need.
         missing_mb: f64,
     },
-    /// It is fuller than it may be. This violates the hard goal.
+    /// A disk exceeds its limit, which violates the hard goal.
     TooFull {
         /// The broker.
         broker: NodeId,
         /// The disk.
         path: String,
-        /// By how much.
+        /// Excess in MB.
         over_mb: f64,
     },
-    /// It is fuller or emptier than the others.
+    /// A disk is outside of the range of balanced disks.
     Uneven {
         /// The broker.
         broker: NodeId,
         /// The disk.
         path: String,
-        /// What it has.
+        /// Used MB.
         mb: f64,
-        /// The least it should have.
+        /// Lower limit.
         low_mb: f64,
-        /// The most it should have.
+        /// Upper limit.
         high_mb: f64,
     },
 }
 
 impl DiskFinding {
-    /// Why there is no plan with it left; `None` if there may be.
+    /// Why the plan must be rejected with this violation; `None` if it may be accepted.
     #[must_use]
     pub fn refusal(&self) -> Option<String> {
         match self {
             Self::NotEmpty { broker, path, missing_mb, .. } => Some(format!(
-                "Not enough remaining capacity on broker {broker} to empty {path}: {missing_mb:.0} MB are \
+                "Not enough remaining capacity on broker {broker} to drain {path}: {missing_mb:.0} MB are \
                  missing"
             )),
             Self::TooFull { broker, path, over_mb } => {
@@ -115,16 +115,16 @@ impl DiskFinding {
     }
 }
 
-/// What is wanted of disks.
+/// Goals for disks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DiskGoals {
-    /// To empty those that are to be emptied, and no more than that: `remove-disks`.
+    /// Only drain disks: `remove-disks`.
     Empty,
-    /// To fill them alike as well: `rebalanceDisk`.
+    /// Also balance disks: `rebalanceDisk`.
     Balance,
 }
 
-/// What to do on one broker, and what it does not achieve.
+/// Plans the moves on one broker; returns violations that remain.
 #[must_use]
 pub fn plan_disks(broker: &BrokerDisks, goals: DiskGoals) -> (Vec<DiskChange>, Vec<DiskFinding>) {
     let mut state = State::new(broker);
@@ -149,7 +149,7 @@ pub fn plan_disks(broker: &BrokerDisks, goals: DiskGoals) -> (Vec<DiskChange>, V
     (changes, check_disks(broker, &place, goals))
 }
 
-/// Judges which replica is on which disk, by the goals' definitions alone.
+/// Checks an assignment of replicas to disks against the definitions of the goals.
 #[must_use]
 pub fn check_disks(broker: &BrokerDisks, place: &[usize], goals: DiskGoals) -> Vec<DiskFinding> {
     let on = |disk: usize| {
@@ -185,12 +185,12 @@ pub fn check_disks(broker: &BrokerDisks, place: &[usize], goals: DiskGoals) -> V
     found
 }
 
-/// Where everything is during the search.
+/// State of the search.
 struct State<'a> {
     broker: &'a BrokerDisks,
     place: Vec<usize>,
     used: Vec<f64>,
-    /// The disks that stay, and the replicas, largest first.
+    /// Remaining disks, and replicas, largest first.
     stays: Vec<usize>,
     order: Vec<usize>,
 }
@@ -227,7 +227,7 @@ impl<'a> State<'a> {
         self.place[replica] = to;
     }
 
-    /// The disk with the most room that can take so much.
+    /// The disk with the most free space that has enough.
     fn roomiest(&self, mb: f64, but: usize) -> Option<usize> {
         let free = |disk: &usize| self.limit(*disk) - self.used[*disk];
         let fits = |disk: &usize| *disk != but && (free(disk) > mb || mb <= 0.0);
@@ -235,7 +235,7 @@ impl<'a> State<'a> {
         self.stays.iter().copied().filter(fits).max_by(order)
     }
 
-    /// Empties the disks that are to be emptied, the largest replicas first.
+    /// Drains disks, largest replicas first.
     fn empty(&mut self) {
         for replica in self.order.clone() {
             let from = self.place[replica];
@@ -261,7 +261,7 @@ impl<'a> State<'a> {
         }
     }
 
-    /// How far disks are outside of their bands, in MB.
+    /// Distance of disks from their ranges, in MB.
     fn cost(&self, used: impl Fn(usize) -> f64) -> f64 {
         let room: f64 = self.stays.iter().map(|disk| self.broker.disks[*disk].capacity_mb).sum();
         let total: f64 = self.stays.iter().map(|disk| self.used[*disk]).sum();
@@ -276,10 +276,10 @@ impl<'a> State<'a> {
         self.stays.iter().map(outside).sum()
     }
 
-    /// Moves, and where that does not help swaps, as long as the disks come closer to their bands: each
-    /// time what brings most for its MB.
+    /// Moves, or else swaps, replicas as long as disks get closer to their ranges: each time the step with
+    /// the best ratio of gain to MB.
     fn level(&mut self) {
-        /// Enough for any broker; each step makes the cost smaller.
+        /// Enough for any broker; each step reduces the cost.
         const STEPS_MAX: usize = 10_000;
         for _ in 0..STEPS_MAX {
             let now = self.cost(|disk| self.used[disk]);

@@ -1,39 +1,38 @@
-//! The goals: names, order, which are hard, and the numbers behind them.
+//! Goals: names, order, hardness, and thresholds.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// A resource or count may be this much above its mean before it is out of balance; the margin keeps a
-/// plan away from the edge.
+/// A resource or count is balanced up to this ratio to its mean; the margin keeps plans away from the limit.
 pub(crate) const BALANCE: f64 = 1.10;
 pub(crate) const MARGIN: f64 = 0.9;
-/// The band around the mean: nine percent to either side.
+/// The range around the mean: nine percent to either side.
 pub(crate) const BAND: f64 = (BALANCE - 1.0) * MARGIN;
-/// The same for the replicas of one topic, and the least and most that a broker may be above the mean.
+/// The same for the replicas of one topic, and the minimum and maximum excess of a broker.
 pub(crate) const TOPIC_BAND: f64 = (3.0 - 1.0) * MARGIN;
 pub(crate) const TOPIC_GAP_MIN: f64 = 2.0;
 pub(crate) const TOPIC_GAP_MAX: f64 = 40.0;
-/// The share of its capacity that a broker may use.
+/// Maximum utilization of a broker's capacity.
 pub(crate) const DISK_SHARE: f64 = 0.8;
 pub(crate) const NETWORK_SHARE: f64 = 0.8;
 pub(crate) const CPU_SHARE: f64 = 0.7;
-/// Replicas that a broker may hold.
+/// Maximum replicas of a broker.
 pub(crate) const REPLICAS_MAX: f64 = 10_000.0;
 
-/// Weights of a violated goal in the balancedness score: for each step up the list, and for hard ones.
+/// Weights of a violated goal in the balancedness score: per priority step, and for hard goals.
 const PRIORITY_WEIGHT: f64 = 1.1;
 const STRICTNESS_WEIGHT: f64 = 1.5;
 
 macro_rules! goals {
     ($($(#[$doc:meta])* $goal:ident = $name:literal, $hard:literal, $listed:literal;)*) => {
-        /// What a good assignment satisfies.
+        /// An optimization goal.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum Goal {
             $($(#[$doc])* $goal,)*
         }
 
         impl Goal {
-            /// All that are known, in Cruise Control's order.
+            /// All goals, in Cruise Control's order.
             pub const ALL: &[Goal] = &[$(Goal::$goal,)*];
 
             /// The name, as in a `KafkaRebalance`.
@@ -48,7 +47,7 @@ macro_rules! goals {
                 match self { $(Goal::$goal => $listed,)* }
             }
 
-            /// Whether a plan that violates it is no plan.
+            /// Whether a plan that violates it is rejected.
             #[must_use]
             pub fn is_hard(self) -> bool {
                 match self { $(Goal::$goal => $hard,)* }
@@ -58,41 +57,41 @@ macro_rules! goals {
 }
 
 goals! {
-    /// The replicas of a partition are in different racks.
+    /// Replicas of a partition are in different racks.
     RackAware = "RackAwareGoal", true, true;
-    /// The replicas of a partition are spread over the racks as evenly as can be.
+    /// Replicas of a partition are spread evenly over the racks.
     RackAwareDistribution = "RackAwareDistributionGoal", true, false;
-    /// Every broker leads some partitions of certain topics. It always holds if no topic is named.
+    /// Every broker leads some partitions of certain topics. Satisfied if no topic is configured.
     MinTopicLeadersPerBroker = "MinTopicLeadersPerBrokerGoal", true, true;
-    /// No broker has more replicas than it may.
+    /// Replicas per broker are limited.
     ReplicaCapacity = "ReplicaCapacityGoal", true, true;
-    /// No disk is fuller than it may be.
+    /// Disk utilization is limited.
     DiskCapacity = "DiskCapacityGoal", true, true;
-    /// No broker receives more than it may.
+    /// Inbound traffic is limited.
     NetworkInboundCapacity = "NetworkInboundCapacityGoal", true, true;
-    /// No broker sends more than it may.
+    /// Outbound traffic is limited.
     NetworkOutboundCapacity = "NetworkOutboundCapacityGoal", true, true;
-    /// No broker computes more than it may.
+    /// CPU utilization is limited.
     CpuCapacity = "CpuCapacityGoal", true, true;
-    /// Brokers have about as many replicas as each other.
+    /// Replicas are balanced.
     ReplicaDistribution = "ReplicaDistributionGoal", false, true;
-    /// No broker would send more than it may if it led all that it has.
+    /// Outbound traffic would be within its limit if the broker led all its partitions.
     PotentialNwOut = "PotentialNwOutGoal", false, true;
-    /// Disks are about as full as each other.
+    /// Disk utilization is balanced.
     DiskUsageDistribution = "DiskUsageDistributionGoal", false, true;
-    /// Brokers receive about as much, by their capacity.
+    /// Inbound traffic is balanced.
     NetworkInboundUsageDistribution = "NetworkInboundUsageDistributionGoal", false, true;
-    /// Brokers send about as much, by their capacity.
+    /// Outbound traffic is balanced.
     NetworkOutboundUsageDistribution = "NetworkOutboundUsageDistributionGoal", false, true;
-    /// Brokers compute about as much, by their capacity.
+    /// CPU utilization is balanced.
     CpuUsageDistribution = "CpuUsageDistributionGoal", false, true;
-    /// No broker has far more of a topic than the others.
+    /// Replicas of each topic are balanced.
     TopicReplicaDistribution = "TopicReplicaDistributionGoal", false, true;
-    /// Brokers lead about as many partitions as each other.
+    /// Leaders are balanced.
     LeaderReplicaDistribution = "LeaderReplicaDistributionGoal", false, true;
-    /// No broker takes in far more than the mean from producers.
+    /// Inbound traffic from producers is balanced.
     LeaderBytesInDistribution = "LeaderBytesInDistributionGoal", false, true;
-    /// Partitions are led by the replica that their topic names first.
+    /// Partitions are led by their preferred leader.
     PreferredLeaderElection = "PreferredLeaderElectionGoal", false, false;
 }
 
@@ -102,7 +101,7 @@ impl fmt::Display for Goal {
     }
 }
 
-/// A text that is not the name of a goal.
+/// An invalid list of goals.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidGoal {
     /// No such goal.
@@ -111,8 +110,8 @@ pub enum InvalidGoal {
     /// The same goal twice.
     #[error("{0} is listed twice")]
     Twice(Goal),
-    /// Hard goals may only be left out on request.
-    #[error("hard goals are missing: {}; ask for the check to be skipped if that is meant", names(.0))]
+    /// Hard goals may be omitted only on request.
+    #[error("hard goals are missing: {}; to omit them, skip the hard goal check", names(.0))]
     HardMissing(Vec<Goal>),
 }
 
@@ -122,7 +121,7 @@ fn names(goals: &[Goal]) -> String {
 
 impl FromStr for Goal {
     type Err = InvalidGoal;
-    /// Takes the name with or without `Goal` at its end, and with a Java package before it.
+    /// Accepts the name with or without the suffix `Goal`, and with a Java package.
     fn from_str(text: &str) -> Result<Self, InvalidGoal> {
         let name = text.rsplit('.').next().unwrap_or(text);
         let same =
@@ -132,14 +131,14 @@ impl FromStr for Goal {
 }
 
 impl Goal {
-    /// Whether a list of one's own must have it, unless the check is skipped. Of the hard goals two are
-    /// for those who ask for them.
+    /// Whether a custom list must contain it, unless the check is skipped. Two of the hard goals are
+    /// optional.
     fn is_required(self) -> bool {
         let optional = matches!(self, Self::RackAwareDistribution | Self::MinTopicLeadersPerBroker);
         self.is_hard() && !optional
     }
 
-    /// The rate that it is about, and that must be known for it to mean anything.
+    /// The rate that it depends on, if any.
     #[must_use]
     pub fn rate(self) -> Option<Rate> {
         match self {
@@ -164,14 +163,14 @@ impl Goal {
     }
 }
 
-/// A rate that may not be known, of partitions or of brokers.
+/// A rate of partitions or brokers, which may be unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rate {
-    /// What producers send.
+    /// Produced data.
     Inbound,
-    /// What consumers and followers get.
+    /// Data sent to consumers and followers.
     Outbound,
-    /// What it takes to do that.
+    /// CPU time.
     Cpu,
 }
 
@@ -186,7 +185,7 @@ impl Default for Goals {
 }
 
 impl Goals {
-    /// A list of one's own. It must have all hard goals unless `skip_hard_goal_check`.
+    /// A custom list. It must contain all hard goals unless `skip_hard_goal_check`.
     pub fn new(goals: Vec<Goal>, skip_hard_goal_check: bool) -> Result<Self, InvalidGoal> {
         for (at, goal) in goals.iter().enumerate() {
             if goals[..at].contains(goal) {
@@ -201,7 +200,7 @@ impl Goals {
         Ok(Self(goals))
     }
 
-    /// The list without the goals about rates that are not known: a plan must not rest on them.
+    /// The list without goals that depend on unknown rates.
     #[must_use]
     pub fn without(&self, unknown: &[Rate]) -> Self {
         let known = |goal: &&Goal| goal.rate().is_none_or(|rate| !unknown.contains(&rate));
@@ -218,7 +217,7 @@ impl Goals {
         self.0.contains(&goal)
     }
 
-    /// 100 less the weight of the goals that are violated, as Cruise Control computes it.
+    /// 100 minus the weight of violated goals, as in Cruise Control.
     #[must_use]
     pub fn balancedness(&self, violated: &[Goal]) -> f64 {
         let (mut step, mut all, mut lost) = (1.0, 0.0, 0.0);

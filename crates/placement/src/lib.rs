@@ -1,15 +1,13 @@
-//! Where replicas should be.
+//! Replica placement.
 //!
-//! [`plan`] takes a [`View`] of a cluster and a list of [`Goals`] and gives the assignment that it would
-//! have instead, with a [`Report`] of what each goal looked like before and after. [`check`] judges any
-//! assignment by the goals' definitions; it shares no code with the search, so a plan that passes it
-//! was not only thought to be good.
+//! [`plan`] takes a [`View`] of a cluster and a list of [`Goals`] and returns a better assignment, with a
+//! [`Report`] of the state of each goal before and after. [`check`] checks any assignment against the
+//! definitions of the goals and shares no code with the search.
 //!
-//! Goals have the names, the order, the thresholds and the meaning of "violated" that Cruise Control
-//! gives them.
+//! Names, order, thresholds and semantics of goals are Cruise Control's.
 //!
-//! What it must not do: move a replica for beauty. Bytes moved are what a plan costs; leadership costs
-//! none.
+//! A replica moves only if that improves a goal. The cost of a plan is the data that it moves; leadership
+//! changes are free.
 
 #![warn(clippy::wildcard_enum_match_arm)]
 

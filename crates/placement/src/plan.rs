@@ -1,4 +1,4 @@
-//! A plan: what changes, what it costs, and what it is good for.
+//! A plan: changes, cost, and effect.
 
 use model::{NodeId, TopicName};
 
@@ -19,83 +19,82 @@ pub struct Change {
     pub before: Vec<NodeId>,
     /// Its brokers after, leader first.
     pub after: Vec<NodeId>,
-    /// The MB that this moves over the network.
+    /// MB moved over the network.
     pub mb: f64,
 }
 
 impl Change {
-    /// Whether only the leader changes, which moves nothing.
+    /// Whether only the leader changes, which moves no data.
     #[must_use]
     pub fn is_leadership(&self) -> bool {
         self.after.iter().all(|broker| self.before.contains(broker))
     }
 }
 
-/// What to do.
+/// A plan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// The assignment that the cluster would have.
+    /// The new assignment.
     pub assignment: Assignment,
-    /// The partitions that change.
+    /// The changed partitions.
     pub changes: Vec<Change>,
-    /// The MB that it moves in all.
+    /// Total MB moved.
     pub mb: f64,
 }
 
-/// A broker's part of the whole, before or after.
+/// Load of a broker, before or after.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BrokerShare {
     /// The broker.
     pub broker: NodeId,
     /// Replicas on it.
     pub replicas: u32,
-    /// Of these, leaders.
+    /// Leaders among them.
     pub leaders: u32,
     /// MB on its disks.
     pub disk_mb: f64,
-    /// Inbound, KB a second.
+    /// Inbound, KB per second.
     pub network_in_kb: f64,
-    /// Of this, what producers send to what it leads.
+    /// Inbound from producers, KB per second.
     pub leader_in_kb: f64,
-    /// Outbound, KB a second.
+    /// Outbound, KB per second.
     pub network_out_kb: f64,
-    /// What it would send if it led all that it has, KB a second.
+    /// Outbound if it led all its partitions, KB per second.
     pub potential_out_kb: f64,
-    /// CPU, percent of one core.
+    /// CPU, in percent of a core.
     pub cpu_percent: f64,
 }
 
-/// What a plan is good for.
+/// Effect of a plan.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Report {
-    /// What the goals look like now.
+    /// Goals before.
     pub before: Judgement,
-    /// What they would look like.
+    /// Goals after.
     pub after: Judgement,
-    /// The brokers now.
+    /// Brokers before.
     pub brokers_before: Vec<BrokerShare>,
-    /// The brokers then.
+    /// Brokers after.
     pub brokers_after: Vec<BrokerShare>,
-    /// What the cluster lacks, if a hard goal cannot be met.
+    /// What the cluster lacks if a hard goal cannot be satisfied.
     pub hints: Vec<Hint>,
-    /// What the plan leaves undone, and what it would cost.
+    /// Improvements that the plan omits, with their cost.
     pub rest: Option<Rest>,
 }
 
-/// What could be had for more MB. A plan that empties brokers moves nothing else.
+/// Possible improvements for more MB. A plan that drains brokers moves nothing else.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rest {
-    /// The MB that it would cost beyond the plan.
+    /// MB beyond the plan.
     pub mb: f64,
-    /// The balancedness that the cluster would have.
+    /// The resulting balancedness.
     pub balancedness: f64,
 }
 
-/// Finds an assignment in which the goals hold, with few MB moved. The same view and goals give the
-/// same plan, always.
+/// Finds an assignment that satisfies the goals and moves little data. Deterministic.
 #[must_use]
 pub fn plan(view: &View, goals: &Goals) -> (Plan, Report) {
-    // When brokers leave, what need not move stays: the drain is what was asked for, not a tidy-up.
+    // A drain moves only what it must: it is not an opportunity to rebalance the rest.
     let draining = view.brokers.iter().any(|broker| broker.state == BrokerState::Removed);
     let scope = if draining { Scope::Displaced } else { Scope::All };
     let assignment = search(view, goals, scope);
@@ -115,7 +114,7 @@ pub fn plan(view: &View, goals: &Goals) -> (Plan, Report) {
     (Plan { assignment, changes, mb }, report)
 }
 
-/// What a plan without the drain's restraint would come to, if that is better.
+/// The effect of a plan without this restriction, if it is better.
 fn rest(view: &View, goals: &Goals, after: &Judgement, mb: f64) -> Option<Rest> {
     if after.goals.iter().all(|state| state.findings == 0) {
         return None;
@@ -130,7 +129,7 @@ fn change(view: &View, assignment: &Assignment, partition: usize) -> Option<Chan
     let slots = view.slots(partition);
     let (before, after) = (&view.assignment()[slots.clone()], &assignment[slots]);
     let added = after.iter().filter(|broker| !before.contains(broker)).count();
-    // Followers have no order, so another order of the same is no change.
+    // The order of followers has no meaning.
     if added == 0 && before.first() == after.first() {
         return None;
     }

@@ -1,5 +1,4 @@
-//! What a cluster lacks when no plan is acceptable: which goal, which broker, how much, and how many
-//! brokers would do.
+//! What a cluster lacks if no plan is acceptable: goal, broker, amount, and how many brokers to add.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -11,26 +10,26 @@ use crate::goals::{CPU_SHARE, DISK_SHARE, Goal, NETWORK_SHARE, REPLICAS_MAX};
 use crate::plan::BrokerShare;
 use crate::view::{Capacity, View};
 
-/// What a goal lacks.
+/// A missing resource.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Hint {
-    /// The goal; `None` if partitions have no place at all.
+    /// The goal; `None` if partitions have too few brokers.
     pub goal: Option<Goal>,
-    /// The broker that is worst off, if it is about brokers.
+    /// The broker that lacks the most, if the goal concerns brokers.
     pub broker: Option<NodeId>,
-    /// How much is missing, in the unit of the goal: for the whole cluster if that is too small, else
-    /// for the broker.
+    /// The missing amount in the unit of the goal: for the whole cluster if it is too small, else for the
+    /// broker.
     pub missing: f64,
     /// The unit.
     pub unit: &'static str,
-    /// How many brokers like the largest there is would do; `None` if more brokers would not help, or
-    /// none is lacking.
+    /// Number of brokers (like the largest existing one) to add; `None` if that would not help or is not
+    /// necessary.
     pub brokers: Option<usize>,
     /// How many racks are missing.
     pub racks: usize,
 }
 
-/// What the cluster lacks for the goals that are violated in the end.
+/// What the cluster lacks for the goals that remain violated.
 pub(crate) fn hints(view: &View, after: &Judgement, shares: &[BrokerShare]) -> Vec<Hint> {
     let mut hints = Vec::new();
     if !after.structure.is_empty() {
@@ -56,7 +55,7 @@ fn hint(view: &View, goal: Goal, shares: &[BrokerShare]) -> Option<Hint> {
             (|s| s.network_out_kb, |c| c.network_out_kb, NETWORK_SHARE, "KB/s outbound")
         }
         Goal::CpuCapacity => (|s| s.cpu_percent, |c| c.cpu_percent, CPU_SHARE, "% of a core"),
-        // Soft, or not a matter of how much there is.
+        // Soft, or not a question of capacity.
         Goal::RackAwareDistribution
         | Goal::MinTopicLeadersPerBroker
         | Goal::ReplicaDistribution
@@ -124,16 +123,16 @@ impl fmt::Display for Hint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.goal {
             Some(goal) => write!(f, "{goal}: ")?,
-            None => f.write_str("replicas have no place: ")?,
+            None => f.write_str("too few brokers for all replicas: ")?,
         }
         write!(f, "{:.0} {} are missing", self.missing, self.unit)?;
         if let Some(broker) = self.broker {
             write!(f, ", most on broker {broker}")?;
         }
         match (self.racks, self.brokers) {
-            (0, Some(brokers)) => write!(f, "; {brokers} more brokers would do"),
-            (0, None) => f.write_str("; the cluster is large enough, but this does not fit"),
-            (racks, _) => write!(f, "; brokers in {racks} more racks would do"),
+            (0, Some(brokers)) => write!(f, "; add {brokers} brokers"),
+            (0, None) => f.write_str("; total capacity suffices, but no distribution fits"),
+            (racks, _) => write!(f, "; add brokers in {racks} more racks"),
         }
     }
 }

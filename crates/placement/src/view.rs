@@ -1,31 +1,31 @@
-//! A cluster as flat arrays: what the optimizer reads.
+//! The optimizer's view of a cluster, as flat arrays.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use model::{NodeId, TopicName};
 
-/// What a broker can take. A resource in the same unit as the load.
+/// Capacity of a broker, in the units of load.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Capacity {
-    /// Percent of one core.
+    /// CPU, in percent of a core.
     pub cpu_percent: f64,
-    /// Inbound, KB a second.
+    /// Inbound, KB per second.
     pub network_in_kb: f64,
-    /// Outbound, KB a second.
+    /// Outbound, KB per second.
     pub network_out_kb: f64,
     /// Disk, MB.
     pub disk_mb: f64,
 }
 
-/// What is to become of a broker.
+/// State of a broker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BrokerState {
-    /// It gives and takes.
+    /// Sends and receives replicas.
     Alive,
-    /// It has just joined, and is to be filled.
+    /// Just added; is filled.
     New,
-    /// It leaves, or is gone: nothing may stay on it.
+    /// Leaving or gone: is drained.
     Removed,
 }
 
@@ -55,7 +55,7 @@ pub struct LeaderLoad {
     pub disk_mb: f64,
 }
 
-/// What cannot be a cluster.
+/// An invalid cluster.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidView {
     /// A broker twice.
@@ -64,7 +64,7 @@ pub enum InvalidView {
     /// More than can be numbered.
     #[error("there are more than {0} brokers")]
     TooManyBrokers(usize),
-    /// A number that is none, or negative.
+    /// A value that is not a number, or negative.
     #[error("{what} of {of} is {value}, which is not a number of zero or more")]
     Number {
         /// Which number.
@@ -74,7 +74,7 @@ pub enum InvalidView {
         /// What it is.
         value: String,
     },
-    /// A partition on a broker that does not exist.
+    /// A replica on an unknown broker.
     #[error("{topic}-{partition} has a replica on broker {broker}, which is not listed")]
     UnknownBroker {
         /// The topic.
@@ -84,7 +84,7 @@ pub enum InvalidView {
         /// The broker.
         broker: NodeId,
     },
-    /// A partition with no replica, or two on one broker.
+    /// A partition without replicas, or with two on one broker.
     #[error("{topic}-{partition} has no replica, or one broker twice")]
     Replicas {
         /// The topic.
@@ -92,18 +92,18 @@ pub enum InvalidView {
         /// The partition.
         partition: u32,
     },
-    /// Nobody to hold anything.
-    #[error("no broker is left to hold replicas")]
+    /// No broker can host replicas.
+    #[error("no broker is left to host replicas")]
     NoBroker,
-    /// Partitions of one topic must come together.
+    /// Partitions of one topic must be added together.
     #[error("the partitions of {0} are not listed together")]
     TopicAgain(TopicName),
 }
 
-/// The brokers of every partition, leader first: one flat list, cut by the view's offsets.
+/// The brokers of all partitions, leaders first: one flat list, indexed by the view's offsets.
 pub type Assignment = Vec<u16>;
 
-/// Load of a leader in the order that everything here uses, with a follower's CPU behind.
+/// Load of a leader in canonical order, followed by a follower's CPU.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Load {
     pub(crate) disk: f64,
@@ -120,49 +120,49 @@ pub struct View {
     /// The rack of each broker, as a number.
     pub(crate) rack: Vec<u16>,
     pub(crate) topics: Vec<TopicName>,
-    /// Brokers that get no replica that they do not have.
+    /// Brokers that receive no new replicas.
     pub(crate) closed: Vec<bool>,
-    /// Brokers that get no leadership that they do not have.
+    /// Brokers that receive no new leaders.
     pub(crate) unled: Vec<bool>,
-    /// Topics whose replicas stay where they are.
+    /// Topics whose replicas do not move.
     pub(crate) pinned: Vec<bool>,
-    /// How many partitions of a topic every broker leads at least.
+    /// Minimum number of partitions of a topic that every broker leads.
     pub(crate) leaders_min: Vec<u32>,
     pub(crate) topic_of: Vec<u32>,
     pub(crate) number_of: Vec<u32>,
     pub(crate) offsets: Vec<u32>,
     pub(crate) replicas: Assignment,
     pub(crate) load: Vec<Load>,
-    /// The broker that should lead a partition, if another one does.
+    /// The preferred leader of a partition, if another broker leads it.
     pub(crate) preferred: BTreeMap<u32, u16>,
 }
 
 impl View {
-    /// The brokers, in the order that assignments number them.
+    /// The brokers, in the numbering of assignments.
     #[must_use]
     pub fn brokers(&self) -> &[BrokerSpec] {
         &self.brokers
     }
 
-    /// How many partitions there are.
+    /// Number of partitions.
     #[must_use]
     pub fn partitions(&self) -> usize {
         self.topic_of.len()
     }
 
-    /// How many replicas there are.
+    /// Number of replicas.
     #[must_use]
     pub fn replicas(&self) -> usize {
         self.replicas.len()
     }
 
-    /// The assignment as it is.
+    /// The current assignment.
     #[must_use]
     pub fn assignment(&self) -> &Assignment {
         &self.replicas
     }
 
-    /// The name of a partition: its topic and its number in it.
+    /// Topic and partition number.
     #[must_use]
     pub fn partition_name(&self, partition: usize) -> (&TopicName, u32) {
         (&self.topics[self.topic_of[partition] as usize], self.number_of[partition])
@@ -186,13 +186,13 @@ impl View {
         }
     }
 
-    /// Where a partition's replicas stand in an assignment.
+    /// Positions of a partition's replicas in an assignment.
     #[must_use]
     pub fn slots(&self, partition: usize) -> Range<usize> {
         self.offsets[partition] as usize..self.offsets[partition + 1] as usize
     }
 
-    /// The brokers that may hold replicas.
+    /// Brokers that may host replicas.
     pub(crate) fn live(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.brokers.len()).filter(|broker| self.is_live(*broker))
     }
@@ -201,17 +201,17 @@ impl View {
         self.brokers[broker].state != BrokerState::Removed
     }
 
-    /// Whether a broker may be given leaderships.
+    /// Whether a broker may receive leaders.
     pub(crate) fn takes_leaders(&self, broker: usize) -> bool {
         self.is_live(broker) && !self.closed[broker] && !self.unled[broker]
     }
 
-    /// The racks that have a broker which takes replicas.
+    /// Racks with a broker that receives replicas.
     pub(crate) fn racks(&self) -> BTreeSet<u16> {
         self.live().filter(|broker| !self.closed[*broker]).map(|broker| self.rack[broker]).collect()
     }
 
-    /// The MB that go over the network to get from the assignment as it is to this one.
+    /// MB to move over the network from the current assignment to this one.
     #[must_use]
     pub fn moved_mb(&self, assignment: &Assignment) -> f64 {
         let added = |partition: usize| {
@@ -223,7 +223,7 @@ impl View {
     }
 }
 
-/// Builds a [`View`], checking what it is given.
+/// Builds and validates a [`View`].
 #[derive(Debug)]
 pub struct ViewBuilder {
     view: View,
@@ -274,7 +274,7 @@ impl ViewBuilder {
         if self.index.insert(broker.id, next).is_some() {
             return Err(InvalidView::BrokerTwice(broker.id));
         }
-        // A name that no rack can have: racks' names come from users, this one has a zero in it.
+        // A name that no user can choose, because it contains a zero byte.
         let own = || format!("\0{}", broker.id);
         let rack = broker.rack.clone().filter(|rack| !rack.is_empty()).unwrap_or_else(own);
         let count = u16::try_from(self.racks.len()).unwrap_or(u16::MAX);
@@ -286,7 +286,7 @@ impl ViewBuilder {
         Ok(())
     }
 
-    /// Adds a partition; its replicas leader first. The partitions of a topic come together.
+    /// Adds a partition, its leader first. Partitions of a topic are added together.
     pub fn partition(
         &mut self,
         topic: &TopicName,
@@ -332,28 +332,28 @@ impl ViewBuilder {
         Ok(())
     }
 
-    /// Keeps the replicas of a topic where they are, unless their broker goes.
+    /// Excludes a topic: its replicas stay, unless their broker is removed.
     pub fn pin(&mut self, topic: &TopicName) {
         if let Some(index) = self.seen.get(topic) {
             self.view.pinned[*index as usize] = true;
         }
     }
 
-    /// Gives a broker no replica that it does not have.
+    /// Cordons a broker: it receives no new replicas.
     pub fn close(&mut self, broker: NodeId) {
         if let Some(index) = self.index.get(&broker) {
             self.view.closed[usize::from(*index)] = true;
         }
     }
 
-    /// Gives a broker no leadership that it does not have.
+    /// Excludes a broker from new leadership.
     pub fn exclude_from_leadership(&mut self, broker: NodeId) {
         if let Some(index) = self.index.get(&broker) {
             self.view.unled[usize::from(*index)] = true;
         }
     }
 
-    /// Lets every broker lead some partitions of a topic: `least`, or as many as there are for all.
+    /// Every broker leads at least `least` partitions of a topic; default: as many as possible.
     pub fn lead_everywhere(&mut self, topic: &TopicName, least: Option<u32>) {
         let Some(index) = self.seen.get(topic) else { return };
         let view = &self.view;
@@ -364,8 +364,8 @@ impl ViewBuilder {
         self.view.leaders_min[*index as usize] = least;
     }
 
-    /// Names the broker that should lead the partition that was added last: the first of its topic's
-    /// own list. It has to be one of its replicas, and is ignored otherwise.
+    /// Sets the preferred leader of the last added partition: the first of its replica list. Ignored unless
+    /// it has a replica.
     pub fn prefer(&mut self, broker: NodeId) {
         let Some(last) = self.view.topic_of.len().checked_sub(1) else { return };
         let Some(index) = self.index.get(&broker).copied() else { return };
@@ -375,7 +375,7 @@ impl ViewBuilder {
         }
     }
 
-    /// The view.
+    /// Validates and builds the view.
     pub fn build(self) -> Result<View, InvalidView> {
         if self.view.live().next().is_none() {
             return Err(InvalidView::NoBroker);
@@ -398,7 +398,7 @@ impl ViewBuilder {
     }
 }
 
-/// The CPU of a follower, of which only replication in is left.
+/// CPU of a follower: only inbound replication.
 fn follower_cpu(load: LeaderLoad) -> f64 {
     const INBOUND: f64 = 0.7;
     const OUTBOUND: f64 = 0.15;

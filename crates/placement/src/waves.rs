@@ -1,7 +1,7 @@
-//! A plan in waves: what can be moved at the same time, and how much that is.
+//! Estimates a plan in waves of concurrent moves.
 //!
-//! This is what a plan costs in time, told before it is begun. Whoever carries it out goes by what the
-//! brokers do, and may well be faster.
+//! This is the estimated duration of a plan. Its execution depends on the actual speed of the brokers and may
+//! be faster.
 
 use std::collections::BTreeMap;
 
@@ -9,14 +9,14 @@ use model::NodeId;
 
 use crate::plan::{Change, Plan};
 
-/// How much is moved at once. The numbers are Cruise Control's.
+/// Limits of concurrency, with Cruise Control's defaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WaveLimits {
-    /// Moves that a broker takes part in, as the one that sends or one that receives.
+    /// Concurrent moves per broker, as source or destination.
     pub per_broker_max: usize,
-    /// Moves in the cluster.
+    /// Concurrent moves in the cluster.
     pub cluster_max: usize,
-    /// Partitions that change only their leader.
+    /// Concurrent leadership changes.
     pub leaders_max: usize,
 }
 
@@ -26,17 +26,17 @@ impl Default for WaveLimits {
     }
 }
 
-/// Changes that are made at the same time.
+/// Concurrent changes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Wave {
-    /// Which, as places in the plan's list.
+    /// Indices of changes in the plan.
     pub changes: Vec<usize>,
-    /// The MB that they move.
+    /// MB moved.
     pub mb: f64,
 }
 
 impl Plan {
-    /// The plan in waves: first replicas, in the plan's order as far as brokers have room, then leaders.
+    /// Divides the plan into waves: first replicas, in plan order as limits permit, then leadership.
     #[must_use]
     pub fn waves(&self, limits: WaveLimits) -> Vec<Wave> {
         let (leaders, mut left): (Vec<usize>, Vec<usize>) =
@@ -67,7 +67,7 @@ impl Plan {
     }
 }
 
-/// The broker that sends, and those that receive.
+/// Source and destination brokers.
 fn takes_part(change: &Change) -> impl Iterator<Item = NodeId> + '_ {
     let added = change.after.iter().filter(|broker| !change.before.contains(broker));
     change.before.first().into_iter().chain(added).copied()

@@ -1,5 +1,4 @@
-//! What users may ask for besides the default list: other goals, brokers and topics that are kept out of
-//! it, waves, hints and disks.
+//! Options besides the default goals: other goals, excluded brokers and topics, waves, hints and disks.
 
 #![allow(clippy::unwrap_used, reason = "a test fails where it cannot go on")]
 
@@ -79,7 +78,7 @@ fn replicas_are_spread_evenly_where_there_are_fewer_racks_than_replicas() {
     assert_eq!((report.hints[0].racks, report.hints[0].brokers), (1, Some(1)));
     assert_eq!(
         report.hints[0].to_string(),
-        "RackAwareGoal: 1 racks are missing; brokers in 1 more racks would do"
+        "RackAwareGoal: 1 racks are missing; add brokers in 1 more racks"
     );
 }
 
@@ -195,7 +194,7 @@ fn what_is_missing_is_told_with_how_many_brokers_would_do() {
     assert_eq!((hint.missing, hint.brokers, hint.broker), (90_000.0, Some(2), Some(node(0))));
     assert_eq!(
         hint.to_string(),
-        "DiskCapacityGoal: 90000 MB are missing, most on broker 0; 2 more brokers would do"
+        "DiskCapacityGoal: 90000 MB are missing, most on broker 0; add 2 brokers"
     );
     // Three replicas, and two brokers that stay.
     let mut builder = ViewBuilder::default();

@@ -1,4 +1,4 @@
-//! Accounts, rights, who may reach the nodes, and how many may be evicted.
+//! Access and eviction: ServiceAccount, permissions, NetworkPolicy, PodDisruptionBudget.
 
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kube::ResourceExt as _;
@@ -6,17 +6,17 @@ use kube::ResourceExt as _;
 use super::Built;
 use crate::{Blueprint, access, pods};
 
-/// The binding that lets nodes read the labels of machines.
+/// The binding with which nodes read Node labels.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Binding {
-    /// The existing binding, if it can become the desired one.
+    /// The existing binding, if it can be updated.
     pub existing: Option<ClusterRoleBinding>,
-    /// The uid of an existing binding that has to be deleted first: the role of a binding cannot be
-    /// changed, and Strimzi binds a role of its own by the same name.
+    /// Uid of an existing binding that must be deleted first: the role of a binding is immutable, and Strimzi
+    /// binds its own role with the same name.
     pub outdated: Option<String>,
 }
 
-/// Builds what every cluster has.
+/// Builds the objects of every cluster.
 pub fn build(blueprint: &Blueprint) -> Result<Built, serde_json::Error> {
     let objects = vec![
         access::service_account(blueprint)?.into(),
@@ -26,13 +26,13 @@ pub fn build(blueprint: &Blueprint) -> Result<Built, serde_json::Error> {
     Ok(Built { objects, ..Built::new(()) })
 }
 
-/// The name of the ClusterRoleBinding that [`binding`] needs; `None` if nodes need no binding.
+/// The name of the ClusterRoleBinding that [`binding`] needs, if any.
 #[must_use]
 pub fn needs(blueprint: &Blueprint) -> Option<String> {
     pods::needs_machine(blueprint).then(|| blueprint.names.init_binding())
 }
 
-/// Builds the binding of the account. `existing` is the one that has its name.
+/// Builds the binding. `existing` is the binding with its name.
 pub fn binding(
     blueprint: &Blueprint,
     existing: Option<ClusterRoleBinding>,

@@ -1,6 +1,5 @@
-//! What the certificates of nodes depend on: the names by which a node is reached, and the
-//! certificates of users for their listeners. Keys are generated and certificates are signed by the
-//! shell.
+//! Inputs of node certificates: host names of a node, and the users' certificates for listeners. The operator
+//! generates keys and signs certificates.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -14,13 +13,13 @@ use k8s_openapi::api::core::v1::Secret;
 use super::services::Addresses;
 use crate::{Blueprint, Node, hash};
 
-/// The Secrets that were read, by name; `None` for one that does not exist.
+/// Secrets by name; `None` if it does not exist.
 pub type Secrets = BTreeMap<String, Option<Secret>>;
 
 /// Entries of Secrets, by name.
 pub type Entries = BTreeMap<String, Vec<u8>>;
 
-/// The names and addresses by which a node is reached.
+/// Host names and addresses of a node.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Hosts {
     /// DNS names.
@@ -29,14 +28,14 @@ pub struct Hosts {
     pub addresses: BTreeSet<IpAddr>,
 }
 
-/// The Secrets with the certificates of users, which [`brought`] needs.
+/// Secrets with users' certificates, which [`brought`] needs.
 #[must_use]
 pub fn needs(blueprint: &Blueprint) -> BTreeSet<String> {
     let certificates = blueprint.spec.listeners.iter().filter_map(|one| one.certificate.as_ref());
     certificates.map(|certificate| certificate.secret.clone()).collect()
 }
 
-/// The names of the entries of node Secrets for certificates of users.
+/// Names of entries in node Secrets for users' certificates.
 #[must_use]
 pub fn entries(blueprint: &Blueprint) -> BTreeSet<String> {
     let listeners = blueprint.spec.listeners.iter().filter(|one| one.certificate.is_some());
@@ -44,10 +43,10 @@ pub fn entries(blueprint: &Blueprint) -> BTreeSet<String> {
     listeners.flat_map(names).collect()
 }
 
-/// The entries of node Secrets for certificates that users brought for their listeners.
+/// Entries in node Secrets for users' certificates.
 ///
 /// # Errors
-/// If one of them does not exist: what to tell the user.
+/// If one of them does not exist: the warning for the user.
 pub fn brought(blueprint: &Blueprint, secrets: &Secrets) -> Result<Entries, Note> {
     let mut entries = Entries::new();
     for listener in &blueprint.spec.listeners {
@@ -61,7 +60,7 @@ pub fn brought(blueprint: &Blueprint, secrets: &Secrets) -> Result<Entries, Note
                 return Err(Note::new(
                     Reason::ListenerCertificateMissing,
                     format!(
-                        "listener {} is to show the certificate of Secret {secret}, which has \
+                        "listener {} uses the certificate in Secret {secret}, which has \
                          no entry {name}",
                         listener.name
                     ),
@@ -73,14 +72,14 @@ pub fn brought(blueprint: &Blueprint, secrets: &Secrets) -> Result<Entries, Note
     Ok(entries)
 }
 
-/// The fingerprints of the certificates that users brought.
+/// Fingerprints of users' certificates.
 #[must_use]
 pub fn fingerprints(brought: &Entries) -> String {
     let prints = brought.iter().map(|(name, bytes)| format!("{name}={}", hash::short(bytes)));
     prints.collect::<Vec<_>>().join(",")
 }
 
-/// All names and addresses by which a node is reached.
+/// All host names and addresses of a node.
 #[must_use]
 pub fn hosts(blueprint: &Blueprint, addresses: Option<&Addresses>, node: &Node) -> Hosts {
     let (names, domain) = (&blueprint.names, &blueprint.domain);
@@ -109,7 +108,7 @@ pub fn hosts(blueprint: &Blueprint, addresses: Option<&Addresses>, node: &Node) 
     hosts
 }
 
-/// The names by which clients of a listener that is not internal reach a broker.
+/// Host names under which clients of an external listener reach a broker.
 fn listener_hosts(
     blueprint: &Blueprint,
     addresses: Option<&Addresses>,
@@ -161,7 +160,7 @@ mod tests {
         ];
         for (secret, missing) in rows {
             let note = brought(&blueprint, &[("s".to_owned(), secret)].into()).unwrap_err();
-            let message = "listener out is to show the certificate of Secret s, which has no entry";
+            let message = "listener out uses the certificate in Secret s, which has no entry";
             let message = format!("{message} {missing}");
             assert_eq!(note, Note::new(Reason::ListenerCertificateMissing, message));
         }

@@ -1,4 +1,4 @@
-//! Claims for the volumes of all nodes. A claim only ever grows.
+//! PersistentVolumeClaims of all nodes. A claim never shrinks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,10 +13,10 @@ use super::Built;
 use crate::found::Found;
 use crate::{Blueprint, Node, claims};
 
-/// The StorageClasses that were read, by name; `None` for one that does not exist.
+/// StorageClasses by name; `None` if it does not exist.
 pub type Classes = BTreeMap<String, Option<StorageClass>>;
 
-/// The StorageClasses of claims that should grow: whether they can is read only where it matters.
+/// StorageClasses of claims to grow: only these are read.
 #[must_use]
 pub fn needs(blueprint: &Blueprint, found: &Found) -> BTreeSet<String> {
     let classes = wanted(blueprint).into_iter().filter_map(|(node, volume, wish)| {
@@ -27,7 +27,7 @@ pub fn needs(blueprint: &Blueprint, found: &Found) -> BTreeSet<String> {
     classes.collect()
 }
 
-/// Builds the claims. `classes` are those that [`needs`] asks for.
+/// Builds the claims. `classes` are those from [`needs`].
 pub fn build(
     blueprint: &Blueprint,
     found: &Found,
@@ -54,7 +54,7 @@ pub fn build(
     Ok(built)
 }
 
-/// The claims that there should be: the node, the name of the volume, what is asked for.
+/// Desired claims: node, volume name, request.
 fn wanted(blueprint: &Blueprint) -> Vec<(&Node, String, Claim)> {
     let mut all = Vec::new();
     for node in &blueprint.nodes {
@@ -69,7 +69,7 @@ fn wanted(blueprint: &Blueprint) -> Vec<(&Node, String, Claim)> {
     all
 }
 
-/// The size that a claim asks for.
+/// The size to request.
 fn size(decision: Resize, requested: &str, wish: &Claim) -> String {
     match decision {
         Resize::Grow(_) => wish.size.to_string(),
@@ -83,13 +83,13 @@ fn size(decision: Resize, requested: &str, wish: &Claim) -> String {
     }
 }
 
-/// The size that an existing claim asks for, as it was written.
+/// The requested size of an existing claim, as written.
 fn requested(claim: &PersistentVolumeClaim) -> Option<&str> {
     let requests = claim.spec.as_ref()?.resources.as_ref()?.requests.as_ref()?;
     requests.get("storage").map(|quantity| quantity.0.as_str())
 }
 
-/// A size that is not understood is never exceeded.
+/// A size that cannot be parsed is never exceeded.
 fn bytes(requested: &str) -> u64 {
     quantity::bytes(requested).unwrap_or(u64::MAX)
 }

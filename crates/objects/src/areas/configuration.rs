@@ -1,5 +1,4 @@
-//! The configuration of each node, in a ConfigMap of its own: one entry for each file that
-//! `gregor node` reads.
+//! The configuration of each node, in its own ConfigMap: one entry per file that `gregor node` reads.
 
 use std::collections::BTreeMap;
 
@@ -25,50 +24,50 @@ use super::services::Addresses;
 use crate::pods::Marks;
 use crate::{Blueprint, Node, hash, node_config};
 
-/// The annotation with the hash of what a node must be restarted for.
+/// Annotation: hash of the settings that require a restart.
 pub const CONFIG_HASH: &str = Annotation::ConfigurationHash.name();
-/// The annotation with the version of Kafka that a pod runs.
+/// Annotation: the Kafka version of a pod.
 pub const KAFKA_VERSION: &str = Annotation::KafkaVersion.name();
 
-/// The annotation that says how a pod was told to find the controllers: `static` is by
-/// `controller.quorum.voters`, `dynamic` by `controller.quorum.bootstrap.servers`.
+/// Annotation: how a pod discovers the controllers: `static` with `controller.quorum.voters`, `dynamic` with
+/// `controller.quorum.bootstrap.servers`.
 pub const QUORUM: &str = Annotation::Quorum.name();
-/// Its value where the quorum is dynamic.
+/// The value for a dynamic quorum.
 pub const DYNAMIC: &str = "dynamic";
 
-/// What the configuration is built from.
+/// Inputs of the configuration.
 #[derive(Debug, Clone, Copy)]
 pub struct Input<'a> {
     /// The cluster.
     pub blueprint: &'a Blueprint,
     /// Its record.
     pub record: &'a Record,
-    /// The image of a Kafka node, by the version of Kafka.
+    /// Images of Kafka nodes by Kafka version.
     pub images: &'a BTreeMap<String, String>,
-    /// The addresses of its brokers; `None` if they are unknown.
+    /// Addresses of its brokers; `None` if unknown.
     pub addresses: Option<&'a Addresses>,
 }
 
-/// What pods are made of and marked with.
+/// Contents and annotations of pods.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Configuration {
-    /// Whether nodes are configured for a dynamic quorum. What a pass learns of it later is
-    /// configured in the next one.
+    /// Whether nodes are configured for a dynamic quorum. A fact that the pass learns later is configured in
+    /// the next one.
     pub is_dynamic: bool,
     /// The image of the nodes.
     pub image: String,
     /// The version of Kafka that nodes run.
     pub kafka_version: String,
-    /// The metadata version that empty disks are formatted for.
+    /// Metadata version for formatting empty disks.
     pub metadata_version: String,
-    /// The marks of each node.
+    /// Annotations of each node.
     pub marks: Marks,
     /// The server properties of each node.
     pub properties: BTreeMap<NodeId, Vec<(String, String)>>,
 }
 
 impl Configuration {
-    /// A hash of all settings that a node is to run with.
+    /// Hash of all settings of a node.
     #[must_use]
     pub fn fingerprint(&self, node: NodeId) -> Option<String> {
         let settings = self.properties.get(&node)?;
@@ -77,7 +76,7 @@ impl Configuration {
     }
 }
 
-/// The ConfigMap with the user's rules for metrics that [`build`] needs.
+/// The ConfigMap with the user's metrics rules, which [`build`] needs.
 #[must_use]
 pub fn needs<'a>(input: &Input<'a>) -> Option<&'a MetricsSource> {
     // Without an image nothing is configured.
@@ -85,7 +84,7 @@ pub fn needs<'a>(input: &Input<'a>) -> Option<&'a MetricsSource> {
     input.blueprint.spec.metrics.as_ref()
 }
 
-/// Builds the ConfigMaps. `metrics` is the ConfigMap that [`needs`] asks for, if it exists.
+/// Builds the ConfigMaps. `metrics` is the ConfigMap from [`needs`], if it exists.
 pub fn build(
     input: &Input<'_>,
     metrics: Option<&ConfigMap>,
@@ -94,7 +93,7 @@ pub fn build(
     let Some((versions, image)) = versions_and_image(input) else {
         built.flow = Flow::Hold(Note::new(
             Reason::Spec(validate::Reason::UnsupportedKafkaVersion),
-            "there is no image for the version of Kafka that is asked for",
+            "there is no image for the requested Kafka version",
         ));
         return Ok(built);
     };
@@ -127,7 +126,7 @@ pub fn build(
     Ok(built)
 }
 
-/// The versions that are asked for, the newest that there are if none are, and the image.
+/// The requested versions, default: the newest ones, and the image.
 fn versions_and_image(input: &Input<'_>) -> Option<(Versions, String)> {
     let spec = &input.blueprint.spec;
     let versions = resolve(spec, &known_versions(input.images))?;
@@ -135,13 +134,13 @@ fn versions_and_image(input: &Input<'_>) -> Option<(Versions, String)> {
     Some((versions, spec.image.as_ref().or(image)?.clone()))
 }
 
-/// The versions of Kafka that there are images for.
+/// Kafka versions with an image.
 #[must_use]
 pub fn known_versions(images: &BTreeMap<String, String>) -> Known {
     Known::of(images.keys().filter_map(|version| version.parse().ok()))
 }
 
-/// The user's rules for metrics.
+/// The user's metrics rules.
 fn rules<'a>(
     blueprint: &Blueprint,
     metrics: Option<&'a ConfigMap>,
@@ -156,15 +155,15 @@ fn rules<'a>(
     })
 }
 
-/// How nodes find the controllers.
+/// How nodes discover the controllers.
 fn quorum(input: &Input<'_>) -> QuorumProperties {
     let (blueprint, names) = (input.blueprint, &input.blueprint.names);
     let hosts = blueprint.controllers();
     let hosts = hosts.map(|node| (node.id, names.host(&blueprint.pod(node)))).collect();
     match input.record.quorum.mode {
         QuorumMode::Dynamic => QuorumProperties::Dynamic(hosts),
-        // A quorum of which nothing is known was made by somebody who knew static ones only; and a
-        // node whose log has voters does not look at this.
+        // A quorum with unknown mode was created by an operator that knew only static ones; and a node whose
+        // log has voters ignores this.
         QuorumMode::Static | QuorumMode::Unknown => QuorumProperties::Static(hosts),
     }
 }
@@ -203,14 +202,14 @@ fn server(
     })
 }
 
-/// Major and minor of a version of Kafka.
+/// Major and minor number of a Kafka version.
 #[must_use]
 pub fn major_minor(version: &str) -> (u32, u32) {
     let mut numbers = version.split('.').map_while(|part| part.parse().ok());
     (numbers.next().unwrap_or(4), numbers.next().unwrap_or(0))
 }
 
-/// Adds the ConfigMap, the marks and the properties of a node.
+/// Adds ConfigMap, annotations and properties of a node.
 fn add(
     built: &mut Built<Configuration>,
     input: &Input<'_>,
@@ -240,7 +239,7 @@ fn add(
     Ok(())
 }
 
-/// The files that a node reads, by name.
+/// The files of a node, by name.
 fn files(
     input: &Input<'_>,
     (node, configuration): (&Node, &Configuration),
@@ -264,7 +263,7 @@ fn files(
     if quorum.mode == QuorumMode::Dynamic {
         files.insert("initial.controllers", quorum.initial.to_string());
     }
-    // A broker has no vote to lose.
+    // A broker is not a voter.
     let concerns = quorum.mode == QuorumMode::Dynamic
         || quorum.mode == QuorumMode::Static && node.roles.is_controller();
     if let Some(seen) = quorum.seen(node.id).filter(|_| concerns) {
@@ -279,7 +278,7 @@ fn files(
     files
 }
 
-/// The hash of what a node must be restarted for and Kafka does not show.
+/// Hash of settings that require a restart and that Kafka does not report.
 fn restart_hash(
     (node, configuration): (&Node, &Configuration),
     (server, jvm): (&Server, &str),

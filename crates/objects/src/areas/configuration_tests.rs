@@ -1,4 +1,4 @@
-//! What nodes are configured with, and which changes make a new mark.
+//! Configuration of nodes, and changes that require a restart.
 
 use std::collections::BTreeSet;
 
@@ -133,7 +133,7 @@ fn marks_tell_the_version_and_the_mode_of_the_quorum() {
     }
 }
 
-/// The objects and what is awaited, in one line.
+/// The objects and the flow, in one line.
 fn line(built: &Built<Configuration>) -> (String, String) {
     let names: Vec<_> = built.objects.iter().map(Object::name).collect();
     let marked: Vec<_> = built.outputs.marks.keys().map(ToString::to_string).collect();

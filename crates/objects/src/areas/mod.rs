@@ -1,10 +1,10 @@
-//! What the areas of a pass build: pure functions of the blueprint, the existing objects and the
-//! outputs of earlier areas.
+//! The objects of each area: pure functions of the blueprint, the existing objects and outputs of earlier
+//! areas.
 //!
-//! 1. An area that needs more than [`Found`](crate::found::Found) names it with a function `needs`.
-//!    The shell reads it and passes it in.
+//! 1. An area that needs more than [`Found`](crate::found::Found) has a function `needs`. The operator reads
+//!    that and passes it in.
 //! 2. Objects are applied in the order in which they are built.
-//! 3. What is awaited is in [`Built::flow`]; nothing here waits.
+//! 3. [`Built::flow`] says what the pass is waiting for; nothing here waits.
 
 pub mod access;
 pub mod certificates;
@@ -18,16 +18,16 @@ use control::conditions::Note;
 
 use crate::Object;
 
-/// What an area builds.
+/// The result of an area.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Built<T = ()> {
     /// Its objects, in the order in which they are applied.
     pub objects: Vec<Object>,
-    /// What people should know.
+    /// Warnings for the user.
     pub warnings: Vec<Note>,
-    /// What later areas and the shell need of it.
+    /// Outputs for later areas and the operator.
     pub outputs: T,
-    /// How the pass goes on after the objects were applied.
+    /// How the pass continues after the objects were applied.
     pub flow: Flow,
 }
 

@@ -1,4 +1,4 @@
-//! Services, and the addresses at which clients find the brokers.
+//! Services, and the addresses of brokers.
 
 use std::collections::BTreeMap;
 
@@ -15,15 +15,15 @@ use crate::{Blueprint, Object, services};
 /// A host and a port.
 pub type Address = (String, u16);
 
-/// What the Services say about where brokers are found.
+/// Addresses from the Services.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Addresses {
-    /// Where clients of a listener begin, by its name. Not for node ports: those are on machines.
+    /// Bootstrap addresses by listener. Not for node ports, which are on Kubernetes Nodes.
     pub bootstrap: BTreeMap<String, Vec<Address>>,
-    /// The node port at which clients of a listener begin, by its name.
+    /// Bootstrap node ports by listener.
     pub bootstrap_node_port: BTreeMap<String, u16>,
-    /// How a broker is reached from outside its pod, by node and listener: the host is `None` for
-    /// node ports, where the machine is known only once the pod runs.
+    /// External address of a broker by node and listener: the host is `None` for node ports, where the
+    /// Kubernetes Node is known only when the pod runs.
     pub brokers: BTreeMap<(NodeId, String), (Option<String>, u16)>,
 }
 
@@ -33,14 +33,14 @@ pub fn build(blueprint: &Blueprint) -> Result<Built, serde_json::Error> {
     Ok(Built { objects, ..Built::new(()) })
 }
 
-/// The addresses that the existing Services have, and whether any is missing. Kubernetes and load
-/// balancers assign them, so they are known only after the Services were applied.
+/// Addresses of the existing Services, and whether any is missing. Kubernetes and load balancers assign them
+/// after the Services were applied.
 #[must_use]
 pub fn addresses(blueprint: &Blueprint, found: &Found) -> (Addresses, Flow) {
     let (known, missing) = known(blueprint, &found.services);
     let flow = match missing.as_slice() {
         [] => Flow::Go,
-        // A broker cannot tell clients an address that does not exist yet.
+        // A broker cannot advertise an address that does not exist yet.
         [first, ..] => Flow::Stop(Note::new(
             Reason::AwaitingAddresses,
             format!(
@@ -53,7 +53,7 @@ pub fn addresses(blueprint: &Blueprint, found: &Found) -> (Addresses, Flow) {
     (known, flow)
 }
 
-/// What is known, and the Services that have no address yet.
+/// Known addresses, and Services without one.
 fn known(blueprint: &Blueprint, found: &ByName<Service>) -> (Addresses, Vec<String>) {
     let (mut known, mut missing) = (Addresses::default(), Vec::new());
     for listener in &blueprint.spec.listeners {
@@ -124,7 +124,7 @@ fn broker(
     }
 }
 
-/// The name or address that a load balancer has got.
+/// The assigned name or address of a load balancer.
 fn ingress(service: &Service) -> Option<String> {
     let first = service.status.as_ref()?.load_balancer.as_ref()?.ingress.as_ref()?.first()?;
     first.hostname.clone().or_else(|| first.ip.clone())

@@ -1,5 +1,4 @@
-//! The pods of all nodes, through their pod sets. Existing pods are not touched: restarting is for the
-//! roller.
+//! Pod sets of all nodes. Existing pods are not changed: the roller restarts them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,27 +19,27 @@ use crate::Blueprint;
 use crate::found::Found;
 use crate::pods::{self, Marks, PodParts, Source, Volume, is_ready};
 
-/// The set of a pool that was removed past its finalizer, which holds pods that have to go. Nothing is
-/// created there any more, but nodes leave it one by one as elsewhere.
+/// The pod set of a pool that was removed past its finalizer. It is not extended any more, and its nodes are
+/// removed one by one as usual.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Orphan {
     /// The set as it exists.
     pub set: StrimziPodSet,
-    /// The merge patch that leaves the pods that stay.
+    /// The merge patch with the remaining pods.
     pub patch: Value,
 }
 
-/// What later areas use of the pod sets.
+/// Facts about pod sets for later areas.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Sets {
-    /// Sets of removed pools that have to shrink after the others were applied.
+    /// Pod sets of removed pools to shrink after the others were applied.
     pub orphans: Vec<Orphan>,
-    /// The nodes whose pods a set has and is to lose, by the name of the set.
+    /// Nodes whose pods must be removed, by pod set.
     pub stops: BTreeMap<String, BTreeSet<NodeId>>,
 }
 
-/// Builds the pod sets, and finds the pods that they are to lose.
-/// `certificates` are the marks of each node because of its certificates.
+/// Builds the pod sets, and finds pods to remove. `certificates` are annotations for each node's
+/// certificates.
 pub fn build(
     blueprint: &Blueprint,
     found: &Found,
@@ -50,7 +49,7 @@ pub fn build(
     let mut built = Built::new(sets);
     for pool in &blueprint.spec.pools {
         let has_nodes = blueprint.nodes.iter().any(|node| node.pool == pool.name);
-        // A set whose last pod is to go must hear of it.
+        // A pod set must be applied to remove its last pod.
         if !has_nodes && !found.pod_sets.contains_key(&blueprint.names.pod_set(&pool.name)) {
             continue;
         }
@@ -62,7 +61,7 @@ pub fn build(
 }
 
 fn orphans(blueprint: &Blueprint, found: &Found) -> Vec<Orphan> {
-    // A set that is applied gets the label of its pool, whatever it had before.
+    // An applied pod set gets the label of its pool, whatever it had before.
     let is_known = |set: &StrimziPodSet, pool: &str| {
         let (pools, names) = (&blueprint.spec.pools, &blueprint.names);
         pools.iter().any(|one| one.name == pool || names.pod_set(&one.name) == set.name_any())
@@ -88,7 +87,7 @@ fn pod_name(pod: &Verbatim) -> Option<&str> {
     pod.0.get("metadata").and_then(|metadata| metadata["name"].as_str())
 }
 
-/// The nodes whose pods are in a set and are not to run.
+/// Nodes with a pod in a pod set that must not run.
 fn stops(blueprint: &Blueprint, found: &Found) -> BTreeMap<String, BTreeSet<NodeId>> {
     let stay: BTreeSet<_> = blueprint.nodes.iter().map(|node| blueprint.pod(node)).collect();
     let goes = |pod: &Verbatim| {
@@ -119,7 +118,7 @@ fn parts(
         image: configuration.image.clone(),
         settings: marks.keys().filter_map(hash).collect(),
         marks,
-        // Names and places of volumes are the same for all nodes of a pool.
+        // Names and mount paths of volumes are identical for all nodes of a pool.
         volumes: first.map(|node| volumes(pool, node)).unwrap_or_default(),
         memory_bytes: pool.memory_bytes,
         annotations: [
@@ -131,7 +130,7 @@ fn parts(
     }
 }
 
-/// The volumes of the nodes by the names they have in their pods.
+/// The volumes of a node with their names in the pod.
 fn volumes(pool: &PoolSpec, node: NodeId) -> Vec<Volume> {
     let source = |disk: &Disk| match disk {
         Disk::Claim(_) => Source::Claim,
@@ -148,7 +147,7 @@ fn volumes(pool: &PoolSpec, node: NodeId) -> Vec<Volume> {
     places.map(volume).collect()
 }
 
-/// Which pods are not ready yet.
+/// Pods that are not ready yet.
 #[must_use]
 pub fn awaited(blueprint: &Blueprint, found: &Found) -> Flow {
     let missing: Vec<_> = blueprint
@@ -195,7 +194,7 @@ mod tests {
     #[test]
     #[rustfmt::skip]
     fn pods_that_are_not_ready_are_awaited() {
-        // How the pods differ, what is awaited.
+        // How the pods differ, what the pass is waiting for.
         let rows: [(&str, fn(&mut BTreeMap<String, Value>), &str); 6] = [
             ("all are ready", |_| {}, ""),
             ("one is missing", |p| { p.remove("my-broker-1"); },
@@ -251,7 +250,7 @@ mod tests {
         blueprint.nodes.push(leaving);
         for (pool, pods, expected) in rows {
             let Sets { orphans, stops } = built(&blueprint, &set(pool, pods)).outputs;
-            // All ids below 9 but 6 are of nodes that stay.
+            // All ids below 9 except 6 belong to remaining nodes.
             let gone: BTreeSet<_> = pods.iter().filter_map(|pod| api::names::node_of_pod(pod)).filter(|id| matches!(id.get(), 6 | 9)).collect();
             assert_eq!(stops.get(&format!("my-{pool}")).cloned().unwrap_or_default(), gone, "{pool} {pods:?}");
             let expected = expected.map(|stay| {

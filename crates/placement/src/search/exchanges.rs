@@ -1,23 +1,23 @@
-//! The last resort: two replicas, or two leaderships, change places.
+//! The last resort: swaps two replicas, or two leaderships.
 //!
-//! Where bands are narrow against the size of a replica, no single move helps any more, but the
-//! difference of two does. All pairs would be too many, so a sample of both sides is tried: replicas in
-//! the order of their size, at even distances, with another offset in each round.
+//! If ranges are narrow compared to the size of a replica, no single move helps, but the difference of two
+//! does. All pairs would be too many, so a sample of both sides is tried: replicas sorted by size, at even
+//! distances, with another offset in each round.
 
 use super::passes::TOPIC_PRICE;
 use super::state::{GAIN_MIN, Load8, State};
 
-/// How many of each side are tried at once.
+/// Sample size per side.
 const SAMPLE: usize = 48;
 
-/// How many offsets are tried before a broker is given up.
+/// Offsets before a broker is given up.
 const OFFSETS: usize = 4;
 
-/// With how many other brokers one that is out of balance is paired: those with the most room.
+/// Partners of an unbalanced broker: those with the most free capacity.
 const PARTNERS: usize = 12;
 
 impl State<'_> {
-    /// Exchanges replicas and leaderships of brokers that are out of balance. Whether anything changed.
+    /// Swaps replicas and leaderships of unbalanced brokers. Returns whether anything changed.
     pub(super) fn exchange(&mut self, price: f64) -> bool {
         let mut changed = self.exchange_topics(price * TOPIC_PRICE);
         for broker in self.unbalanced_first() {
@@ -33,7 +33,7 @@ impl State<'_> {
         changed
     }
 
-    /// Exchanges replicas of topics that pile up with others. Whether anything changed.
+    /// Swaps replicas of concentrated topics. Returns whether anything changed.
     fn exchange_topics(&mut self, price: f64) -> bool {
         let crowded = self.crowded_topics();
         let mut changed = false;
@@ -45,7 +45,7 @@ impl State<'_> {
                 let broker = usize::from(self.broker_of[replica]);
                 if self.is_topic_crowded(partition, broker) && self.may_move(replica) {
                     let first = partition % OFFSETS;
-                    // When MB no longer count, few are left, and for them the whole sample is tried.
+                    // When MB do not count any more, few are left, and for them the whole sample is tried.
                     let offsets = if price > 0.0 { 1 } else { OFFSETS };
                     changed |= (first..first + offsets)
                         .any(|offset| self.exchange_one(replica, offset % OFFSETS, price));
@@ -55,7 +55,7 @@ impl State<'_> {
         changed
     }
 
-    /// Exchanges one replica with the best of a sample elsewhere, if that is better than nothing.
+    /// Swaps one replica with the best of a sample elsewhere, if that is an improvement.
     fn exchange_one(&mut self, gives: usize, offset: usize, price: f64) -> bool {
         let broker = usize::from(self.broker_of[gives]);
         let load = self.load(gives);
@@ -111,7 +111,7 @@ impl State<'_> {
         true
     }
 
-    /// Leaderships of two partitions: one goes to a follower elsewhere, another comes from there.
+    /// Swaps leaderships of two partitions between two brokers.
     fn exchange_leaders(&mut self, broker: usize, offset: usize) -> bool {
         let leads = |state: &Self, replica: usize| {
             replica == state.leader_slot(state.partition_of[replica] as usize)
@@ -148,7 +148,7 @@ impl State<'_> {
         true
     }
 
-    /// What changes when a broker gives one load to a partner and takes another from it.
+    /// Change of cost if a broker gives one load to a partner and receives another.
     fn swap_change(&self, broker: usize, partner: usize, gives: &Load8, takes: &Load8) -> f64 {
         let difference = difference(gives, takes);
         let here = self.cost_change(broker, &difference, 1.0);
@@ -158,8 +158,7 @@ impl State<'_> {
         here + self.cost_change(partner, &difference, -1.0)
     }
 
-    /// Whether each fits in the other's place. They may be of one partition only if that changes
-    /// nothing, so that is left out.
+    /// Whether the replicas fit in each other's place. Replicas of the same partition are not swapped.
     fn may_swap(&self, one: usize, other: usize) -> bool {
         let (here, there) = (self.broker_of[one], self.broker_of[other]);
         self.partition_of[one] != self.partition_of[other]
@@ -167,20 +166,20 @@ impl State<'_> {
             && self.fits(other, usize::from(here))
     }
 
-    /// The brokers that a broker is paired with: the least full first.
+    /// Partners of a broker: the least utilized first.
     fn partners(&self, broker: usize, count: usize) -> Vec<usize> {
         let others = self.live.iter().copied().filter(|other| *other != broker);
         let mut others: Vec<(f64, usize)> =
             others.map(|other| (self.fullness(other), other)).collect();
         others.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-        // One that has too little is helped by the fullest.
+        // A broker below its range is helped by the most utilized one.
         if self.is_short(broker) {
             others.reverse();
         }
         others.into_iter().take(count).map(|(_, other)| other).collect()
     }
 
-    /// Some of a broker's replicas: by size, at even distances.
+    /// A sample of a broker's replicas: by size, at even distances.
     fn sample(
         &self,
         broker: usize,
@@ -201,7 +200,7 @@ impl State<'_> {
     }
 }
 
-/// What a broker has more when it gives one load and takes another.
+/// Net load of a broker that gives one load and receives another.
 fn difference(gives: &Load8, takes: &Load8) -> Load8 {
     let mut difference = *takes;
     difference.iter_mut().zip(gives).for_each(|(takes, gives)| *takes -= gives);

@@ -1,10 +1,10 @@
-//! Placing what must move.
+//! Places replicas that must move.
 
 use super::state::State;
 
 impl State<'_> {
-    /// Places replicas whose broker goes, and all but one of those that share a rack. Largest first: the
-    /// small ones fill the gaps that are left.
+    /// Places replicas of removed brokers, and all but one of those that share a rack. Largest first: small
+    /// ones fill the remaining gaps.
     pub(super) fn place_forced(&mut self) {
         let mut forced: Vec<(f64, u32)> = Vec::new();
         for partition in 0..self.view.partitions() {
@@ -30,8 +30,8 @@ impl State<'_> {
         }
     }
 
-    /// Gives the leadership of a replica that has no place as a leader to another that may lead. The slot
-    /// that it has as a follower, if that worked.
+    /// Transfers the leadership of a replica that has no place as a leader. Returns its slot as a follower,
+    /// if that worked.
     fn hand_over(&mut self, replica: usize) -> Option<usize> {
         let partition = self.partition_of[replica] as usize;
         let takes = |slot: &usize| self.view.takes_leaders(usize::from(self.broker_of[*slot]));
@@ -41,7 +41,7 @@ impl State<'_> {
         Some(other)
     }
 
-    /// The replicas of a partition that cannot stay.
+    /// Replicas of a partition that cannot stay.
     fn forced_in(&self, partition: usize) -> Vec<usize> {
         let slots = self.slots(partition);
         let mut forced =
@@ -59,7 +59,7 @@ impl State<'_> {
             };
             match stay.iter().position(shares) {
                 None => stay.push(replica),
-                // Of two in one rack the one on the fuller broker goes.
+                // Of two in one rack, the one on the more utilized broker moves.
                 Some(at) => {
                     let other = usize::from(self.broker_of[stay[at]]);
                     if self.fullness(broker) > self.fullness(other) {
@@ -73,9 +73,9 @@ impl State<'_> {
         forced
     }
 
-    /// Where the replica brings a broker closest to the middle of its bands.
+    /// The broker that gets closest to the middle of its ranges with the replica.
     fn best_place(&self, replica: usize) -> Option<usize> {
-        /// Going to a broker that had the partition before moves nothing, which is worth a little.
+        /// A broker that had the partition before needs no data, which is a slight preference.
         const HOME: f64 = 1e-3;
         let load = self.load(replica);
         let mut best: Option<(f64, usize)> = None;

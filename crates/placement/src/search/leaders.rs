@@ -1,18 +1,18 @@
-//! Leadership that is asked for by name: topics that every broker leads some of, brokers that are to
-//! lead nothing more, and leaders that topics prefer.
+//! Explicit leadership requirements: topics with leaders on every broker, brokers excluded from leadership,
+//! preferred leaders.
 
 use super::state::State;
 
-/// How many partitions brokers lead of topics that every broker is to lead some of.
+/// Leaders per broker of topics that need leaders on every broker.
 #[derive(Debug, Default)]
 pub(super) struct Watched {
-    /// For each topic where its counts begin, or `usize::MAX`. Empty if no topic is watched.
+    /// Offset of each topic's counts, or `usize::MAX`. Empty if there are no such topics.
     begins: Vec<usize>,
     counts: Vec<u32>,
 }
 
 impl State<'_> {
-    /// Counts what brokers lead of the topics that are watched.
+    /// Counts leaders of watched topics.
     pub(super) fn watch_leaders(&mut self) {
         let brokers = self.view.brokers.len();
         let least = &self.view.leaders_min;
@@ -31,7 +31,7 @@ impl State<'_> {
         }
     }
 
-    /// Counts a leader that comes (`1`) or goes (`-1`).
+    /// Counts a leader that is added (`1`) or removed (`-1`).
     pub(super) fn count_leader(&mut self, partition: usize, broker: usize, more: i32) {
         if let Some(at) = self.watched_at(partition, broker) {
             self.watched.counts[at] = self.watched.counts[at].saturating_add_signed(more);
@@ -47,19 +47,19 @@ impl State<'_> {
         self.view.leaders_min[self.view.topic_of[partition] as usize]
     }
 
-    /// Whether the broker needs the leadership of the partition that it has.
+    /// Whether the broker needs its leadership of this partition.
     pub(super) fn needs_leader(&self, partition: usize, broker: usize) -> bool {
         let at = self.watched_at(partition, broker).filter(|_| self.view.takes_leaders(broker));
         at.is_some_and(|at| self.watched.counts[at] <= self.leaders_min(partition))
     }
 
-    /// Whether a broker may be given a leadership.
+    /// Whether a broker may receive a leadership.
     pub(super) fn may_lead(&self, broker: usize) -> bool {
         !self.view.unled[broker]
     }
 
-    /// Gives brokers the leaders that they need of the topics that are watched: where they have a
-    /// follower that costs nothing, elsewhere a replica moves.
+    /// Gives brokers the leaders that they need of watched topics: for free if they have a follower, else a
+    /// replica moves.
     pub(super) fn spread_leaders(&mut self) {
         if self.watched.begins.is_empty() {
             return;
@@ -73,7 +73,7 @@ impl State<'_> {
         }
     }
 
-    /// The first partition of every topic that is watched.
+    /// The first partition of every watched topic.
     fn first_of_watched(&self) -> Vec<usize> {
         let topics = &self.view.topic_of;
         let first = |at: &usize| *at == 0 || topics[at - 1] != topics[*at];
@@ -86,8 +86,8 @@ impl State<'_> {
         at.is_some_and(|at| self.watched.counts[at] < self.leaders_min(partition))
     }
 
-    /// Finds the broker one more partition of the topic that begins with this one to lead, from whom
-    /// leads most. Whether there was one.
+    /// Finds one more partition of a topic for the broker to lead, taken from the broker with the most.
+    /// Returns whether there was one.
     fn find_leader(&mut self, first: usize, broker: usize) -> bool {
         let topic = self.view.topic_of[first];
         let mut best: Option<(bool, u32, usize, usize)> = None;
@@ -120,7 +120,7 @@ impl State<'_> {
         true
     }
 
-    /// Lets partitions be led by those that they prefer; `harmless` only where that makes nothing worse.
+    /// Transfers leadership to preferred leaders; with `harmless` only if no goal gets worse.
     pub(super) fn prefer_leaders(&mut self, harmless: bool) {
         for (&partition, &preferred) in &self.view.preferred {
             let partition = partition as usize;

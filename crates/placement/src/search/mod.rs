@@ -1,21 +1,21 @@
 //! The search for an assignment.
 //!
-//! Everything that goals say of a broker becomes a band for one of eight numbers ([`state::Load8`]); a
-//! broker's cost is how far its numbers are outside of their bands, relative to the mean. The search
-//! makes the sum of all costs zero with as few MB as it can:
+//! Goals become target ranges for eight quantities of a broker ([`state::Load8`]). A broker's cost is the
+//! distance of its quantities from their ranges, relative to the mean. The search reduces the sum of all
+//! costs to zero and moves as few MB as possible:
 //!
-//! 1. what must move (its broker goes, or shares a rack) is placed, largest first, where it brings the
-//!    brokers closest to the middle of their bands;
-//! 2. leadership moves, which cost nothing;
-//! 3. topics that pile up are spread;
-//! 4. brokers with too much give, those replicas first that relieve them most for their MB;
-//! 5. brokers with too little take what fits into the gap that they have, so that one number is not
-//!    filled at the expense of another;
-//! 6. where no single move helps, two replicas or two leaderships change places;
-//! 7. replicas go back home where nobody needs them to be away.
+//! 1. place replicas that must move (removed broker, shared rack), largest first, where brokers get closest
+//!    to the middle of their ranges;
+//! 2. transfer leadership, which is free;
+//! 3. spread concentrated topics;
+//! 4. overloaded brokers give replicas, those with the best ratio of relief to MB first;
+//! 5. underutilized brokers take replicas that match all their gaps, so that one quantity is not filled at
+//!    the expense of another;
+//! 6. if no single move helps, swap two replicas or two leaderships;
+//! 7. move replicas back to their original brokers where that is harmless.
 //!
-//! Steps 2 to 6 repeat, at first only with moves that are worth their MB, then with dearer ones. There
-//! is no randomness and no clock: the same view gives the same plan everywhere.
+//! Steps 2 to 6 repeat, first only with moves that are worth their MB, then with more expensive ones. The
+//! search is deterministic: no randomness, no clock.
 
 mod exchanges;
 mod forced;
@@ -27,25 +27,25 @@ mod state;
 use crate::goals::{Goal, Goals};
 use crate::view::{Assignment, View};
 
-/// What may move.
+/// Replicas that may move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scope {
-    /// Only what has no place any more: its broker goes, or shares a rack.
+    /// Only replicas that must move.
     Displaced,
-    /// Everything that is not pinned.
+    /// All replicas that are not pinned.
     All,
 }
 
-/// What a MB must at least be worth, in cost for the mean broker's whole disk: from picky to anything.
+/// Minimum gain per MB, in cost for the mean broker's whole disk: from strict to none.
 const PRICES: [f64; 6] = [1.0, 0.3, 0.1, 0.03, 0.01, 0.0];
 
-/// From this price on pairs are tried too, which takes long.
+/// At this price and below swaps are tried too, which takes long.
 const EXCHANGE_PRICE: f64 = 0.01;
 
-/// How often the passes repeat at one price; more brings nothing.
+/// Repetitions at one price; more have no effect.
 const ROUNDS: usize = 4;
 
-/// The best assignment that was found.
+/// The best assignment found.
 pub(crate) fn search(view: &View, goals: &Goals, scope: Scope) -> Assignment {
     let mut state = state::State::new(view, goals);
     state.place_forced();
@@ -65,7 +65,7 @@ pub(crate) fn search(view: &View, goals: &Goals, scope: Scope) -> Assignment {
             if state.is_done() {
                 break 'prices;
             }
-            // What no single move is worth now may be worth it at a lower price.
+            // A move that is not worth its MB now may be at a lower price.
             let last_resort = !changed && price <= EXCHANGE_PRICE;
             if !(changed || last_resort && state.exchange(price)) {
                 break;

@@ -1,26 +1,26 @@
-//! The passes that are repeated: leadership, topics, giving, taking, and going home.
+//! The repeated passes: leadership, topics, giving, taking, and moving back.
 
 use super::state::{GAIN_MIN, Load8, State, TOPIC_COST};
 
-/// How many of a broker's best candidates are tried before they are looked for again.
+/// Candidates of a broker that are tried before new ones are collected.
 const GIVE_TRIES: usize = 48;
 const TAKE_TRIES: usize = 64;
 
-/// How often candidates are looked for, for one broker in one pass.
+/// How often candidates are collected, per broker and pass.
 const GIVE_LOOKS: usize = 6;
 const TAKE_LOOKS: usize = 40;
 
-/// How many of the fullest brokers one that is short may take from.
+/// Most utilized brokers from which an underutilized one may take.
 const GIVERS: usize = 6;
 
-/// A replica that costs nothing to move is not worth infinitely much.
+/// Bounds the ratio of gain to MB for replicas without data.
 const FREE: f64 = 1e-4;
 
-/// How much the price of a MB counts when a topic is spread: its cost is small beside it.
+/// Factor of the price when a topic is spread: its cost is small in comparison.
 pub(super) const TOPIC_PRICE: f64 = 1e-3;
 
 impl State<'_> {
-    /// Moves leadership to and from brokers that are out of balance. Whether anything moved.
+    /// Transfers leadership to and from unbalanced brokers. Returns whether anything changed.
     pub(super) fn move_leaders(&mut self) -> bool {
         let mut changed = false;
         for broker in self.unbalanced() {
@@ -43,7 +43,7 @@ impl State<'_> {
         changed
     }
 
-    /// The slot of a replica that had better lead than this broker.
+    /// The slot of a replica that is a better leader than this broker.
     fn better_leader(&self, partition: usize, broker: usize) -> Option<usize> {
         let load = self.leadership(partition);
         let relief = self.cost_change(broker, &load, -1.0);
@@ -65,7 +65,7 @@ impl State<'_> {
         best.1
     }
 
-    /// Whether this broker had better lead than the one that does.
+    /// Whether this broker is a better leader than the current one.
     fn leads_better(&self, partition: usize, broker: usize) -> bool {
         let load = self.leadership(partition);
         let gain = self.cost_change(broker, &load, 1.0);
@@ -74,7 +74,7 @@ impl State<'_> {
         may && gain < 0.0 && gain + self.cost_change(leader, &load, -1.0) < -GAIN_MIN
     }
 
-    /// Moves replicas of topics that pile up on a broker, smallest first.
+    /// Moves replicas of topics that are concentrated on a broker, smallest first.
     pub(super) fn spread_topics(&mut self, price: f64) -> bool {
         let crowded = self.crowded_topics();
         if !crowded.contains(&true) {
@@ -109,7 +109,7 @@ impl State<'_> {
         changed
     }
 
-    /// Moves replicas away from brokers that have too much.
+    /// Moves replicas away from overloaded brokers.
     pub(super) fn relieve(&mut self, price: f64) -> bool {
         let mut changed = false;
         for broker in self.unbalanced_first() {
@@ -136,7 +136,7 @@ impl State<'_> {
         changed
     }
 
-    /// The replicas of a broker whose going would relieve it most for their MB.
+    /// Replicas of a broker with the best ratio of relief to MB.
     fn relieving(&self, broker: usize) -> Vec<usize> {
         let mut candidates = Vec::new();
         for &replica in &self.on_broker[broker] {
@@ -152,7 +152,7 @@ impl State<'_> {
         best_first(candidates, GIVE_TRIES)
     }
 
-    /// Moves replicas to brokers that have too little.
+    /// Moves replicas to underutilized brokers.
     pub(super) fn fill(&mut self, price: f64) -> bool {
         let mut changed = false;
         for broker in self.unbalanced_first() {
@@ -191,7 +191,7 @@ impl State<'_> {
         false
     }
 
-    /// The replicas elsewhere that would fill the broker's gap best.
+    /// Replicas elsewhere that match the broker's gaps best.
     fn filling(&self, broker: usize) -> Vec<usize> {
         let others = self.live.iter().filter(|other| **other != broker);
         let mut givers: Vec<(f64, usize)> =
@@ -216,13 +216,13 @@ impl State<'_> {
         best_first(candidates, TAKE_TRIES)
     }
 
-    /// How well a load points to where the broker has to go, whatever its size.
+    /// How well the direction of a load matches the broker's gaps.
     fn alignment(&self, broker: usize, load: &Load8) -> f64 {
         let squares: f64 = (0..6).map(|k| (load[k] * self.scale[k]).powi(2)).sum();
         -self.distance_change(broker, load) / (squares.sqrt() + FREE)
     }
 
-    /// Sends replicas back to brokers that had them, where that makes nothing worse. Largest first.
+    /// Moves replicas back to their original brokers where that is harmless. Largest first.
     pub(super) fn send_home(&mut self) {
         let mut away: Vec<(f64, u32)> = Vec::new();
         for partition in 0..self.view.partitions() {
@@ -247,9 +247,9 @@ impl State<'_> {
         }
     }
 
-    /// The broker that the replica had best go to, with what the move changes.
+    /// The best destination of a replica, with the change of cost.
     fn best_destination(&self, replica: usize, price: f64) -> Option<(f64, usize)> {
-        /// Between two that are equal the one that is emptier, by a hair.
+        /// Tie-breaker: the less utilized broker.
         const TIE: f64 = 1e-6;
         let load = self.load(replica);
         let mut best: Option<(f64, f64, usize)> = None;
@@ -266,7 +266,7 @@ impl State<'_> {
         best.map(|(_, change, broker)| (change, broker))
     }
 
-    /// What a move changes: cost at both ends, topics, and MB at their price.
+    /// Change of cost of a move: both brokers, topics, and MB at their price.
     fn change(&self, replica: usize, to: usize, load: &Load8, price: f64) -> f64 {
         let from = usize::from(self.broker_of[replica]);
         let mb = price * self.move_mb(replica, to) * self.scale[0];

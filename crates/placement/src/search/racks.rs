@@ -1,15 +1,15 @@
-//! Racks: none twice, or all as evenly as can be.
+//! Rack constraints: unique, or evenly spread.
 
 use super::state::State;
 
-/// What the goals say of racks.
+/// Rack constraint of the goals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Racks {
-    /// Nothing.
+    /// None.
     Free,
-    /// No two replicas of a partition in one.
+    /// At most one replica of a partition per rack.
     Apart,
-    /// The replicas of a partition spread evenly over so many.
+    /// Replicas of a partition are spread evenly over this many racks.
     Even(usize),
 }
 
@@ -19,7 +19,7 @@ impl State<'_> {
         self.racks == Racks::Apart && self.view.rack[one] == self.view.rack[other]
     }
 
-    /// Whether the replica on that broker would leave its partition evenly spread.
+    /// Whether a replica on this broker would keep its partition evenly spread.
     pub(super) fn is_even_with(&self, replica: usize, broker: usize) -> bool {
         let Racks::Even(racks) = self.racks else { return true };
         let slots = self.slots(self.partition_of[replica] as usize);
@@ -29,8 +29,7 @@ impl State<'_> {
         has_room(&counts, self.view.rack[broker], replicas, racks)
     }
 
-    /// The replicas of a partition that live brokers cannot keep if it is to be evenly spread. Those
-    /// on fuller brokers go.
+    /// Replicas of a partition that must move for an even spread, on more utilized brokers first.
     pub(super) fn uneven_in(&self, partition: usize) -> Vec<usize> {
         let Racks::Even(racks) = self.racks else { return Vec::new() };
         let slots = self.slots(partition);
@@ -69,7 +68,7 @@ impl State<'_> {
     }
 }
 
-/// Whether a rack may have one more: each has its share, and as many as do not divide have one more.
+/// Whether a rack may have one more replica: each has its share, and the remainder is distributed.
 fn has_room(counts: &[(u16, usize)], rack: u16, replicas: usize, racks: usize) -> bool {
     let (share, rest) = (replicas / racks.max(1), replicas % racks.max(1));
     let here = counts.iter().find(|(of, _)| *of == rack).map_or(0, |(_, count)| *count);

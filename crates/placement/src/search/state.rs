@@ -1,4 +1,4 @@
-//! Where everything is during the search, and what that costs.
+//! State and cost of the search.
 
 #![allow(
     clippy::needless_range_loop,
@@ -16,53 +16,51 @@ use crate::view::{Assignment, View};
 use super::leaders::Watched;
 use super::racks::Racks;
 
-/// The numbers of a broker, and what a replica adds to them: disk, inbound, outbound, CPU, replicas,
-/// leaders, outbound if it led everything, inbound as leader.
+/// The quantities of a broker or replica: disk, inbound, outbound, CPU, replicas, leaders, potential
+/// outbound, leader inbound.
 pub(super) type Load8 = [f64; NUMBERS];
 
 const NUMBERS: usize = 8;
-/// Those of the eight that have a lower limit.
+/// Number of quantities with a lower limit.
 const WITH_LOW: usize = 6;
 
-/// Those of the eight that it takes leaderships to get more of.
+/// Quantities that increase with leadership.
 const OF_LEADERS: [usize; 3] = [2, 3, 5];
 
-/// Limits are drawn in by this share, since sums that are made in another order differ in their last
-/// digits.
+/// Limits are tightened by this ratio, because sums in another order differ in their last digits.
 const DRAWN_IN: f64 = 1e-7;
 
-/// What one replica too many of a topic costs. Little against a broker out of balance, and never
-/// nothing.
+/// Cost of one excess replica of a topic. Small compared with an unbalanced broker, but not zero.
 pub(super) const TOPIC_COST: f64 = 0.002;
 
-/// A change must be better by more than what rounding can feign.
+/// Minimum gain of a change, larger than rounding errors.
 pub(super) const GAIN_MIN: f64 = 1e-9;
 
 #[derive(Debug)]
 pub(super) struct State<'a> {
     pub(super) view: &'a View,
     pub(super) racks: Racks,
-    /// Leaders of topics that every broker is to lead some of.
+    /// Leaders of topics that need leaders on every broker.
     pub(super) watched: Watched,
     /// The broker of every replica, leaders first within their partition.
     pub(super) broker_of: Assignment,
     pub(super) partition_of: Vec<u32>,
-    /// The replicas of every broker, in no order, and where each stands there.
+    /// Replicas of every broker, unordered, and their positions.
     pub(super) on_broker: Vec<Vec<u32>>,
     place_in: Vec<u32>,
     pub(super) numbers: Vec<Load8>,
     low: Vec<Load8>,
     high: Vec<Load8>,
     middle: Vec<Load8>,
-    /// One over the mean broker's number, so that numbers of all kinds can be added up.
+    /// Reciprocal of the mean broker's quantities, to add up different kinds.
     pub(super) scale: Load8,
-    /// What each broker's numbers cost.
+    /// Cost of each broker's quantities.
     pub(super) cost: Vec<f64>,
     pub(super) live: Vec<usize>,
     topic_counts: Vec<u16>,
     topic_high: Vec<u16>,
     topic_low: Vec<u16>,
-    /// Only replicas that are away from home already may move.
+    /// Only replicas that were displaced already may move.
     pub(super) only_displaced: bool,
 }
 
@@ -148,7 +146,7 @@ impl<'a> State<'a> {
             fair[6] = if capacity[2] > 0.0 { total[6] / capacity[2] * own[2] } else { 0.0 };
             fair[7] = total[7] / brokers;
             let (mut low, high) = limits(goals, own, &fair);
-            // Who gets nothing more cannot be asked to have more.
+            // Brokers that accept nothing have no lower limit.
             if self.view.closed[broker] {
                 low = [f64::NEG_INFINITY; NUMBERS];
             } else if self.view.unled[broker] {
@@ -177,7 +175,7 @@ impl<'a> State<'a> {
         }
     }
 
-    /// What a replica adds to its broker.
+    /// Load of a replica.
     pub(super) fn load(&self, replica: usize) -> Load8 {
         let partition = self.partition_of[replica] as usize;
         let load = &self.view.load[partition];
@@ -189,7 +187,7 @@ impl<'a> State<'a> {
         }
     }
 
-    /// What leadership of a partition adds to a replica.
+    /// Additional load of a leader.
     pub(super) fn leadership(&self, partition: usize) -> Load8 {
         let load = &self.view.load[partition];
         let cpu = load.cpu_leader - load.cpu_follower;
@@ -204,7 +202,7 @@ impl<'a> State<'a> {
         self.view.slots(partition)
     }
 
-    /// The brokers that had the partition in the beginning.
+    /// The original brokers of a partition.
     pub(super) fn home(&self, partition: usize) -> &[u16] {
         &self.view.replicas[self.view.slots(partition)]
     }
@@ -214,7 +212,7 @@ impl<'a> State<'a> {
         !self.home(partition).contains(&self.broker_of[replica])
     }
 
-    /// Whether a replica may be moved at all in this phase.
+    /// Whether a replica may move in this phase.
     pub(super) fn may_move(&self, replica: usize) -> bool {
         let pinned = self.is_pinned(self.partition_of[replica] as usize) || self.only_displaced;
         !pinned || self.is_displaced(replica)
@@ -224,7 +222,7 @@ impl<'a> State<'a> {
         self.view.pinned[self.view.topic_of[partition] as usize]
     }
 
-    /// Whether a broker can hold the replica: none of the partition's others is there, or in its rack.
+    /// Whether a broker can host the replica: no other one of the partition is there, or in its rack.
     pub(super) fn fits(&self, replica: usize, broker: usize) -> bool {
         let clashes = |other: usize| {
             let holder = usize::from(self.broker_of[other]);
@@ -241,7 +239,7 @@ impl<'a> State<'a> {
             && !(leads && (self.view.unled[broker] || self.needs_leader(partition, from)))
     }
 
-    /// The MB that a move adds to the plan; negative when a replica goes home.
+    /// MB that a move adds to the plan; negative if a replica moves back.
     pub(super) fn move_mb(&self, replica: usize, to: usize) -> f64 {
         let partition = self.partition_of[replica] as usize;
         let home = self.home(partition);
@@ -250,7 +248,7 @@ impl<'a> State<'a> {
         self.view.load[partition].disk * (leaves - is_home(to as u16))
     }
 
-    /// What a broker would cost with `share` times this load more.
+    /// Cost of a broker with `share` times this load in addition.
     pub(super) fn cost_with(&self, broker: usize, load: &Load8, share: f64) -> f64 {
         let (low, high) = (&self.low[broker], &self.high[broker]);
         let numbers = &self.numbers[broker];
@@ -262,12 +260,12 @@ impl<'a> State<'a> {
         cost
     }
 
-    /// How a broker's cost changes with this load more (`1.0`) or less (`-1.0`).
+    /// Change of a broker's cost with this load added (`1.0`) or removed (`-1.0`).
     pub(super) fn cost_change(&self, broker: usize, load: &Load8, share: f64) -> f64 {
         self.cost_with(broker, load, share) - self.cost[broker]
     }
 
-    /// How the squared distance of a broker from the middle of its bands changes with this load more.
+    /// Change of the squared distance of a broker from the middle of its ranges with this load.
     pub(super) fn distance_change(&self, broker: usize, load: &Load8) -> f64 {
         let (middle, numbers) = (&self.middle[broker], &self.numbers[broker]);
         let mut change = 0.0;
@@ -278,7 +276,7 @@ impl<'a> State<'a> {
         change
     }
 
-    /// How the cost of topics that pile up changes with a move.
+    /// Change of the cost of concentrated topics with a move.
     pub(super) fn topic_change(&self, replica: usize, to: usize) -> f64 {
         let partition = self.partition_of[replica] as usize;
         let from = usize::from(self.broker_of[replica]);
@@ -300,13 +298,13 @@ impl<'a> State<'a> {
         change
     }
 
-    /// Whether a broker has more of the replica's topic than it may.
+    /// Whether a broker exceeds its limit of the replica's topic.
     pub(super) fn is_topic_crowded(&self, partition: usize, broker: usize) -> bool {
         let topic = self.view.topic_of[partition] as usize;
         self.topic_counts[self.topic_at(partition, broker)] > self.topic_high[topic]
     }
 
-    /// Topics of which some broker has too many.
+    /// Topics that exceed the limit of some broker.
     pub(super) fn crowded_topics(&self) -> Vec<bool> {
         let brokers = self.view.brokers.len();
         let crowded = |topic: usize| {
@@ -325,19 +323,19 @@ impl<'a> State<'a> {
         (0..self.view.topics.len()).any(sparse)
     }
 
-    /// Whether some number of the broker is below its band.
+    /// Whether a quantity of the broker is below its range.
     pub(super) fn is_short(&self, broker: usize) -> bool {
         (0..WITH_LOW).any(|k| self.numbers[broker][k] < self.low[broker][k])
     }
 
-    /// How much a broker could give another of what that one is short of.
+    /// How much a broker could give another of what it lacks.
     pub(super) fn surplus_for(&self, short: usize, giver: usize) -> f64 {
         let lack = |k: usize| (self.low[short][k] - self.numbers[short][k]).max(0.0);
         let spare = |k: usize| self.numbers[giver][k] - self.low[giver][k];
         (0..WITH_LOW).map(|k| lack(k) * spare(k) * self.scale[k] * self.scale[k]).sum()
     }
 
-    /// How full a broker is, with what is too much counting most.
+    /// Utilization of a broker; excess counts most.
     pub(super) fn fullness(&self, broker: usize) -> f64 {
         const TOO_MUCH: f64 = 100.0;
         let numbers = &self.numbers[broker];
@@ -346,7 +344,7 @@ impl<'a> State<'a> {
         (0..NUMBERS).map(over).sum::<f64>() * TOO_MUCH + (0..=4).map(has).sum::<f64>()
     }
 
-    /// Whether every broker and every topic is as it should be.
+    /// Whether all brokers and topics are within their ranges.
     pub(super) fn is_done(&self) -> bool {
         let balanced = self.live.iter().all(|broker| self.cost[*broker] <= 0.0);
         balanced && !self.crowded_topics().contains(&true) && !self.has_sparse_topic()
@@ -378,7 +376,7 @@ impl<'a> State<'a> {
         self.count_cost(to);
     }
 
-    /// Makes the replica in this slot the leader. The two change slots, since the leader is first.
+    /// Makes the replica in this slot the leader. The two swap slots, because the leader is first.
     pub(super) fn lead(&mut self, partition: usize, slot: usize) {
         let head = self.leader_slot(partition);
         let (from, to) = (usize::from(self.broker_of[head]), usize::from(self.broker_of[slot]));
@@ -410,7 +408,7 @@ impl<'a> State<'a> {
     }
 }
 
-/// The bands of a broker, given its capacity and its fair share of each number.
+/// The ranges of a broker, given its capacity and its fair share of each quantity.
 fn limits(goals: &Goals, capacity: &[f64; 4], fair: &Load8) -> (Load8, Load8) {
     let mut low = [f64::NEG_INFINITY; NUMBERS];
     let mut high = [f64::INFINITY; NUMBERS];
