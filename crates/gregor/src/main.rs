@@ -22,12 +22,12 @@ struct Cli {
     command: commands::Command,
 }
 
-/// How the program calls itself when kubectl runs it as a plugin.
+/// Program name when kubectl runs it as a plugin.
 const PLUGIN: &str = "kubectl gregor";
 
-/// The exit code of a command line that makes no sense.
+/// Exit code of an invalid command line.
 const USAGE: u8 = 2;
-/// The same for `plan`, where 2 says that something would change.
+/// The same for `plan`, where 2 means that something would change.
 const USAGE_OF_PLAN: u8 = 1;
 
 fn main() -> ExitCode {
@@ -62,7 +62,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The command line, under the name by which it was called.
+/// The command line, with the name by which it was called.
 fn command(program: Option<&OsString>) -> clap::Command {
     let name = program.and_then(|program| Path::new(program).file_stem()?.to_str());
     match name {

@@ -11,38 +11,38 @@ use comfy_table::presets::NOTHING;
 use comfy_table::{ColumnConstraint, ContentArrangement, Table, Width};
 use serde::Serialize;
 
-/// How results are printed.
+/// Output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Format {
-    /// For people
+    /// Tables
     Table,
-    /// For programs
+    /// JSON
     Json,
 }
 
-/// Stdout, in one of the formats.
+/// Standard output, in one of the formats.
 ///
-/// A reader that has seen enough (`| head`) is no error: what is printed after it left is dropped, so
-/// that a command that changes something still ends and tells by its exit code how.
+/// A closed pipe (`| head`) is no error: further output is dropped, so that a command that changes something
+/// still completes and reports its result by exit code.
 #[derive(Debug)]
 pub(crate) struct Out {
-    /// The format asked for.
+    /// The output format.
     pub(crate) format: Format,
     reader_gone: bool,
 }
 
 impl Out {
-    /// Prints to stdout.
+    /// Prints to standard output.
     pub(crate) fn new(format: Format) -> Self {
         Self { format, reader_gone: false }
     }
 
-    /// Whether nobody reads any more.
+    /// Whether the reader has closed the pipe.
     pub(crate) fn reader_gone(&self) -> bool {
         self.reader_gone
     }
 
-    /// Prints a text as it is.
+    /// Prints a text unchanged.
     pub(crate) fn text(&mut self, text: &str) -> anyhow::Result<()> {
         if self.reader_gone || text.is_empty() {
             return Ok(());
@@ -57,7 +57,7 @@ impl Out {
         }
     }
 
-    /// Prints a view in the format asked for.
+    /// Prints a view in the output format.
     pub(crate) fn view(&mut self, view: &impl View) -> anyhow::Result<()> {
         let text = match self.format {
             Format::Json => json(view)?,
@@ -67,16 +67,16 @@ impl Out {
     }
 }
 
-/// A remark for people, which is no part of the result.
+/// A remark that is not part of the result.
 pub(crate) fn note(text: &str) {
     // Nobody is left to tell if this fails.
     let lines: Vec<_> = text.lines().map(clean).collect();
     let _ = writeln!(io::stderr(), "gregor: {}", lines.join("\n"));
 }
 
-/// Something that can be shown in both formats.
+/// A result that can be printed in both formats.
 pub(crate) trait View: Serialize {
-    /// For people; `width` is that of their terminal, if it is one.
+    /// As text; `width` is that of the terminal, if there is one.
     fn table(&self, width: Option<u16>) -> String;
 }
 
@@ -84,30 +84,30 @@ fn json(view: &impl Serialize) -> anyhow::Result<String> {
     Ok(serde_json::to_string_pretty(view).context("cannot write JSON")? + "\n")
 }
 
-/// The columns of the terminal that stdout is; `None` if it is none.
+/// Width of the terminal, if standard output is one.
 pub(crate) fn terminal_width() -> Option<u16> {
     Table::new().width()
 }
 
-/// A table that can be printed in parts: what comes later keeps to the columns of what came before.
+/// A table that can be printed in parts: later parts keep the column widths.
 #[derive(Debug)]
 pub(crate) struct Grid {
     header: Vec<&'static str>,
     rows: Vec<Vec<String>>,
-    /// The column whose cells may be broken over lines. All others can always be copied whole.
+    /// The column whose cells may be wrapped. All others stay intact for copying.
     wrapping: Option<usize>,
     widths: Vec<u16>,
     header_printed: bool,
 }
 
-/// A column that may be broken must get this much room; else the terminal breaks lines as it likes.
+/// Minimum width of a wrapped column; otherwise the terminal wraps lines.
 const WRAPPED_WIDTH_MIN: u16 = 24;
 
-/// Between two columns.
+/// Space between columns.
 const GAP: u16 = 2;
 
 impl Grid {
-    /// A table with these titles.
+    /// A table with these headers.
     pub(crate) fn new(header: &[&'static str]) -> Self {
         Self {
             header: header.to_vec(),
@@ -118,20 +118,20 @@ impl Grid {
         }
     }
 
-    /// Allows the cells of this column to be broken over lines if the terminal is narrow.
+    /// Allows to wrap the cells of this column if the terminal is narrow.
     pub(crate) fn wrap(mut self, column: usize) -> Self {
         self.wrapping = Some(column);
         self
     }
 
-    /// Adds a row; an empty cell is shown as a dash, so that every row has as many words.
+    /// Adds a row; an empty cell is shown as a dash, so that every row has the same number of words.
     pub(crate) fn row<const N: usize>(&mut self, cells: [String; N]) {
         debug_assert_eq!(N, self.header.len());
         let shown = |cell: String| if cell.is_empty() { "-".to_owned() } else { clean(&cell) };
         self.rows.push(cells.into_iter().map(shown).collect());
     }
 
-    /// All rows since the last time, below the header if it is the first time.
+    /// All rows since the last call, with the header on the first call.
     pub(crate) fn take(&mut self, terminal: Option<u16>) -> String {
         let mut table = Table::new();
         table.load_style(NOTHING);
@@ -159,7 +159,7 @@ impl Grid {
         table.lines().skip(skipped).map(|line| line.trim_end().to_owned() + "\n").collect()
     }
 
-    /// The column to break and what is left for it, if the rows do not fit otherwise.
+    /// The column to wrap and its width, if the rows do not fit otherwise.
     fn wrapped(&self, terminal: u16) -> Option<(usize, u16, u16)> {
         let wrapping = self.wrapping?;
         let gaps = GAP * u16::try_from(self.widths.len()).unwrap_or(u16::MAX);
@@ -170,18 +170,18 @@ impl Grid {
     }
 }
 
-/// A colour that says something at a glance.
+/// Colour of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Colour {
-    /// Something is wrong, or refused.
+    /// Failed or refused.
     Red,
-    /// Somebody should look.
+    /// Needs attention.
     Yellow,
-    /// All is well.
+    /// Healthy.
     Green,
 }
 
-/// A text in a colour, if it goes to a terminal whose user has not forbidden it.
+/// Colours a text if standard output is a terminal and NO_COLOR is not set.
 pub(crate) fn painted(text: &str, colour: Option<Colour>, terminal: Option<u16>) -> String {
     let text = clean(text);
     let plain = terminal.is_none() || std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
@@ -193,7 +193,7 @@ pub(crate) fn painted(text: &str, colour: Option<Colour>, terminal: Option<u16>)
     }
 }
 
-/// Lines below a title, after an empty line; nothing if there are none.
+/// Bullets below a title, after an empty line; nothing if there are none.
 pub(crate) fn bullets(
     title: &str,
     lines: &[String],
@@ -207,7 +207,7 @@ pub(crate) fn bullets(
     format!("\n{title}:\n{}", lines.iter().map(line).collect::<String>())
 }
 
-/// Without what a terminal would obey rather than show.
+/// Removes control characters, which a terminal would interpret.
 fn clean(text: &str) -> String {
     if !text.contains(char::is_control) {
         return text.to_owned();
@@ -216,7 +216,7 @@ fn clean(text: &str) -> String {
     text.chars().map(shown).collect()
 }
 
-/// Bytes with a unit, for people.
+/// Bytes with a unit.
 pub(crate) fn bytes(count: u64) -> String {
     const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
     if count < 1024 {
@@ -232,7 +232,7 @@ pub(crate) fn bytes(count: u64) -> String {
     format!("{value:.1} {}", UNITS[unit])
 }
 
-/// How long ago, for people.
+/// Age of a time.
 pub(crate) fn age(milliseconds: u64) -> String {
     let seconds = milliseconds / 1000;
     match seconds {
@@ -244,7 +244,7 @@ pub(crate) fn age(milliseconds: u64) -> String {
     }
 }
 
-/// A value, or nothing, which a table shows as a dash.
+/// A value, or a dash.
 pub(crate) fn optional(value: Option<impl ToString>) -> String {
     value.map(|value| value.to_string()).unwrap_or_default()
 }
@@ -259,7 +259,7 @@ pub(crate) fn yes_no(value: bool) -> String {
     if value { "yes" } else { "no" }.to_owned()
 }
 
-/// Seconds since 1970 as people and programs read them.
+/// Seconds since 1970, formatted.
 pub(crate) fn moment(seconds: i64) -> String {
     use time::format_description::well_known::Rfc3339;
     let time = time::OffsetDateTime::from_unix_timestamp(seconds).ok();

@@ -1,6 +1,5 @@
-//! The demonstration that `make demo` runs: a real Kubernetes and a real Kafka cluster on this machine that
-//! changes its shape while records are written and read, from the same YAML and through the same operator
-//! as anywhere.
+//! The demonstration of `make demo`: a real Kafka cluster on a real Kubernetes control plane on this machine is scaled,
+//! rebalanced and rolled while records are written and read. It uses the examples and the operator as they ship.
 //!
 //! `--keep` leaves everything running at the end.
 
@@ -15,60 +14,60 @@ use testkit::{Load, LoadOptions, Report};
 const EXAMPLE: &str = "examples/kafka-auto-rebalance.yaml";
 const CLUSTER: &str = "my-cluster";
 
-/// The topic whose every record is counted.
+/// The topic under load; all of its records are accounted for.
 const COUNTED: &str = "orders";
-/// Topics with something in them to move.
+/// Topics with data to move.
 const TOPICS: u32 = 10;
 const PARTITIONS: &str = "6";
-/// Records of a kilobyte in each.
+/// Records of 1 kB per topic.
 const RECORDS: &str = "2000";
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     let keep = std::env::args().any(|argument| argument == "--keep");
     let stage = Stage::new(CLUSTER)?;
-    let told = tell(&stage).await;
-    match (&told, keep) {
-        (Ok(()), true) => stage.say_what_to_try(),
+    let outcome = demonstrate(&stage).await;
+    match (&outcome, keep) {
+        (Ok(()), true) => stage.suggest_commands(),
         (Ok(()) | Err(_), _) => stage.clean_up()?,
     }
-    told
+    outcome
 }
 
-async fn tell(stage: &Stage) -> anyhow::Result<()> {
-    title("Kubernetes on this machine, the operator in it, and a cluster from examples/");
+async fn demonstrate(stage: &Stage) -> anyhow::Result<()> {
+    title("Start Kubernetes, the operator and a cluster from examples/ on this machine");
     stage.gregor(&["up", "--detach", "--nodes", "3", "-f", EXAMPLE])?;
-    println!("\nready {:.0} s after the first line", stage.begun.elapsed().as_secs_f32());
+    println!("\nready after {:.0} s", stage.begun.elapsed().as_secs_f32());
     stage.gregor(&["status", CLUSTER])?;
 
-    title("Ten topics with data, and from here on records with acks=all, each of which is counted");
+    title("Create ten topics with data, then write and read records with acks=all until the end");
     let bootstrap = stage.bootstrap("plain")?;
     fill(stage, &bootstrap)?;
     let home = kafka::ensure(&Environment::from_process(), None, &Silent)?;
     let options = LoadOptions::new(home, &bootstrap, COUNTED).hosts(stage.hosts()).rate(200);
-    let load = Load::start(options).await.context("no load could be put on the cluster")?;
+    let load = Load::start(options).await.context("cannot start the load")?;
     load.wait_acknowledged(1_000).await?;
-    println!("1000 records are written, and it goes on");
+    println!("1000 records written, the load continues");
 
     let mut moved = Moved::default();
-    title("A fourth broker: it joins, and gets its share of the data by itself");
+    title("Add a fourth broker: Gregor moves replicas to it");
     stage.kubectl(&["scale", "kafkanodepool", "broker", "--replicas=4"])?;
     reshape(stage, 4, &mut moved).await?;
     partitions(stage, &bootstrap)?;
 
-    title("Back to three: it is emptied first, then it goes");
+    title("Scale back to three brokers: Gregor drains the broker, then removes it");
     stage.kubectl(&["scale", "kafkanodepool", "broker", "--replicas=3"])?;
     reshape(stage, 3, &mut moved).await?;
     partitions(stage, &bootstrap)?;
 
-    title("Two controllers more: they follow, then they vote, one at a time");
+    title("Add two controllers: they join as observers and become voters one at a time");
     stage.kubectl(&["scale", "kafkanodepool", "controller", "--replicas=5"])?;
     let voters =
         || anyhow::Ok(stage.cluster()?["status"]["controllers"].as_array().map_or(0, Vec::len));
     stage.wait("voters", || Ok((voters()? == 5, format!("{} voters", voters()?)))).await?;
     stage.ready().await?;
 
-    title("Every node is restarted, in an order that breaks neither quorum nor min-ISR");
+    title("Restart all nodes, keeping the quorum and min-ISR");
     let before = stage.pods()?;
     stage.gregor(&["roll", CLUSTER])?;
     let restarted = || {
@@ -79,14 +78,14 @@ async fn tell(stage: &Stage) -> anyhow::Result<()> {
     stage
         .wait("roll", || Ok((restarted()? == all, format!("{}/{all} nodes", restarted()?))))
         .await?;
-    stage.ready().await?;
+    stage.settled().await?;
     stage.gregor(&["status", CLUSTER])?;
 
-    let report = load.stop().await.context("the load could not be ended")?;
+    let report = load.stop().await.context("cannot stop the load")?;
     close(stage, &report, &moved)
 }
 
-/// Makes the topics.
+/// Creates the topics.
 fn fill(stage: &Stage, bootstrap: &str) -> anyhow::Result<()> {
     let create = |topic: &str| {
         let words = ["--bootstrap-server", bootstrap, "--create", "--topic", topic];
@@ -104,13 +103,13 @@ fn fill(stage: &Stage, bootstrap: &str) -> anyhow::Result<()> {
     partitions(stage, bootstrap)
 }
 
-/// What was moved over the network by rebalances.
+/// Data that rebalances moved over the network.
 #[derive(Default)]
 struct Moved {
     megabytes: u64,
 }
 
-/// Waits until a rebalance is over and the cluster has so many brokers.
+/// Waits until a rebalance has finished and the cluster has this many brokers.
 async fn reshape(stage: &Stage, brokers: usize, moved: &mut Moved) -> anyhow::Result<()> {
     let mut most = 0;
     stage
@@ -130,14 +129,14 @@ async fn reshape(stage: &Stage, brokers: usize, moved: &mut Moved) -> anyhow::Re
     stage.ready().await
 }
 
-/// How far a rebalance is, and how much it moves in all.
+/// Progress of a rebalance in percent, and its total in MB.
 fn progress(rebalance: &Value) -> (u64, u64) {
     let result = &rebalance["status"]["optimizationResult"];
     let megabytes = result["dataToMoveMB"].as_u64().unwrap_or_default();
     (rebalance["percent"].as_u64().unwrap_or_default(), megabytes)
 }
 
-/// Prints on how many brokers the replicas are.
+/// Prints the number of replicas per broker.
 fn partitions(stage: &Stage, bootstrap: &str) -> anyhow::Result<()> {
     let words = ["--bootstrap-server", bootstrap, "--describe"];
     let said = stage.tool("org.apache.kafka.tools.TopicCommand", &words)?;
@@ -152,14 +151,14 @@ fn partitions(stage: &Stage, bootstrap: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The report at the end. The story has failed if a record was lost.
+/// Prints the report. Fails if a record was lost.
 fn close(stage: &Stage, report: &Report, moved: &Moved) -> anyhow::Result<()> {
-    title("What came of it");
+    title("Result");
     println!("records written, with acks=all:   {}", report.acknowledged);
     println!("records read:                     {}", report.read);
     println!("records lost:                     {}", report.lost.len());
-    println!("longest time without a record:    {:.1} s", report.longest_gap.as_secs_f32());
+    println!("longest pause of the producer:    {:.1} s", report.longest_gap.as_secs_f32());
     println!("moved between brokers:            {} MB", moved.megabytes);
-    println!("seconds in all:                   {:.0}", stage.begun.elapsed().as_secs_f32());
+    println!("total time:                       {:.0} s", stage.begun.elapsed().as_secs_f32());
     report.check()
 }

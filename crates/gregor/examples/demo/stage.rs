@@ -1,4 +1,4 @@
-//! Where the story plays: `gregor up` in a folder of its own, and the tools that are used on it.
+//! The environment of the demonstration: `gregor up` in its own directory, and commands to run in it.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use artifacts::{Environment, Silent, kafka, kubernetes};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::Value;
 
-/// How long the story waits for anything before it says that it does not come.
+/// Time limit for each wait.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 const POLL: Duration = Duration::from_millis(500);
@@ -18,7 +18,7 @@ const POLL: Duration = Duration::from_millis(500);
 /// A local Kubernetes with one cluster.
 pub(crate) struct Stage {
     gregor: PathBuf,
-    /// A folder of its own, which goes with what is in it.
+    /// A temporary directory, which is removed at the end.
     folder: PathBuf,
     cluster: &'static str,
     pub(crate) begun: Instant,
@@ -27,8 +27,8 @@ pub(crate) struct Stage {
 impl Stage {
     pub(crate) fn new(cluster: &'static str) -> anyhow::Result<Self> {
         let gregor = gregor()?;
-        let folder =
-            tempfile::TempDir::with_prefix("gregor-demo-").context("no place for files")?;
+        let folder = tempfile::TempDir::with_prefix("gregor-demo-")
+            .context("cannot create a temporary directory")?;
         Ok(Self { gregor, folder: folder.keep(), cluster, begun: Instant::now() })
     }
 
@@ -36,13 +36,13 @@ impl Stage {
         self.folder.join("state")
     }
 
-    /// The names of the local Kubernetes, as a file for Java.
+    /// Host names of the local Kubernetes, as a hosts file for Java.
     pub(crate) fn hosts(&self) -> PathBuf {
         self.state().join("hosts")
     }
 
-    /// Looks until something is there, and shows how far it is: a line that changes on a terminal, a line
-    /// for every change elsewhere.
+    /// Polls until a condition holds, and shows progress: one updating line on a terminal, else a line for every
+    /// change.
     pub(crate) async fn wait(
         &self,
         what: &str,
@@ -65,12 +65,12 @@ impl Stage {
                 bar.finish();
                 return Ok(());
             }
-            ensure!(begun.elapsed() < PATIENCE, "{what}: it does not come to an end: {last}");
+            ensure!(begun.elapsed() < PATIENCE, "timed out waiting for {what}: {last}");
             tokio::time::sleep(POLL).await;
         }
     }
 
-    /// Waits until the cluster is as its resources say.
+    /// Waits until the cluster is ready and matches its spec.
     pub(crate) async fn ready(&self) -> anyhow::Result<()> {
         self.wait("ready", || {
             let kafka = self.cluster()?;
@@ -84,23 +84,54 @@ impl Stage {
         .await
     }
 
+    /// Waits until the cluster is ready and the operator has no operation in progress.
+    pub(crate) async fn settled(&self) -> anyhow::Result<()> {
+        self.ready().await?;
+        self.wait("the cluster to settle", || {
+            let status = self.status()?;
+            let lines = |field: &str| status[field].as_array().map_or(0, Vec::len);
+            let unready = status["nodes"]
+                .as_array()
+                .map_or(0, |nodes| nodes.iter().filter(|node| node["ready"] != true).count());
+            let (operations, unknown) = (lines("doing"), lines("unknown"));
+            let said = match (operations, unknown + unready) {
+                (0, 0) => "settled".to_owned(),
+                (0, _) => format!("{unready} nodes not ready, {unknown} facts unknown"),
+                (_, _) => format!("{operations} operations in progress"),
+            };
+            Ok((operations + unknown + unready == 0, said))
+        })
+        .await
+    }
+
+    /// The output of `gregor status`.
+    fn status(&self) -> anyhow::Result<Value> {
+        let output = self
+            .gregor_command(&["status", self.cluster, "-o", "json"])
+            .output()
+            .context("cannot run gregor status")?;
+        let errors = String::from_utf8_lossy(&output.stderr);
+        serde_json::from_slice(&output.stdout)
+            .with_context(|| format!("gregor status printed no JSON: {errors}"))
+    }
+
     /// The Kafka resource.
     pub(crate) fn cluster(&self) -> anyhow::Result<Value> {
         self.json(&["get", "kafka", self.cluster])
     }
 
-    /// The rebalances that there are, with how far each is.
+    /// All rebalances, each with its progress in percent.
     pub(crate) fn rebalances(&self) -> anyhow::Result<Vec<Value>> {
         let list = self.json(&["get", "kafkarebalances"])?;
         let mut list = list["items"].as_array().cloned().unwrap_or_default();
-        // A template is no rebalance.
+        // Templates are not rebalances.
         list.retain(|one| {
             one["metadata"]["annotations"]["strimzi.io/rebalance-template"] != "true"
         });
         for one in &mut list {
             let name = one["status"]["progress"]["rebalanceProgressConfigMap"].as_str();
             let Some(name) = name else { continue };
-            // It may just have gone, with its rebalance.
+            // It may have just been removed with its rebalance.
             let Ok(map) = self.json(&["get", "configmap", name]) else { continue };
             let percent = map["data"]["completedByteMovementPercentage"].as_str();
             one["percent"] = percent.and_then(|text| text.parse::<u64>().ok()).into();
@@ -108,7 +139,7 @@ impl Stage {
         Ok(list)
     }
 
-    /// The pods of the cluster's nodes: each name with its identity, which a restart changes.
+    /// Name and uid of the cluster's pods; a restart changes the uid.
     pub(crate) fn pods(&self) -> anyhow::Result<Vec<(String, String)>> {
         let label = format!("strimzi.io/cluster={}", self.cluster);
         let list = self.json(&["get", "pods", "-l", &label])?;
@@ -123,10 +154,10 @@ impl Stage {
         let listeners = kafka["status"]["listeners"].as_array().cloned().unwrap_or_default();
         let found = listeners.iter().find(|one| one["name"] == listener);
         let servers = found.and_then(|one| one["bootstrapServers"].as_str());
-        servers.map(str::to_owned).context("the cluster tells no addresses")
+        servers.map(str::to_owned).context("the cluster has no bootstrap address in its status")
     }
 
-    /// Runs one of Kafka's own tools, with the names of the local Kubernetes.
+    /// Runs one of Kafka's own tools, with the host names of the local Kubernetes.
     pub(crate) fn tool(&self, class: &str, words: &[&str]) -> anyhow::Result<String> {
         let home = kafka::ensure(&Environment::from_process(), None, &Silent)?;
         let mut hosts = OsString::from("-Djdk.net.hosts.file=");
@@ -147,9 +178,14 @@ impl Stage {
 
     pub(crate) fn gregor(&self, words: &[&str]) -> anyhow::Result<()> {
         println!("\n$ gregor {}", words.join(" "));
+        succeed(&mut self.gregor_command(words))
+    }
+
+    fn gregor_command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(&self.gregor);
         command.args(words).env("GREGOR_STATE_DIR", self.state());
-        succeed(command.env("KUBECONFIG", self.state().join("kubeconfig")))
+        command.env("KUBECONFIG", self.state().join("kubeconfig"));
+        command
     }
 
     pub(crate) fn kubectl(&self, words: &[&str]) -> anyhow::Result<()> {
@@ -171,31 +207,33 @@ impl Stage {
         command
     }
 
-    /// The kubectl that was built with the rest of Kubernetes.
+    /// The kubectl that was built with Kubernetes.
     fn kubectl_program(&self) -> PathBuf {
         let found = kubernetes::ensure(&Environment::from_process(), None, &Silent);
         found.map_or_else(|_| "kubectl".into(), |found| found.program(kubernetes::Program::Kubectl))
     }
 
-    pub(crate) fn say_what_to_try(&self) {
-        title("It goes on running");
+    pub(crate) fn suggest_commands(&self) {
+        title("The cluster keeps running; try:");
         println!("  export GREGOR_STATE_DIR={}", self.state().display());
         println!("  export KUBECONFIG={}", self.state().join("kubeconfig").display());
-        println!("  kubectl scale kafkanodepool broker --replicas=5   # two brokers more");
-        println!("  gregor why {}   # what it waits for", self.cluster);
+        println!("  kubectl scale kafkanodepool broker --replicas=5   # add a broker");
+        println!("  gregor why {}   # what the cluster waits for", self.cluster);
         println!(
             "  gregor user add alice --cluster {} --tls   # a client certificate",
             self.cluster
         );
-        println!("  gregor down --purge   # stops everything and deletes it");
+        println!("  gregor down --purge   # stop everything and delete its data");
     }
 
     pub(crate) fn clean_up(&self) -> anyhow::Result<()> {
-        title("Everything is stopped and deleted");
-        println!("To try by hand: gregor up -f examples/kafka-persistent.yaml, and Ctrl-C to stop");
+        title("Stop everything and delete its data");
+        println!(
+            "To run a cluster yourself: gregor up -f examples/kafka-persistent.yaml (Ctrl-C stops it)"
+        );
         self.gregor(&["down", "--purge"])?;
         std::fs::remove_dir_all(&self.folder)
-            .context("cannot delete the folder of the demonstration")
+            .context("cannot delete the directory of the demonstration")
     }
 }
 fn succeed(command: &mut Command) -> anyhow::Result<()> {
@@ -208,10 +246,11 @@ pub(crate) fn title(text: &str) {
     println!("\n== {text}\n");
 }
 
-/// The program that was built beside this one.
+/// The `gregor` that was built beside this program.
 fn gregor() -> anyhow::Result<PathBuf> {
-    let own = std::env::current_exe().context("where is this program?")?;
-    let folder = own.parent().and_then(Path::parent).context("where is this program?")?;
+    let own = std::env::current_exe().context("cannot find the path of this program")?;
+    let folder =
+        own.parent().and_then(Path::parent).context("cannot find the path of this program")?;
     let gregor = folder.join("gregor");
     ensure!(gregor.is_file(), "{} is missing: cargo build -p gregor", gregor.display());
     Ok(gregor)

@@ -25,19 +25,19 @@ Examples:
 
 The image is built from deploy/docker.";
 
-/// No request to the manager takes longer.
+/// Time limit of requests to the manager.
 const DEADLINE: Duration = Duration::from_secs(15);
 
-/// What the agent is started with.
+/// Options of the agent.
 #[derive(Debug, Args)]
 pub(crate) struct Command {
-    /// Where the fleet manager is
+    /// URL of the fleet manager
     #[arg(long, value_name = "URL", env = "GREGOR_FLEET_MANAGER")]
     manager: String,
-    /// The id of this data plane
+    /// Id of this data plane
     #[arg(long, value_name = "ID", env = "GREGOR_FLEET_CLUSTER_ID")]
     cluster_id: String,
-    /// A file with the agent's token, which may be renewed at any time
+    /// File with the agent's token, which may be renewed at any time
     #[arg(
         long,
         value_name = "FILE",
@@ -45,35 +45,35 @@ pub(crate) struct Command {
         conflicts_with = "token_url"
     )]
     token_file: Option<PathBuf>,
-    /// Where tokens are to be had for a name and a secret, in place of a file with a token
+    /// OAuth token endpoint, to use client credentials instead of a token file
     #[arg(long, value_name = "URL", requires = "client_id", requires = "client_secret_file")]
     token_url: Option<String>,
-    /// The name for tokens
+    /// OAuth client id
     #[arg(long, value_name = "NAME", requires = "token_url")]
     client_id: Option<String>,
-    /// A file with the secret for tokens
+    /// File with the OAuth client secret
     #[arg(long, value_name = "FILE", requires = "token_url")]
     client_secret_file: Option<PathBuf>,
-    /// The kubeconfig of the data plane [default: that of the pod, or of the user]
+    /// Kubeconfig of the data plane [default: that of the pod, or of the user]
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// Which nodes are for Kafkas, as a label selector [default: all but those of the control plane]
+    /// Label selector of the nodes for Kafka [default: all except control plane nodes]
     #[arg(long, value_name = "SELECTOR", default_value = "", hide_default_value = true)]
     node_selector: String,
-    /// The version of Kafka to ask for [default: what the operator chooses]
+    /// Kafka version to request [default: the operator's default]
     #[arg(long, value_name = "VERSION")]
     kafka_version: Option<String>,
-    /// How often to report when nothing changes, in seconds
+    /// Seconds between reports when nothing changes
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     interval: u64,
-    /// Print what has to be in the data plane for the agent to run there, with the token or the secret in
-    /// the file, and do nothing; without a file, a Secret gregor-agent with the entry token is awaited
+    /// Print the manifests of the agent for the data plane, with the token or secret from the file, and exit;
+    /// without a file, a Secret gregor-agent with the entry token must exist
     #[arg(long)]
     manifests: bool,
-    /// The agent's image [default: gregor-agent in this version]
+    /// Image of the agent [default: gregor-agent in this version]
     #[arg(long, value_name = "IMAGE", requires = "manifests")]
     image: Option<String>,
-    /// The namespace of the agent
+    /// Namespace of the agent
     #[arg(long, value_name = "NAMESPACE", requires = "manifests", default_value = install::NAMESPACE)]
     namespace: String,
 }
@@ -148,7 +148,7 @@ fn read(file: &Path) -> anyhow::Result<String> {
     Ok(text.trim().to_owned())
 }
 
-/// The agent's image in this version.
+/// The default image of the agent.
 pub(crate) fn agent_image() -> String {
     format!("gregor-agent:{}", env!("CARGO_PKG_VERSION"))
 }

@@ -11,22 +11,22 @@ Examples:
   gregor crds | kubectl apply --server-side -f -
   gregor crds --only kafkas.kafka.strimzi.io -o json";
 
-/// Which definitions, and how they are written.
+/// Definitions to print, and the format.
 #[derive(Debug, Args)]
 pub(crate) struct Crds {
-    /// How the definitions are written
+    /// Output format
     #[arg(long, short = 'o', value_enum, default_value = "yaml")]
     output: Syntax,
-    /// Only this one, by its full name (kafkas.kafka.strimzi.io), its kind (Kafka) or its short name (k)
+    /// Only this one, by its full name (kafkas.kafka.strimzi.io), kind (Kafka) or short name (k)
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Syntax {
-    /// One document for each
+    /// One YAML document per definition
     Yaml,
-    /// One list of all; the definition itself if it is only one
+    /// One list; or the definition itself if there is only one
     Json,
 }
 

@@ -11,10 +11,10 @@ use super::state::StateArgs;
 use super::up::{nodes, words};
 use crate::output::note;
 
-/// Longer than the supervising process takes for all components, each of which may need its full time.
+/// Longer than the supervising process needs for all components.
 const PATIENCE: Duration = Duration::from_secs(90);
 
-/// What to end, and what to leave.
+/// Options of `gregor down`.
 #[derive(Debug, Args)]
 pub(crate) struct Down {
     /// Also delete the state directory with all its data
@@ -47,7 +47,7 @@ impl Down {
     }
 }
 
-/// Tells the supervising process to end everything, and waits until it has.
+/// Tells the supervising process to stop everything, and waits for it.
 fn end(dir: &StateDir, holder: &ProcessIdentity) -> anyhow::Result<()> {
     let pid = holder.pid;
     note(&format!("process {pid} ends everything in {}", shown(dir.root())));

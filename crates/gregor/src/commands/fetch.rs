@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::output::{Format, Grid, Out, View};
 use crate::progress;
 
-/// What to get.
+/// Program to download or build.
 #[derive(Debug, Args)]
 pub(crate) struct Fetch {
     #[command(subcommand)]
@@ -17,47 +17,50 @@ pub(crate) struct Fetch {
 
 #[derive(Debug, Subcommand)]
 enum What {
-    /// Get Apache Kafka, and print where it is
+    /// Download Apache Kafka, and print its directory
     ///
-    /// Kafka and all it needs are resolved by Maven (`mvn`, which must be installed, and which obeys
-    /// the mirrors and proxies in ~/.m2/settings.xml) and kept in the cache, one directory for each
-    /// version. Each jar must have the SHA-256 that is pinned in this program; a version that is not pinned
-    /// is refused without --allow-unpinned. A version that is there already is not fetched again. Several `gregor` may do this
-    /// at once: one fetches and the others wait for it.
+    /// Maven (`mvn`, which must be installed and uses the mirrors and proxies in ~/.m2/settings.xml)
+    /// downloads Kafka
+    /// and its dependencies into the cache, one directory per version. Each jar must match its pinned
+    /// SHA-256; a
+    /// version without pins requires --allow-unpinned. An existing version is not downloaded again. Of
+    /// several
+    /// concurrent processes one downloads and the others wait.
     ///
-    /// Where an installed Kafka is to be used instead, set GREGOR_KAFKA_HOME to its directory.
+    /// To use an installed Kafka instead, set GREGOR_KAFKA_HOME to its directory.
     #[command(after_long_help = AFTER_HELP)]
     Kafka(FetchKafka),
-    /// Get the programs of a Kubernetes control plane, and print where they are
+    /// Build the programs of a Kubernetes control plane, and print their directory
     ///
-    /// etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kubectl are built with Go from
-    /// sources whose hashes are part of this program (Go obeys GOPROXY) and kept in the cache. That
-    /// takes some minutes, once. What an interrupted run has built is kept. Several `gregor` may do
-    /// this at once: one builds and the others wait for it.
+    /// Go builds etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kubectl from sources whose
+    /// hashes are
+    /// pinned (GOPROXY is used) into the cache, once. This takes several minutes; an interrupted run keeps
+    /// what it has
+    /// built. Of several concurrent processes one builds and the others wait.
     ///
-    /// Where programs that are there already are to be used, set KUBEBUILDER_ASSETS to their directory.
+    /// To use existing programs instead, set KUBEBUILDER_ASSETS to their directory.
     #[command(after_long_help = AFTER_HELP_KUBERNETES)]
     Kubernetes(FetchKubernetes),
 }
 
 const AFTER_HELP_KUBERNETES: &str = "\
 Environment:
-  KUBEBUILDER_ASSETS  a directory with all five programs, instead of building them
-  GREGOR_CACHE_DIR    where to keep what is built [default: gregor in the user's cache directory]
+  KUBEBUILDER_ASSETS  directory with all five programs, instead of building them
+  GREGOR_CACHE_DIR    cache directory [default: gregor in the user's cache directory]
   GREGOR_GO           the Go to use [default: the first go in PATH]
 
 Examples:
-  gregor fetch kubernetes           build them if they are not there
-  gregor fetch kubernetes --verify  also check that no file has changed since it was built";
+  gregor fetch kubernetes           build them unless they exist
+  gregor fetch kubernetes --verify  also verify that no file has changed since it was built";
 
 #[derive(Debug, Args)]
 struct FetchKubernetes {
     #[arg(long, value_name = "VERSION", help = kubernetes_version_help())]
     version: Option<String>,
-    /// Read every file again and compare it with its SHA-256 from when it was built
+    /// Verify the SHA-256 of every file
     #[arg(long)]
     verify: bool,
-    /// How to print the result
+    /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     output: Format,
 }
@@ -69,47 +72,47 @@ fn kubernetes_version_help() -> String {
 
 const AFTER_HELP: &str = "\
 Environment:
-  GREGOR_KAFKA_HOME  an installed Kafka to use, instead of fetching one
-  GREGOR_CACHE_DIR   where to keep what is fetched [default: gregor in the user's cache directory]
+  GREGOR_KAFKA_HOME  installed Kafka to use, instead of downloading one
+  GREGOR_CACHE_DIR   cache directory [default: gregor in the user's cache directory]
   JAVA_HOME          the Java to use, 17 or newer [default: the first java in PATH]
 
 Examples:
   gregor fetch kafka                  the default version
-  gregor fetch kafka --version 4.1.2  another one
-  gregor fetch kafka --verify         also check that no file has changed since it was fetched";
+  gregor fetch kafka --version 4.1.2  another version
+  gregor fetch kafka --verify         also verify that no file has changed since it was downloaded";
 
 #[derive(Debug, Args)]
 struct FetchKafka {
     #[arg(long, value_name = "VERSION", help = version_help())]
     version: Option<KafkaVersion>,
-    /// Fetch a version whose checksums are not part of this program, trusting the Maven repository
+    /// Download a version without pinned checksums, trusting the Maven repository
     #[arg(long)]
     allow_unpinned: bool,
-    /// Print the SHA-256 of each jar, as they are pinned in the sources of Gregor
+    /// Print the SHA-256 of each jar, in the format of the pins
     #[arg(long, hide = true, requires = "allow_unpinned")]
     print_sums: bool,
-    /// Read every file again and compare it with its SHA-256 from when it was fetched
+    /// Verify the SHA-256 of every file
     #[arg(long)]
     verify: bool,
-    /// How to print the result
+    /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     output: Format,
 }
 
-/// Written out here because no default may be set: a home that is given has its own version.
+/// No clap default: an existing home has its own version.
 fn version_help() -> String {
     let (default, oldest) = (KafkaVersion::default_version(), KafkaVersion::oldest_supported());
     format!("The version of Kafka; tested are {oldest} to {default} [default: {default}]")
 }
 
-/// What is printed. The field names are a contract with scripts.
+/// The result, as printed. Scripts depend on the field names.
 #[derive(Debug, Serialize)]
 struct Report {
     version: String,
     path: String,
-    /// `cache`, or the variable that named the directory.
+    /// `cache`, or the environment variable with the directory.
     source: &'static str,
-    /// Whether the files were compared with their hashes in this run.
+    /// Whether this run has verified the files.
     verified: bool,
 }
 

@@ -11,19 +11,20 @@ use anyhow::Context as _;
 use clap::Args;
 use kafka_admin::{HostTable, Resolve, SystemNames};
 
-/// How the file of local mode begins.
+/// First line of local mode's file.
 const OURS: &str = "# Names of services and pods; written by gregor";
 
-/// Where names are looked up first.
+/// Host names.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Hosts {
-    /// Look names up in this file first; written as /etc/hosts. Local mode keeps one beside its kubeconfig
+    /// Hosts file to resolve names with, in the format of /etc/hosts [default: that of local mode, beside its
+    /// kubeconfig]
     #[arg(long, global = true, value_name = "FILE", env = "GREGOR_HOSTS")]
     hosts: Option<PathBuf>,
 }
 
 impl Hosts {
-    /// The names of the file that was named, or else of the one of local mode in that directory.
+    /// Names from the given file, else from local mode's file in that directory.
     pub(crate) fn names(&self, local: Option<&Path>) -> anyhow::Result<Arc<dyn Resolve>> {
         let beside = local.map(|dir| dir.join("hosts")).filter(|file| is_ours(file));
         let Some(file) = self.hosts.clone().or(beside) else { return Ok(Arc::new(SystemNames)) };
@@ -34,14 +35,14 @@ impl Hosts {
     }
 }
 
-/// Whether a file was written by local mode. Any other that happens to lie there is not looked into.
+/// Whether local mode has written a file. Other files with that name are ignored.
 fn is_ours(file: &Path) -> bool {
     let Ok(file) = fs::File::open(file) else { return false };
     let first = BufReader::new(file).lines().next();
     first.is_some_and(|line| line.is_ok_and(|line| line.starts_with(OURS)))
 }
 
-/// The names with their addresses; of several the first.
+/// Names with their addresses; the first entry of a name counts.
 fn parse(text: &str) -> anyhow::Result<BTreeMap<String, IpAddr>> {
     let mut table = BTreeMap::new();
     for (index, line) in text.lines().enumerate() {

@@ -19,42 +19,42 @@ Examples:
 
 The images are built from deploy/docker.";
 
-/// What the installation is like.
+/// Options of the installation.
 #[derive(Debug, Args)]
 pub(crate) struct Install {
-    /// The namespace of the operator
+    /// Namespace of the operator
     #[arg(long, short, value_name = "NAMESPACE", default_value = install::NAMESPACE)]
     namespace: String,
-    /// The operator's image [default: gregor-operator in this version]
+    /// Image of the operator [default: gregor-operator in this version]
     #[arg(long, value_name = "IMAGE")]
     image: Option<String>,
-    /// The image of a Kafka node for a version of Kafka; may be repeated [default: gregor-kafka in this
-    /// version, for every Kafka that was tested with it]
+    /// Image of a Kafka node for a Kafka version; may be repeated [default: gregor-kafka in this version, for
+    /// every tested Kafka version]
     #[arg(long = "kafka-image", value_name = "VERSION=IMAGE")]
     kafka_images: Vec<KafkaImage>,
-    /// The namespaces to work in, separated by commas; they must exist [default: all]
+    /// Namespaces to watch, separated by commas; they must exist [default: all]
     #[arg(long, value_name = "NAMESPACE", value_delimiter = ',')]
     watch_namespaces: Vec<String>,
-    /// How many operators: one leads, the others wait to take over
+    /// Number of operator replicas: one is the leader, the others stand by
     #[arg(long, value_name = "N", default_value_t = 1)]
     replicas: u32,
-    /// The time that a pod may take to become ready [default: that of gregor operator]
+    /// Time limit for a pod to become ready [default: that of gregor operator]
     #[arg(
         long,
         value_name = "MILLISECONDS",
         value_parser = clap::value_parser!(u64).range(TIMEOUT_MIN_MS..=TIMEOUT_MAX_MS)
     )]
     operation_timeout_ms: Option<u64>,
-    /// How the objects are written
+    /// Output format
     #[arg(long, short = 'o', value_enum, default_value = "yaml")]
     output: Syntax,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Syntax {
-    /// One document for each
+    /// One YAML document per object
     Yaml,
-    /// One list of all
+    /// One list
     Json,
 }
 
@@ -85,12 +85,12 @@ impl Install {
     }
 }
 
-/// The operator's image in this version.
+/// The default image of the operator.
 pub(crate) fn operator_image() -> String {
     format!("gregor-operator:{}", env!("CARGO_PKG_VERSION"))
 }
 
-/// The image of a Kafka node in this version.
+/// The default image of a Kafka node.
 pub(crate) fn kafka_image(version: KafkaVersion) -> String {
     format!("gregor-kafka:{}-kafka-{version}", env!("CARGO_PKG_VERSION"))
 }

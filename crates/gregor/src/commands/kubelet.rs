@@ -20,47 +20,46 @@ Examples:
   gregor kubelet --kubeconfig node.kubeconfig --name rack-1 --zone a
   gregor kubelet --kubeconfig F --name n1 --capacity cpu=4,memory=8Gi --image app=/opt/app/bin/run
 
-The name must be that of the identity in the kubeconfig if the API server restricts nodes to themselves.
-A container sees the files of this machine, with its volumes at their real paths. Limits of CPU and
-memory, security contexts and network policies are not enforced.";
+If the API server restricts nodes to their own objects, the name must match the identity in the kubeconfig.
+A container sees the files of the host, with its volumes at their paths. CPU and memory limits, security
+contexts and network policies are not enforced.";
 
 const LOG: &str = "warn,local=info,kube_client=off,kube_runtime=error";
 
 /// Run pods as processes of this machine
 #[derive(Debug, Args)]
 pub(crate) struct Kubelet {
-    /// How to reach the API server, with the identity of a node
+    /// Kubeconfig with the identity of the node
     #[arg(long, value_name = "FILE", env = "KUBECONFIG")]
     kubeconfig: PathBuf,
-    /// The name of the node
+    /// Name of the node
     #[arg(long, value_name = "NAME")]
     name: String,
-    /// The zone that the node says it is in
+    /// Zone of the node
     #[arg(long, value_name = "ZONE")]
     zone: Option<String>,
-    /// What the node offers, for example cpu=4,memory=8Gi,pods=50 [default: what the machine has]
+    /// Capacity, for example cpu=4,memory=8Gi,pods=50 [default: that of the machine]
     #[arg(long, value_name = "NAME=QUANTITY,…", value_parser = parse_capacity)]
     capacity: Option<Capacity>,
-    /// Where pods, volumes and logs are kept [default: gregor/nodes/NAME in the user's state directory]
+    /// Directory for pods, volumes and logs [default: gregor/nodes/NAME in the user's state directory]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
-    /// A program that stands for an image; may be repeated. With a command of its own a container runs
-    /// that, on the files of this machine
+    /// Local program for an image; may be repeated. A container with its own command runs that instead
     #[arg(long = "image", value_name = "NAME=PROGRAM", value_parser = parse_image)]
     images: Vec<(String, Vec<String>)>,
-    /// The address of the node
+    /// Address of the node
     #[arg(long, value_name = "ADDRESS", default_value_t = Ipv4Addr::LOCALHOST)]
     node_ip: Ipv4Addr,
-    /// The addresses of its pods, which no other node may have
+    /// Address range of its pods, which no other node may use
     #[arg(long, value_name = "RANGE", default_value = "127.100.0.0/24")]
     pod_range: Range,
-    /// A table of host names that all pods get
+    /// Hosts file for all pods
     #[arg(long, value_name = "FILE")]
     hosts_file: Option<PathBuf>,
-    /// At the end leave all containers running; the next start takes them over
+    /// Leave all containers running on exit; the next start adopts them
     #[arg(long)]
     keep_pods: bool,
-    /// The first delay before a container is started again, for tests
+    /// Initial delay of container restarts, for tests
     #[arg(long, value_name = "MILLISECONDS", hide = true)]
     backoff: Option<u64>,
 }
@@ -116,7 +115,7 @@ impl Kubelet {
     }
 }
 
-/// A client for a kubeconfig, and where its API server is.
+/// A client for a kubeconfig, and the address of its API server.
 async fn connect(path: &Path) -> anyhow::Result<(kube::Client, SocketAddr)> {
     let file = Kubeconfig::read_from(path)
         .with_context(|| format!("cannot read the kubeconfig {}", path.display()))?;
@@ -144,9 +143,8 @@ fn default_dir(name: &str) -> anyhow::Result<PathBuf> {
     Ok(base.join("nodes").join(name))
 }
 
-/// What the node has to say goes to stderr; more of it with `RUST_LOG`. The Kubernetes client reports every
-/// request that fails, also those that are expected to and are tried again: what matters of that we say
-/// ourselves.
+/// Logs to stderr; `RUST_LOG` sets another filter. The Kubernetes client logs every failed request, including
+/// expected and retried ones, which we log ourselves where it matters.
 fn init_log() {
     use tracing_subscriber::EnvFilter;
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(LOG));

@@ -23,66 +23,66 @@ mod user;
 
 use clap::Subcommand;
 
-/// What `gregor` can be asked to do.
+/// Commands of `gregor`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Start a Kubernetes on this machine, without containers, and look after it
+    /// Start a Kubernetes on this machine, without containers
     #[command(after_help = up::EXAMPLES)]
     Up(up::Up),
-    /// End what `gregor up` has started, in order
+    /// Stop the local environment started by `gregor up`
     Down(down::Down),
-    /// Print the path of the kubeconfig of what `gregor up` has started
+    /// Print the kubeconfig path of the local environment started by `gregor up`
     Kubeconfig(kubeconfig::Kubeconfig),
-    /// Get the programs that Gregor runs (Apache Kafka, Kubernetes), into the cache
+    /// Download Apache Kafka or build Kubernetes into the local cache
     Fetch(fetch::Fetch),
-    /// Look at a Kafka cluster and change what can be changed by hand
+    /// Inspect and administer a Kafka cluster through the Kafka protocol
     Kafka(Box<kafka::Kafka>),
-    /// What an edit of a Kafka cluster would do, before it is applied
+    /// Show what an edit of a Kafka cluster would do, without applying it
     #[command(after_help = cluster::PLAN_HELP)]
     Plan(Box<cluster::Plan>),
-    /// How a Kafka cluster is: its nodes, its quorum, what is being done
+    /// Show the status of a Kafka cluster: nodes, quorum, operations in progress
     #[command(after_help = cluster::STATUS_EXAMPLES)]
     Status(Box<cluster::Status>),
-    /// What a Kafka cluster waits for, and by which rule
+    /// Explain what a Kafka cluster is waiting for and which rule blocks it
     #[command(after_help = cluster::WHY_EXAMPLES)]
     Why(Box<cluster::Why>),
-    /// Restart nodes of a Kafka cluster, one after another, when it is safe
+    /// Restart nodes of a Kafka cluster safely, keeping the quorum and min-ISR
     #[command(after_help = cluster::ROLL_EXAMPLES)]
     Roll(Box<cluster::Roll>),
     /// Manage topics of a Kafka cluster as resources
     Topic(Box<topic::Topic>),
-    /// Those who may log in to a Kafka cluster: make them, list them, take them away
+    /// Manage users of a Kafka cluster
     User(Box<user::User>),
-    /// Be the first process of a Kafka node: format its disks, run Kafka, tell how it is
+    /// Run a Kafka node: format storage, supervise the JVM, serve health checks
     #[command(after_long_help = ::node::exit::HELP)]
     Node(Box<node::Node>),
-    /// Plan where the replicas of a cluster should be, with few bytes moved
+    /// Optimize the replica placement of a Kafka cluster
     #[command(after_help = balance::HELP)]
     Balance(Box<balance::Balance>),
-    /// Print the definitions of the custom resources
+    /// Print the CustomResourceDefinitions
     #[command(after_help = crds::EXAMPLES)]
     Crds(crds::Crds),
-    /// Print everything that has to be in a Kubernetes cluster for the operator to work there
+    /// Print the manifests of the operator
     #[command(after_help = install::EXAMPLES)]
     Install(install::Install),
-    /// Look after the Kafka clusters of a Kubernetes cluster
+    /// Run the operator
     #[command(after_help = operator::HELP)]
     Operator(Box<operator::Operator>),
-    /// Run a node: pods as processes of this machine, for any Kubernetes control plane
+    /// Run a Kubernetes node whose pods are processes of this machine
     #[command(after_help = kubelet::EXAMPLES)]
     Kubelet(Box<kubelet::Kubelet>),
-    /// Run a fleet of data planes that grow and shrink with demand
+    /// Run, simulate or demonstrate a fleet of data planes
     Fleet(fleet::Fleet),
-    /// Be the agent of a data plane: make the Kafkas that the fleet manager asks for, tell what is left
+    /// Run the agent of the fleet manager on a data plane
     #[command(after_help = agent::EXAMPLES)]
     Agent(agent::Command),
-    /// The parent of a container; started by `gregor kubelet`
+    /// Run a container; started by `gregor kubelet`
     #[command(hide = true)]
     Shim(shim::Shim),
 }
 
 impl Command {
-    /// Runs the command to its end.
+    /// Runs the command.
     pub(crate) fn run(self) -> anyhow::Result<()> {
         match self {
             Command::Up(up) => up.run(),

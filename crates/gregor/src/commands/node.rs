@@ -9,13 +9,13 @@ use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use node::{Addresses, ArchiveOptions, MachineOptions, Options, TlsFiles};
 
-/// Where the agent in Kafka's JVM listens.
+/// Default port of the JMX exporter in Kafka's JVM.
 const AGENT_PORT: u16 = 9405;
 
-/// What a node is started with.
+/// Options of a node.
 #[derive(Debug, Args)]
 pub(crate) struct Node {
-    /// The directory with the node's configuration, one file for each key
+    /// Configuration directory of the node, with one file per key
     #[arg(
         long,
         value_name = "DIR",
@@ -23,19 +23,19 @@ pub(crate) struct Node {
         default_value = "/opt/kafka/custom-config"
     )]
     config: PathBuf,
-    /// The directory with Kafka's libs
+    /// Directory of the Kafka installation
     #[arg(long, value_name = "DIR", env = "GREGOR_KAFKA_HOME", default_value = "/opt/kafka")]
     kafka_home: PathBuf,
-    /// The directory with the Java to use [default: the first java in PATH]
+    /// Java installation [default: the first java in PATH]
     #[arg(long, value_name = "DIR", env = "JAVA_HOME")]
     java_home: Option<PathBuf>,
-    /// How much memory the node may use; half of it, up to 5 GiB, becomes the heap
+    /// Memory limit of the node; half of it, up to 5 GiB, is used for the heap
     #[arg(long, value_name = "BYTES", env = "GREGOR_MEMORY_BYTES")]
     memory: Option<u64>,
-    /// Where to tell how the node is; with --https only whether it is live and ready
+    /// Address of the health endpoint; with --https only for liveness and readiness
     #[arg(long, value_name = "ADDRESS", env = "GREGOR_NODE_HTTP", default_value = "0.0.0.0:8080")]
     http: SocketAddr,
-    /// Where to tell everything, to clients with a certificate
+    /// Address of the complete health endpoint, for clients with a certificate
     #[arg(
         long,
         value_name = "ADDRESS",
@@ -43,50 +43,50 @@ pub(crate) struct Node {
         requires_all = ["tls_cert", "tls_key", "tls_client_ca"]
     )]
     https: Option<SocketAddr>,
-    /// The certificate for --https, in PEM
+    /// Certificate of --https, in PEM
     #[arg(long, value_name = "FILE", env = "GREGOR_NODE_TLS_CERT")]
     tls_cert: Option<PathBuf>,
-    /// The key for --https, in PEM
+    /// Private key of --https, in PEM
     #[arg(long, value_name = "FILE", env = "GREGOR_NODE_TLS_KEY")]
     tls_key: Option<PathBuf>,
-    /// The authorities whose clients --https lets in, in PEM
+    /// Certificate authorities of the clients of --https, in PEM
     #[arg(long, value_name = "FILE", env = "GREGOR_NODE_TLS_CLIENT_CA")]
     tls_client_ca: Option<PathBuf>,
-    /// Where the metrics agent in Kafka's JVM listens, for this program only [default: port 9405 of
-    /// the address of --http if that is loopback, else of 127.0.0.1]
+    /// Address of the JMX exporter in Kafka's JVM, for this program only [default: port 9405 on the address
+    /// of --http if that is loopback, else on 127.0.0.1]
     #[arg(long, value_name = "ADDRESS", env = "GREGOR_NODE_AGENT")]
     agent: Option<SocketAddr>,
-    /// Where to serve the metrics that metrics-config.json asks for
+    /// Address of the metrics of metrics-config.json
     #[arg(long, value_name = "ADDRESS", env = "GREGOR_NODE_METRICS")]
     metrics: Option<SocketAddr>,
-    /// The uid of the pod that the node runs in
+    /// Uid of the node's pod
     #[arg(long, value_name = "UID", env = "GREGOR_POD_UID")]
     pod_uid: Option<String>,
-    /// The directory with class archives, from which Java starts quicker
+    /// Directory with class archives, which reduce the start time of Java
     #[arg(long, value_name = "DIR", env = "GREGOR_NODE_CLASS_ARCHIVE")]
     class_archive: Option<PathBuf>,
-    /// Only make a class archive for this Kafka and this Java, unless there is one
+    /// Only create the class archive for this Kafka and this Java, unless it exists
     #[arg(long, requires = "class_archive", conflicts_with = "describe_machine")]
     make_class_archive: bool,
-    /// Only write down what is known of the machine, for the node that is started afterwards
+    /// Only write facts about the Kubernetes Node to files, for the node that is started afterwards
     #[arg(long, requires = "node_name")]
     describe_machine: bool,
-    /// The Kubernetes Node that --describe-machine reads
+    /// Name of the Kubernetes Node for --describe-machine
     #[arg(long, value_name = "NAME", env = "NODE_NAME", value_parser = NonEmptyStringValueParser::new())]
     node_name: Option<String>,
-    /// The label of that Node that says in which rack it is
+    /// Label of the Kubernetes Node with the rack
     #[arg(long, value_name = "LABEL", env = "RACK_TOPOLOGY_KEY")]
     rack_label: Option<String>,
-    /// Where --describe-machine writes
+    /// Output directory of --describe-machine
     #[arg(long, value_name = "DIR", env = "GREGOR_MACHINE_DIR", default_value = "/opt/kafka/init")]
     machine_dir: PathBuf,
-    /// A file that is told why the node did not start, if it exists
+    /// File for the reason why the node did not start, if it exists (termination message)
     #[arg(long, value_name = "FILE", default_value = "/dev/termination-log", hide = true)]
     termination_log: PathBuf,
 }
 
 impl Node {
-    /// Runs the node. Ends the process with the node's exit code unless that is 0.
+    /// Runs the node. Exits the process with the node's exit code unless it is 0.
     pub(crate) fn run(self) -> anyhow::Result<()> {
         let filter = tracing_subscriber::EnvFilter::try_from_env("GREGOR_LOG");
         crate::log::to_stdout(filter.unwrap_or_else(|_| "info".into()));
@@ -128,7 +128,7 @@ impl Node {
         }
     }
 
-    /// What to describe, if that is all that is asked for.
+    /// Options of --describe-machine, if it is set.
     fn machine(&self) -> Option<MachineOptions> {
         let name = self.node_name.clone().filter(|_| self.describe_machine)?;
         Some(MachineOptions {
@@ -159,7 +159,7 @@ impl Node {
     }
 }
 
-/// What is asked for.
+/// The selected action.
 enum Task {
     Run(Box<Options>),
     DescribeMachine(MachineOptions),
@@ -167,7 +167,7 @@ enum Task {
 }
 
 impl Task {
-    /// The exit code, or one with the reason.
+    /// The exit code, with the reason of an error.
     async fn run(self) -> Result<u8, (u8, anyhow::Error)> {
         match self {
             Self::Run(options) => node::run(*options)
@@ -185,13 +185,13 @@ impl Task {
     }
 }
 
-/// Nodes that share a machine have loopback addresses of their own.
+/// Nodes that share a machine have their own loopback addresses.
 fn default_agent(http: IpAddr) -> SocketAddr {
     let ip = if http.is_loopback() { http } else { Ipv4Addr::LOCALHOST.into() };
     SocketAddr::new(ip, AGENT_PORT)
 }
 
-/// Kubernetes shows what is in this file in the status of the pod.
+/// Kubernetes copies this file to the status of the pod.
 fn tell(file: &Path, sentence: &str) {
     if file.exists() {
         let _ = fs::write(file, sentence);

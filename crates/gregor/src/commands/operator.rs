@@ -17,14 +17,14 @@ use operator::runtime::{self, ElectionOptions, Ended, Options};
 use tokio::signal::unix::{SignalKind, signal};
 
 pub(crate) const HELP: &str = "\
-It runs in a pod of the Deployment that gregor install prints, and finds the API server as pods do. Outside
-of one it uses the kubeconfig, as kubectl does.
+Runs in the Deployment that `gregor install` prints, with the pod's service account. Outside of a pod it uses the
+kubeconfig, as kubectl does.
 
 Exit codes:
-  0  it was asked to stop, and has finished what was in hand
-  1  it could not start, or another one leads now: start it again";
+  0  stopped on request, after finishing in-flight work
+  1  error, or another replica holds the lease: restart it";
 
-/// No JVM starts faster: less is a slip of the pen, and would restart pods that start.
+/// No JVM starts faster: a lower value is most likely a mistake, and would restart pods during their start.
 pub(crate) const TIMEOUT_MIN_MS: u64 = 1_000;
 /// A day. A pod that is not ready by then will not be.
 pub(crate) const TIMEOUT_MAX_MS: u64 = 86_400_000;
@@ -33,10 +33,10 @@ fn timeout_ms() -> u64 {
     u64::try_from(OPERATION_TIMEOUT.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// How the operator is run.
+/// Options of the operator.
 #[derive(Debug, Args)]
 pub(crate) struct Operator {
-    /// The namespaces to work in, separated by commas [default: all]
+    /// Namespaces to watch, separated by commas [default: all]
     #[arg(
         long,
         value_name = "NAMESPACE",
@@ -45,7 +45,7 @@ pub(crate) struct Operator {
         hide_env_values = true
     )]
     namespaces: Vec<String>,
-    /// The image of a Kafka node for a version of Kafka; may be repeated, or separated by spaces
+    /// Image of a Kafka node for a Kafka version; may be repeated, or separated by spaces
     #[arg(
         long = "kafka-image",
         value_name = "VERSION=IMAGE",
@@ -54,10 +54,10 @@ pub(crate) struct Operator {
         hide_env_values = true
     )]
     kafka_images: Vec<String>,
-    /// How often a cluster is looked at when nothing happens
+    /// Interval of reconciliation passes when nothing happens
     #[arg(long, value_name = "SECONDS", env = "GREGOR_INTERVAL", default_value_t = 120)]
     interval: u64,
-    /// The time that a pod may take to become ready, in a rolling restart too
+    /// Time limit for a pod to become ready, also in a rolling restart
     #[arg(
         long,
         value_name = "MILLISECONDS",
@@ -66,7 +66,8 @@ pub(crate) struct Operator {
         value_parser = clap::value_parser!(u64).range(TIMEOUT_MIN_MS..=TIMEOUT_MAX_MS)
     )]
     operation_timeout_ms: u64,
-    /// Honour `watchedNamespace` of `spec.entityOperator.topicOperator`: manage KafkaTopics in other namespaces
+    /// Honour `watchedNamespace` of `spec.entityOperator.topicOperator`: manage KafkaTopics in other
+    /// namespaces
     #[arg(
         long,
         value_name = "BOOL",
@@ -75,7 +76,7 @@ pub(crate) struct Operator {
         action = clap::ArgAction::Set
     )]
     watched_namespace_enabled: bool,
-    /// The DNS domain of the Kubernetes cluster
+    /// DNS domain of the Kubernetes cluster
     #[arg(
         long,
         value_name = "DOMAIN",
@@ -83,7 +84,7 @@ pub(crate) struct Operator {
         default_value = "cluster.local"
     )]
     cluster_domain: String,
-    /// The address on which to answer probes and tell the metrics
+    /// Address of the health and metrics endpoint
     #[arg(
         long,
         value_name = "ADDRESS",
@@ -91,25 +92,25 @@ pub(crate) struct Operator {
         default_value_t = IpAddr::V4(Ipv4Addr::UNSPECIFIED)
     )]
     http_host: IpAddr,
-    /// The port for that; 0 for none
+    /// Port of the health and metrics endpoint; 0 disables it
     #[arg(long, value_name = "PORT", env = "GREGOR_HTTP_PORT", default_value_t = 8080)]
     http_port: u16,
-    /// The name of this process among others, unique as that of a pod [default: this machine and process]
+    /// Unique name of this process, such as that of its pod [default: this machine and process]
     #[arg(long, value_name = "NAME", env = "POD_NAME")]
     identity: Option<String>,
-    /// The namespace of the Lease that only one of several operators holds
+    /// Namespace of the leader election Lease
     #[arg(long, value_name = "NAMESPACE", env = "POD_NAMESPACE", default_value = "default")]
     lease_namespace: String,
-    /// The name of that Lease
+    /// Name of the leader election Lease
     #[arg(long, value_name = "NAME", env = "GREGOR_LEASE", default_value = install::NAME)]
     lease: String,
-    /// Act without a Lease; only where there can be no second operator
+    /// Disable leader election; only if no second operator can exist
     #[arg(long, env = "GREGOR_NO_ELECTION")]
     no_election: bool,
-    /// Say more; twice, say everything. GREGOR_LOG sets a filter instead
+    /// Increase verbosity; may be repeated. GREGOR_LOG sets a filter instead
     #[arg(short, long, action = clap::ArgAction::Count)]
     verbose: u8,
-    /// End after every single act, for tests
+    /// Exit after every write, for tests
     #[arg(long, env = "GREGOR_ONE_ACT_PER_LIFE", hide = true)]
     one_act_per_life: bool,
     /// Pause before the write that this file names, for tests
@@ -187,7 +188,7 @@ async fn live(options: Options) -> anyhow::Result<Ended> {
     Ok(runtime::run(config, options, shutdown).await?)
 }
 
-/// As unique as the name of a pod, where there is none.
+/// A unique name where there is no pod.
 fn own_name() -> String {
     let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
     format!("{host}-{}", process::id())
@@ -196,14 +197,14 @@ fn own_name() -> String {
 /// An image of a Kafka node, as on the command line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct KafkaImage {
-    /// The version of Kafka in it.
+    /// Its Kafka version.
     pub(crate) version: String,
     /// Its name.
     pub(crate) image: String,
 }
 
 impl KafkaImage {
-    /// The images by version; of two for one version the last counts.
+    /// Images by version; the last one for a version counts.
     pub(crate) fn map(images: Vec<Self>) -> BTreeMap<String, String> {
         images.into_iter().map(|image| (image.version, image.image)).collect()
     }
@@ -221,8 +222,8 @@ impl FromStr for KafkaImage {
     }
 }
 
-/// The client reports every request that fails, also those that are tried again: what matters of that the
-/// operator says itself.
+/// The client logs every failed request, including retried ones, which the operator logs itself where it
+/// matters.
 fn init_log(verbose: u8) {
     use tracing_subscriber::EnvFilter;
     let default = match verbose {

@@ -8,46 +8,46 @@ use clap::Args;
 use kube::Client;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 
-/// Where, and how to get there.
+/// How to reach Kubernetes.
 #[derive(Debug, Args)]
 pub(crate) struct Reach {
-    /// The namespace [default: that of the context]
+    /// Namespace [default: that of the context]
     #[arg(short, long, global = true, value_name = "NAMESPACE")]
     namespace: Option<String>,
-    /// How to reach Kubernetes [default: as kubectl does]
+    /// Kubeconfig [default: as for kubectl]
     #[arg(long, global = true, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// The context of the kubeconfig [default: the current one]
+    /// Context of the kubeconfig [default: the current one]
     #[arg(long, global = true, value_name = "NAME")]
     context: Option<String>,
 }
 
 impl Reach {
-    /// A client, and the namespace to look in.
+    /// A client, and the namespace.
     pub(crate) async fn client(&self) -> anyhow::Result<(Client, String)> {
         let (config, namespace) = self.config().await?;
         let client = Client::try_from(config).context("cannot make a client for Kubernetes")?;
         Ok((client, namespace))
     }
 
-    /// How to make a client, and the namespace to look in.
+    /// Client configuration, and the namespace.
     pub(crate) async fn config(&self) -> anyhow::Result<(Config, String)> {
         let config = self.read().await?;
         let namespace = self.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
         Ok((config, namespace))
     }
 
-    /// The namespace, if it was named here.
+    /// The namespace, if it was specified.
     pub(crate) fn namespace(&self) -> Option<&str> {
         self.namespace.as_deref()
     }
 
-    /// Whether the namespace was named here.
+    /// Whether the namespace was specified.
     pub(crate) fn is_namespace_named(&self) -> bool {
         self.namespace.is_some()
     }
 
-    /// Where the kubeconfig is that is used, if it is a single one that was named.
+    /// Path of the kubeconfig, if a single one was specified.
     pub(crate) fn directory(&self) -> Option<PathBuf> {
         let named = self.kubeconfig.clone();
         let file = named.or_else(|| env::var_os("KUBECONFIG").map(PathBuf::from))?;

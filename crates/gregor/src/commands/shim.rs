@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use clap::Args;
 use local::kubelet::shim::{self, AttemptDir};
 
-/// What to do for a container.
+/// Action for a container.
 #[derive(Debug, Args)]
 pub(crate) struct Shim {
-    /// What to run
+    /// Spec of the container
     #[arg(value_name = "SPEC", required_unless_present_any = ["inner", "enter"])]
     spec: Option<PathBuf>,
     /// Become the container whose files are in this directory
@@ -17,7 +17,7 @@ pub(crate) struct Shim {
     /// Run a command in the container whose files are in this directory
     #[arg(long, value_name = "DIR", conflicts_with_all = ["spec", "inner"])]
     enter: Option<PathBuf>,
-    /// The command to run in the container
+    /// Command to run in the container
     #[arg(last = true, value_name = "COMMAND", requires = "enter")]
     command: Vec<String>,
 }

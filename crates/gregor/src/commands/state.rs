@@ -5,17 +5,17 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use clap::Args;
 
-/// The choice of a state directory.
+/// State directory.
 #[derive(Debug, Args)]
 pub(crate) struct StateArgs {
-    /// The directory with all that belongs to one Kubernetes; several can run side by side [default:
-    /// gregor/local in the user's state directory]
+    /// State directory of a local Kubernetes; several can run side by side [default: gregor/local in the
+    /// user's state directory]
     #[arg(long, value_name = "DIR", env = "GREGOR_STATE_DIR")]
     state: Option<PathBuf>,
 }
 
 impl StateArgs {
-    /// The directory that was named, else the one that belongs to the user.
+    /// The specified directory, else the user's default.
     pub(crate) fn path(&self) -> anyhow::Result<PathBuf> {
         if let Some(path) = &self.state {
             return std::path::absolute(path).with_context(|| format!("cannot find {path:?}"));

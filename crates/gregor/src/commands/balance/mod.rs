@@ -45,80 +45,80 @@ Exit codes:
   1  there is none: the reason is on stderr
   2  the command line makes no sense";
 
-/// How a plan is printed.
+/// Output format of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum PlanFormat {
-    /// Goals and brokers before and after, for people
+    /// Goals and brokers before and after, as tables
     Table,
-    /// The changes, for programs; Kafka's own reassignment tool reads it too
+    /// The changes as JSON, readable by Kafka's reassignment tool
     Json,
-    /// The whole assignment: topic,partition,replicas
+    /// The complete assignment: topic,partition,replicas
     Csv,
 }
 
-/// What a plan is for.
+/// Purpose of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Mode {
-    /// Balance all brokers alike, also those that the file has as to be removed
+    /// Balance all brokers equally, including those that are marked as removed
     Full,
-    /// Fill brokers that have just joined, and balance what that leaves uneven
+    /// Fill new brokers, and balance what remains uneven
     AddBrokers,
-    /// Empty brokers, and move nothing else
+    /// Drain brokers, and move nothing else
     RemoveBrokers,
-    /// Empty disks (--volumes) onto others of the same broker
+    /// Drain disks (--volumes) to other disks of the same broker
     RemoveDisks,
 }
 
-/// What to balance, and how.
+/// Options of the optimizer.
 #[derive(Debug, Args)]
 pub(crate) struct Balance {
-    /// The folder that describes the cluster, instead of one that runs
+    /// Directory that describes the cluster, instead of a running one
     #[arg(long, value_name = "DIR", conflicts_with_all = ["bootstrap", "sample", "save"])]
     from: Option<PathBuf>,
     #[command(flatten)]
     connection: Connection,
-    /// For how long a running cluster is watched to see what comes in; 0 for not at all
+    /// How long to observe a running cluster to measure inbound traffic; 0 for not at all
     #[arg(long, value_name = "SECONDS", default_value_t = 5)]
     #[arg(value_parser = clap::value_parser!(u64).range(..=SAMPLE_SECONDS_MAX))]
     sample: u64,
-    /// Write what a running cluster carries to this folder, for --from
+    /// Write the measured load of a running cluster to this directory, for --from
     #[arg(long, value_name = "DIR")]
     save: Option<PathBuf>,
-    /// What the plan is for; if not given, it follows from --add, --remove and the brokers' states
+    /// Purpose of the plan [default: derived from --add, --remove and the states of brokers]
     #[arg(long, value_enum)]
     mode: Option<Mode>,
-    /// Disks that are to be emptied, for --mode remove-disks
+    /// Disks to drain, for --mode remove-disks
     #[arg(long, value_name = "BROKER:DIR,…", value_delimiter = ',')]
     volumes: Vec<Volume>,
-    /// The goals, most important first, instead of the default list
+    /// Goals, most important first, instead of the default list
     #[arg(long, value_name = "GOAL,…", value_delimiter = ',')]
     goals: Vec<Goal>,
     /// Accept a list of goals without all hard ones
     #[arg(long)]
     skip_hard_goal_check: bool,
-    /// Brokers that have just joined and are to be filled, whatever the file says
+    /// Brokers that have just joined and must be filled, overriding the file
     #[arg(long, value_name = "ID,…", value_delimiter = ',')]
     add: Vec<NodeId>,
-    /// Brokers that are to be emptied, whatever the file says
+    /// Brokers to drain, overriding the file
     #[arg(long, value_name = "ID,…", value_delimiter = ',')]
     remove: Vec<NodeId>,
-    /// Topics whose replicas stay where they are, unless their broker goes
+    /// Topics whose replicas stay unless their broker is removed
     #[arg(long, value_name = "TOPIC,…", value_delimiter = ',')]
     exclude_topics: Vec<TopicName>,
-    /// How to print the plan
+    /// Output format of the plan
     #[arg(short, long, value_enum, default_value_t = PlanFormat::Table)]
     output: PlanFormat,
 }
 
-/// Whoever watches for longer has forgotten it.
+/// A longer observation is most likely a mistake.
 const SAMPLE_SECONDS_MAX: u64 = 3_600;
 
 /// A cluster to plan for.
 struct Cluster {
     view: View,
-    /// Where it comes from, for people.
+    /// Description of its source.
     named: String,
-    /// What is not known of it.
+    /// What is unknown.
     unknown: Vec<Unknown>,
 }
 
@@ -178,7 +178,7 @@ impl Balance {
         Ok(())
     }
 
-    /// What cannot be asked together.
+    /// Rejects options that exclude each other.
     fn check(&self) -> anyhow::Result<()> {
         let with_volumes = self.mode == Some(Mode::RemoveDisks);
         let wrong = match self.mode {
@@ -205,7 +205,7 @@ impl Balance {
         Err(Usage::error(wrong))
     }
 
-    /// What a broker is for the plan, if files say that it is this.
+    /// The state of a broker in the plan, given its state in the file.
     fn state(&self, id: NodeId, given: BrokerState) -> BrokerState {
         let named = if self.remove.contains(&id) {
             BrokerState::Removed

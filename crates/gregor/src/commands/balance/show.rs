@@ -183,7 +183,7 @@ pub(super) fn remarks(report: &Report) -> Vec<String> {
 
 fn sentence(finding: &Finding) -> String {
     match finding {
-        Finding::Structure { topic, partition, what } => format!("{topic}-{partition}: {what}"),
+        Finding::Structure { topic, partition, what } => format!("{topic}-{partition} {what}"),
         Finding::SharedRack { topic, partition } => {
             format!("{topic}-{partition} has two replicas in one rack")
         }

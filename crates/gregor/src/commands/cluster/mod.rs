@@ -43,86 +43,86 @@ Examples:
   gregor status my-cluster -o json
 
 Exit codes:
-  0  all is told
-  1  it could not be found out: the reason is on stderr
-  4  Kafka was not asked, or did not answer: what Kubernetes and the operator know is told";
+  0  success
+  1  error, see stderr
+  4  Kafka is unreachable: only the state in Kubernetes is shown";
 pub(crate) const WHY_EXAMPLES: &str = "\
 Examples:
   gregor why my-cluster -n kafka
   gregor why --from-snapshot report.json
 
 Exit codes:
-  0  all is told
-  1  it could not be found out: the reason is on stderr
-  4  Kafka was not asked, or did not answer: what Kubernetes and the operator know is told";
+  0  success
+  1  error, see stderr
+  4  Kafka is unreachable: only the state in Kubernetes is shown";
 pub(crate) const ROLL_EXAMPLES: &str = "Examples:\n  gregor roll my-cluster --pool broker\n  \
      gregor roll my-cluster --node 3\n  gregor roll my-cluster --dry-run";
 
-/// Which cluster, and how to print what is found.
+/// A cluster, and the output format.
 #[derive(Debug, Args)]
 pub(crate) struct Target {
-    /// The name of the Kafka resource
+    /// Name of the Kafka resource
     #[arg(value_name = "KAFKA")]
     cluster: String,
     #[command(flatten)]
     at: At,
 }
 
-/// The same, or a file with what was observed of a cluster.
+/// A cluster, or a file with a snapshot of it.
 #[derive(Debug, Args)]
 pub(crate) struct Viewed {
-    /// The name of the Kafka resource
+    /// Name of the Kafka resource
     #[arg(value_name = "KAFKA", required_unless_present = "from_snapshot")]
     cluster: Option<String>,
     #[command(flatten)]
     at: At,
-    /// Decide on what `gregor status --snapshot` wrote to this file, without Kubernetes and Kafka
+    /// Use the snapshot in this file, from `gregor status --snapshot`, instead of Kubernetes and Kafka
     #[arg(long, value_name = "FILE", conflicts_with = "cluster")]
     from_snapshot: Option<PathBuf>,
-    /// Whether what is observed is for a file, on which edits can be planned.
+    /// Whether a snapshot for a file is taken, with everything that planning of edits needs.
     #[arg(skip)]
     for_file: bool,
 }
 
-/// Where the cluster is, and how to print what is found.
+/// How to reach a cluster, and the output format.
 #[derive(Debug, Args)]
 pub(crate) struct At {
     #[command(flatten)]
     reach: Reach,
     #[command(flatten)]
     hosts: Hosts,
-    /// How to print the result
+    /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     output: Format,
 }
 
-/// A cluster as Kubernetes shows it.
+/// A cluster in Kubernetes.
 struct Found {
     names: Names,
     kafka: Kafka,
     pools: Vec<KafkaNodePool>,
     sets: Vec<StrimziPodSet>,
     pods: Vec<Pod>,
-    /// `None` if they may not be read.
+    /// `None` if they must not be read.
     rebalances: Option<Vec<KafkaRebalance>>,
 }
 
-/// A cluster as Kubernetes shows it, and as the operator's own steps find it.
+/// A cluster in Kubernetes, and the operator's decision about it.
 struct Looked {
     found: Found,
     seen: Seen,
-    /// What could not be found out.
+    /// Facts that are unknown.
     unknown: Vec<String>,
-    /// What edits are planned on, if it was asked for.
+    /// Base for planning edits, if requested.
     edits: Option<Edits>,
 }
 
-/// What edits are planned on, besides what was observed.
+/// Base for planning edits, besides the snapshot.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Edits {
     objects: Saved,
-    /// What had to be assumed of the operator.
+    /// Assumptions about the operator.
     assumed: Option<String>,
 }
 
@@ -131,7 +131,7 @@ impl Viewed {
         self.at.output
     }
 
-    /// Looks at the cluster, and runs something with what was seen and the time.
+    /// Observes the cluster, and calls `then` with the result and the time.
     fn look<F>(&self, then: impl Fn(Looked, u64) -> F) -> anyhow::Result<()>
     where
         F: Future<Output = anyhow::Result<()>>,
@@ -139,7 +139,7 @@ impl Viewed {
         self.look_every(None, then)
     }
 
-    /// The same, again and again.
+    /// The same, repeatedly.
     fn look_every<F>(
         &self,
         pause: Option<Duration>,
@@ -168,7 +168,7 @@ impl Viewed {
 }
 
 impl Target {
-    /// Runs something with the cluster.
+    /// Calls `then` with the cluster.
     fn run<F>(&self, then: impl FnOnce(Client, Found, Out) -> F) -> anyhow::Result<()>
     where
         F: Future<Output = anyhow::Result<()>>,
@@ -185,7 +185,7 @@ fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     runtime.context("cannot start the runtime")
 }
 
-/// What could not be found out.
+/// Facts that are unknown.
 fn unknown(found: &Found, seen: &Seen) -> Vec<String> {
     let mut unknown = Vec::new();
     match (seen.secrets_readable, &seen.unreachable) {

@@ -14,21 +14,21 @@ use serde_json::json;
 use super::{Found, Target};
 use crate::output::{Grid, View, note};
 
-/// The annotation that asks for a restart.
+/// The annotation that requests a restart.
 const MANUAL: &str = Annotation::ManualRollingUpdate.name();
 
-/// Which nodes.
+/// Nodes to restart.
 #[derive(Debug, Args)]
 pub(crate) struct Roll {
     #[command(flatten)]
     target: Target,
-    /// Only the nodes of this pool; may be repeated
+    /// Only nodes of this pool; may be repeated
     #[arg(long, value_name = "POOL")]
     pool: Vec<String>,
     /// Only the node with this id; may be repeated
     #[arg(long, value_name = "ID", conflicts_with = "pool")]
     node: Vec<i32>,
-    /// Only say which nodes would be restarted
+    /// Only print the nodes that would be restarted
     #[arg(long)]
     dry_run: bool,
 }
@@ -53,7 +53,7 @@ impl Roll {
         })
     }
 
-    /// The pods that are meant, or why they cannot be.
+    /// The pods to restart, or why that is impossible.
     fn chosen<'a>(&self, found: &'a Found) -> anyhow::Result<Vec<&'a Pod>> {
         for pool in &self.pool {
             if !found.pools.iter().any(|one| one.name_any() == *pool) {
@@ -75,7 +75,8 @@ impl Roll {
         Ok(found.pods.iter().filter(is_meant).collect())
     }
 
-    /// Pools are asked for through their sets, so that pods that come meanwhile are not restarted again.
+    /// Whole pools are requested through their pod sets, so that pods created meanwhile are not restarted
+    /// again.
     async fn ask(&self, client: &Client, found: &Found, pods: &[&Pod]) -> anyhow::Result<()> {
         let patch = Patch::Merge(json!({ "metadata": { "annotations": { MANUAL: "true" } } }));
         let params = PatchParams::default();

@@ -21,28 +21,28 @@ use super::{Found, Looked, Viewed, snapshot};
 use crate::failure::Said;
 use crate::output::{Colour, Grid, Out, View, bullets, optional, painted, yes_no};
 
-/// How often a cluster that is watched is looked at, if nobody says otherwise.
+/// Default interval of --watch.
 const WATCH_SECONDS: &str = "2";
-/// Clears a terminal, and begins at its top.
+/// Clears the terminal and moves the cursor to its top.
 const CLEAR: &str = "\u{1b}[2J\u{1b}[H";
 
-/// Which cluster.
+/// Options of `gregor status`.
 #[derive(Debug, Args)]
 pub(crate) struct Status {
     #[command(flatten)]
     view: Viewed,
-    /// Write what was observed to this file, for a bug report: the resources of the cluster, without values of
-    /// environment variables, settings that speak of passwords, and anything of a Secret
+    /// Write a snapshot to this file, for a bug report: the resources of the cluster, without values of
+    /// environment variables, password settings, and Secrets
     #[arg(long, value_name = "FILE", conflicts_with_all = ["from_snapshot", "watch"])]
     snapshot: Option<PathBuf>,
-    /// Look again and again, every so many seconds, until interrupted
+    /// Refresh every N seconds until interrupted
     #[arg(short, long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = WATCH_SECONDS)]
     #[arg(conflicts_with = "from_snapshot")]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=3600))]
     watch: Option<u64>,
 }
 
-/// A cluster, as it is printed.
+/// A cluster, as printed.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ClusterView {
@@ -55,7 +55,7 @@ struct ClusterView {
     quorum: Option<QuorumView>,
     nodes: Vec<NodeView>,
     listeners: Vec<(String, String)>,
-    /// What is being done, or waited for, now.
+    /// Operations in progress, and what they are waiting for.
     doing: Vec<String>,
     progress: Option<Progress>,
     unknown: Vec<String>,
@@ -66,7 +66,7 @@ struct ClusterView {
 struct QuorumView {
     leader: i32,
     epoch: i32,
-    /// Whether voters can be added and removed; `null` if that is not known.
+    /// Whether the quorum is dynamic; `null` if unknown.
     dynamic: Option<bool>,
     voters: Vec<i32>,
 }
@@ -79,16 +79,16 @@ struct NodeView {
     pool: Option<String>,
     roles: String,
     ready: bool,
-    /// Whether it has a vote; `null` for one that is no controller.
+    /// Whether it is a voter; `null` if it is not a controller.
     votes: Option<bool>,
-    /// Whether it leads the quorum.
+    /// Whether it is the leader of the quorum.
     leads: bool,
-    /// How many records of the metadata it lacks.
+    /// Metadata records that it lags behind.
     lag: Option<u64>,
-    /// How many partitions have a replica there; `null` if that is not known.
+    /// Partitions with a replica on the node; `null` if unknown.
     partitions: Option<usize>,
     machine: Option<String>,
-    /// Whether the pod is as its set wants it.
+    /// Whether the pod has the desired revision.
     current: Option<bool>,
 }
 
@@ -143,7 +143,7 @@ impl ClusterView {
     }
 }
 
-/// What the operator's own steps find to do or to wait for.
+/// The operator's current operations, and what they are waiting for.
 fn doing(seen: &Seen) -> Vec<String> {
     let refused = seen.refused.iter();
     let notes = refused.chain(seen.notes.iter().map(|(_, note)| note));
@@ -212,7 +212,7 @@ impl NodeView {
         }
     }
 
-    /// A node that is recorded and has no pod now.
+    /// A recorded node without a pod.
     fn without_pod(found: &Found, id: NodeId, member: &Member) -> Self {
         Self {
             id: Some(id.get()),
@@ -237,7 +237,7 @@ impl NodeView {
     }
 }
 
-/// Whether a pod has the revision that its set wants.
+/// Whether a pod has the desired revision.
 fn is_current(found: &Found, pod: &Pod) -> Option<bool> {
     let revision = |annotations: &serde_json::Value| {
         annotations

@@ -24,19 +24,19 @@ use super::Viewed;
 use crate::failure::Said;
 use crate::output::{Colour, Out, View, bullets, painted};
 
-/// The exit code that says that Kafka was not asked.
+/// Exit code: Kafka is unreachable.
 pub(super) const KAFKA_SILENT: u8 = 4;
-/// As many partitions are named to people; programs get all.
+/// Maximum number of partitions in a table; JSON has all.
 const PARTITIONS_SHOWN: usize = 10;
 
-/// Which cluster.
+/// Options of `gregor why`.
 #[derive(Debug, Args)]
 pub(crate) struct Why {
     #[command(flatten)]
     view: Viewed,
 }
 
-/// Something that holds of the cluster.
+/// A condition of the cluster.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Line {
@@ -47,7 +47,7 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// For people, in one line.
+    /// The condition in one line.
     pub(super) fn sentence(&self) -> String {
         let reason = self.reason.as_ref().map(|reason| format!(" ({reason})"));
         let message = self.message.as_ref().map(|message| format!(": {message}"));
@@ -57,33 +57,33 @@ impl Line {
     }
 }
 
-/// Something that is awaited.
+/// Something that the cluster is waiting for.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Awaited {
-    /// Who waits.
+    /// The object that waits.
     about: String,
-    /// For what.
+    /// What it is waiting for.
     what: String,
-    /// By which rule.
+    /// The rule that blocks it.
     rule: Option<&'static str>,
-    /// The partitions that it is about.
+    /// The partitions that block it.
     partitions: Vec<String>,
 }
 
-/// How far a roll is.
+/// Progress of a roll.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Progress {
     restarted: usize,
     under_way: usize,
     left: usize,
-    /// How long it will take, from the restarts seen so far.
+    /// Estimated duration, from the restarts so far.
     ends_in_ms: Option<u64>,
 }
 
 impl Progress {
-    /// From what the operator has written down; `None` if nothing is being restarted.
+    /// From the operator's record; `None` if no roll is in progress.
     pub(super) fn of(seen: &Seen, now_ms: u64) -> Option<Self> {
         let account = seen.roll_account.as_ref()?;
         account.roll.as_ref()?;
@@ -96,7 +96,7 @@ impl Progress {
         })
     }
 
-    /// For tests of those who show it.
+    /// For tests.
     #[cfg(test)]
     pub(super) fn example() -> Self {
         Self { restarted: 1, under_way: 0, left: 2, ends_in_ms: Some(30_000) }
@@ -117,7 +117,7 @@ impl Progress {
     }
 }
 
-/// A time to come, for people.
+/// A future time, in words.
 fn duration(ms: u64) -> String {
     match ms / 1000 {
         seconds @ 0..90 => format!("{} s", seconds.max(1)),
@@ -126,7 +126,7 @@ fn duration(ms: u64) -> String {
     }
 }
 
-/// All that is awaited, as it is printed.
+/// Everything that the cluster is waiting for, as printed.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct WhyView {
@@ -134,11 +134,11 @@ struct WhyView {
     namespace: String,
     awaited: Vec<Awaited>,
     progress: Option<Progress>,
-    /// Rebalances of the cluster that have not ended.
+    /// Rebalances of the cluster that have not finished.
     rebalances: Vec<Line>,
-    /// What the operator last said.
+    /// Conditions of the operator.
     conditions: Vec<Line>,
-    /// What is not known.
+    /// Facts that are unknown.
     unknown: Vec<String>,
 }
 
@@ -189,8 +189,8 @@ impl WhyView {
     }
 }
 
-/// Warnings about something that waits and that nothing else tells: stale registrations, the metadata version,
-/// and what becomes of a migration.
+/// Warnings about pending operations that are not shown elsewhere: stale registrations, the metadata version,
+/// a migration.
 fn is_hold(note: &Note) -> bool {
     matches!(
         note.reason,
@@ -212,7 +212,7 @@ fn told(about: &str, note: &Note) -> Awaited {
     Awaited { about: about.to_owned(), what, ..Awaited::default() }
 }
 
-/// What the quorum's next step is, if it has one.
+/// The next step of the quorum, if there is one.
 fn voters(seen: &Seen) -> Option<Awaited> {
     let step = plan::decide(seen.quorum_facts.as_ref()?).step;
     if step == Step::Settled {
@@ -222,7 +222,7 @@ fn voters(seen: &Seen) -> Option<Awaited> {
     Some(Awaited { about: "the voters".to_owned(), what, rule, ..Awaited::default() })
 }
 
-/// Brokers on their way out, and what keeps them.
+/// Brokers that are being removed, and what blocks them.
 fn leaving(seen: &Seen) -> Vec<Awaited> {
     let holds = seen.scale_in.as_ref().map(|pass| &pass.holds);
     let mut all = Vec::new();
@@ -251,8 +251,8 @@ fn partitions_of(seen: &Seen, id: NodeId) -> Vec<String> {
     with.map(|partition| partition.partition.to_string()).collect()
 }
 
-/// Nodes that are not restarted now. What the operator has written down counts; where it has written nothing,
-/// what it would find.
+/// Nodes that are not restarted now. The operator's record takes precedence over the decision of this
+/// command.
 fn restarts(seen: &Seen) -> Vec<Awaited> {
     let live = seen.roll.as_ref().and_then(|roll| Account::of(&roll.1, None));
     // That something is begun only the operator can say.
@@ -279,7 +279,7 @@ fn restart(seen: &Seen, wait: &Wait) -> Awaited {
     Awaited { about: about.to_owned(), what: what.to_owned(), rule, partitions }
 }
 
-/// Rebalances that have not ended, and how far they are.
+/// Rebalances that have not finished, with their progress.
 fn rebalances(all: &[KafkaRebalance]) -> Vec<Line> {
     let mut lines = Vec::new();
     for one in all {
@@ -299,7 +299,7 @@ fn rebalances(all: &[KafkaRebalance]) -> Vec<Line> {
     lines
 }
 
-/// What the operator says of the cluster, what matters most first.
+/// Conditions of the cluster, most important first.
 pub(super) fn conditions(kafka: &Kafka) -> Vec<Line> {
     let found = kafka.status.as_ref().and_then(|status| status.conditions.as_ref());
     let mut lines: Vec<_> = found

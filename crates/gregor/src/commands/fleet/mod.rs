@@ -7,7 +7,7 @@ mod simulate;
 
 use clap::{Args, Subcommand};
 
-/// What is asked of the fleet.
+/// Commands of the fleet.
 #[derive(Debug, Args)]
 pub(crate) struct Fleet {
     #[command(subcommand)]
@@ -19,10 +19,10 @@ enum Command {
     /// Run the fleet manager
     #[command(after_help = serve::EXAMPLES)]
     Serve(serve::Serve),
-    /// Watch a small fleet on this machine grow and shrink, with real Kafkas, in some minutes
+    /// Run a small fleet with real Kafkas on this machine that grows and shrinks within minutes
     #[command(after_help = demo::EXAMPLES)]
     Demo(demo::Demo),
-    /// Let a fleet live through months of demand, by one policy or several
+    /// Simulate months of demand on a fleet, with one policy or several
     #[command(after_help = simulate::EXAMPLES)]
     Simulate(simulate::Simulate),
 }
@@ -37,17 +37,17 @@ impl Fleet {
     }
 }
 
-/// What is logged unless somebody says otherwise. The Kubernetes client reports every request that fails, also
-/// those that are tried again: what matters of that we say ourselves.
+/// Default log filter. The Kubernetes client logs every failed request, including retried ones, which we log
+/// ourselves where it matters.
 pub(super) const LOG: &str = "info,kube_client=off,kube_runtime=error";
 
-/// Log lines to stderr, as the environment says, or else these.
+/// Logs to stderr, with the filter from the environment or this default.
 pub(super) fn log(default: &str) {
     let filter = tracing_subscriber::EnvFilter::try_from_env("GREGOR_LOG");
     crate::log::to_stderr(filter.unwrap_or_else(|_| default.into()));
 }
 
-/// Ends with Ctrl-C or SIGTERM.
+/// Completes on Ctrl-C or SIGTERM.
 pub(super) async fn told_to_stop() {
     use tokio::signal::unix::{SignalKind, signal};
     let (Ok(mut interrupt), Ok(mut terminate)) =

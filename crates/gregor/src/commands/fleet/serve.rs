@@ -20,13 +20,13 @@ Examples:
   gregor fleet serve --config fleet.yaml
   gregor fleet serve --config fleet.yaml --database postgres://fleet@db/fleet --listen 0.0.0.0:8000";
 
-/// What the fleet manager is started with.
+/// Options of the fleet manager.
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
-    /// Providers, sizes, limits and whose tokens are good, in YAML
+    /// Configuration file in YAML: providers, sizes, limits, token issuers
     #[arg(long, value_name = "FILE", env = "GREGOR_FLEET_CONFIG")]
     config: PathBuf,
-    /// Where everything is stored: sqlite:FILE, or postgres://… for several replicas
+    /// Database: sqlite:FILE, or postgres://… for several replicas
     #[arg(
         long,
         value_name = "URL",
@@ -35,7 +35,7 @@ pub(crate) struct Serve {
         default_value = "sqlite:fleet.db"
     )]
     database: String,
-    /// Where to listen; TLS is for a proxy in front
+    /// Listen address; TLS needs a proxy in front
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8000")]
     listen: SocketAddr,
 }

@@ -11,8 +11,8 @@ use serde_json::json;
 use crate::output::{Format, Out};
 
 pub(crate) const EXAMPLES: &str = "\
-The trace has a line for each Kafka: the minute it is asked for, the minutes it stays, its region, its
-connections and its partitions.
+The trace has one line per Kafka: the minute of its creation, its lifetime in minutes, region, connections
+and partitions.
 
   0,43200,us-east-1,9000,1500
   15,1440,eu-west-1,100,100
@@ -21,51 +21,51 @@ Examples:
   gregor fleet simulate --trace demand.csv
   gregor fleet simulate --trace demand.csv --policy gregor --policy letter --nodes-max 30";
 
-/// What is simulated.
+/// Options of the simulation.
 #[derive(Debug, Args)]
 pub(crate) struct Simulate {
-    /// The demand; - is stdin
+    /// Trace of the demand; - for stdin
     #[arg(long, value_name = "FILE")]
     trace: PathBuf,
-    /// By which policy; may be given more than once [default: all of them]
+    /// Policy; may be repeated [default: all]
     #[arg(long, value_enum)]
     policy: Vec<Name>,
-    /// The room that one node gives, in connections
+    /// Capacity of a node, in connections
     #[arg(long, default_value_t = 3000)]
     node_connections: u64,
-    /// The room that one node gives, in partitions
+    /// Capacity of a node, in partitions
     #[arg(long, default_value_t = 500)]
     node_partitions: u64,
-    /// What a Kafka of Model T takes, in connections
+    /// Size of a Kafka of Model T, in connections
     #[arg(long, default_value_t = 100)]
     model_t_connections: u64,
-    /// What a Kafka of Model T takes, in partitions
+    /// Size of a Kafka of Model T, in partitions
     #[arg(long, default_value_t = 100)]
     model_t_partitions: u64,
-    /// The least number of nodes of a data plane
+    /// Minimum nodes of a data plane
     #[arg(long, default_value_t = 3)]
     nodes_min: u32,
-    /// The most nodes of a data plane
+    /// Maximum nodes of a data plane
     #[arg(long, default_value_t = 18)]
     nodes_max: u32,
-    /// How long nodes take to come, in minutes
+    /// Minutes until a new node is ready
     #[arg(long, default_value_t = 5)]
     node_minutes: u64,
-    /// How long a data plane takes to come, in minutes
+    /// Minutes until a new data plane is ready
     #[arg(long, default_value_t = 40)]
     plane_minutes: u64,
-    /// How the outcome is printed
+    /// Output format
     #[arg(long, short = 'o', value_enum, default_value = "table")]
     output: Format,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Name {
-    /// As the fleet manager decides: room for one more Kafka of Model T
+    /// The fleet manager's policy: capacity for one more Kafka of Model T
     Gregor,
-    /// By the letter of the text: nodes also go if they come back with the next report
+    /// The letter of the specification: nodes are removed even if the next report adds them again
     Letter,
-    /// Room for four Kafkas of Model T: fewer wait, more nodes
+    /// Capacity for four Kafkas of Model T: fewer wait, more nodes
     Eager,
     /// Steps of six nodes
     Strides,

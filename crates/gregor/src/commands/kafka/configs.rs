@@ -18,7 +18,7 @@ Examples:
   gregor kafka configs topic orders --set retention.ms=3600000 --dry-run
   gregor kafka configs default --delete log.cleaner.threads";
 
-/// Whose settings.
+/// Scope of a setting.
 #[derive(Debug, Args)]
 pub(super) struct Configs {
     #[command(subcommand)]
@@ -43,26 +43,26 @@ enum Whose {
         #[command(flatten)]
         what: What,
     },
-    /// What holds for all nodes that have no value of their own
+    /// All nodes without a value of their own
     Default {
         #[command(flatten)]
         what: What,
     },
 }
 
-/// What to show or change.
+/// Settings to show or change.
 #[derive(Debug, Args)]
 struct What {
-    /// Also the settings that have their built-in value
+    /// Also show settings with their built-in default
     #[arg(long, conflicts_with_all = ["set", "delete"])]
     all: bool,
-    /// Give a setting a value; can be repeated
+    /// Set a value; may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_set)]
     set: Vec<(String, String)>,
-    /// Take the value of a setting back; can be repeated
+    /// Reset a setting to its default; may be repeated
     #[arg(long, value_name = "NAME")]
     delete: Vec<String>,
-    /// Only ask whether the changes would be accepted
+    /// Only validate the changes
     #[arg(long)]
     dry_run: bool,
 }
@@ -94,12 +94,12 @@ impl Configs {
     }
 }
 
-/// One setting, as it is printed.
+/// A setting, as printed.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct SettingView {
     name: String,
-    /// `null` if it has none or it is sensitive.
+    /// `null` if it has none or is sensitive.
     value: Option<String>,
     source: String,
     read_only: bool,
@@ -165,7 +165,7 @@ impl View for SettingsView {
     }
 }
 
-/// Whose, in the words of the command line.
+/// The scope, as on the command line.
 fn resource_text(resource: &ConfigResource) -> String {
     match resource {
         ConfigResource::Node(id) => format!("node {id}"),
@@ -186,7 +186,7 @@ fn source_text(source: ConfigSource) -> String {
     text.to_owned()
 }
 
-/// A change that Kafka accepted. Values are left out: they may be secrets, and who asked knows them.
+/// An accepted change. Values are omitted: they may be secrets, and the caller knows them.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ChangeView {

@@ -14,74 +14,74 @@ use crate::commands::hosts::Hosts;
 const BOOTSTRAP_VARIABLE: &str = "GREGOR_BOOTSTRAP";
 const PASSWORD_VARIABLE: &str = "GREGOR_PASSWORD";
 
-/// One attempt gets no more than this share of the whole time, so that there can be a second.
+/// Share of the total time for one attempt, so that there can be a second one.
 const ATTEMPT_PARTS: u32 = 2;
 
-/// A node that does not answer a connection within this is as good as gone.
+/// A node that does not accept a connection within this time is considered unreachable.
 const CONNECT_MAX: Duration = Duration::from_secs(5);
 
-/// A process that hangs for longer was forgotten, not asked to be patient.
+/// A longer timeout is most likely a mistake.
 const TIMEOUT_SECONDS_MAX: u64 = 3600;
 
-/// How to reach the cluster.
+/// Connection options.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct Connection {
-    /// Brokers to begin with, separated by commas [env: GREGOR_BOOTSTRAP]
+    /// Bootstrap brokers, separated by commas [env: GREGOR_BOOTSTRAP]
     #[arg(long, global = true, value_name = "HOST:PORT", value_delimiter = ',')]
     bootstrap: Vec<Endpoint>,
-    /// Controllers to begin with instead. They answer when no broker does, but not about topics
+    /// Bootstrap controllers instead of brokers. They respond when no broker does, but not about topics
     #[arg(long, global = true, value_name = "HOST:PORT", value_delimiter = ',')]
     controllers: Vec<Endpoint>,
-    /// Speak TLS, and trust the certificate authorities in this PEM file
+    /// Use TLS, and trust the certificate authorities in this PEM file
     #[arg(long, global = true, value_name = "FILE")]
     ca: Option<PathBuf>,
-    /// Show this client certificate (PEM, with its chain); needs --key
+    /// Client certificate (PEM, with its chain); needs --key
     #[arg(long, global = true, value_name = "FILE")]
     cert: Option<PathBuf>,
-    /// The private key of --cert (PEM)
+    /// Private key of --cert (PEM)
     #[arg(long, global = true, value_name = "FILE")]
     key: Option<PathBuf>,
-    /// Expect this name in the servers' certificates instead of the host connected to
+    /// Expected name in the servers' certificates instead of the host name
     #[arg(long, global = true, value_name = "NAME")]
     server_name: Option<String>,
-    /// Log in by SASL; needs --user and a password
+    /// SASL mechanism; needs --user and a password
     #[arg(long, global = true, value_name = "MECHANISM")]
     sasl: Option<Mechanism>,
-    /// The user to log in as
+    /// User name
     #[arg(long, global = true, value_name = "NAME")]
     user: Option<String>,
-    /// The file with the password [env: GREGOR_PASSWORD has the password itself]
+    /// File with the password [env: GREGOR_PASSWORD has the password itself]
     #[arg(long, global = true, value_name = "FILE")]
     password_file: Option<PathBuf>,
     #[command(flatten)]
     hosts: Hosts,
-    /// The longest that a single request may take, with all its attempts
+    /// Time limit of a request, including retries
     #[arg(long, global = true, value_name = "SECONDS", default_value_t = 15)]
     #[arg(value_parser = clap::value_parser!(u64).range(1..=TIMEOUT_SECONDS_MAX))]
     timeout: u64,
 }
 
-/// How to log in.
+/// SASL mechanism.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Mechanism {
-    /// The password itself, so only over TLS
+    /// PLAIN: sends the password, so it needs TLS
     Plain,
-    /// A proof of the password
+    /// SCRAM-SHA-512: sends a proof of the password
     #[value(name = "scram-sha-512")]
     ScramSha512,
 }
 
-/// A client, and whom it asks.
+/// A client and its bootstrap nodes.
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) admin: Admin,
-    /// Whether it asks brokers, and not controllers.
+    /// Whether these are brokers.
     pub(super) asks_brokers: bool,
 }
 
 impl Session {
-    /// Fails if controllers are asked, which do not know about `what`.
+    /// Fails if these are controllers, which do not know about `what`.
     pub(crate) fn require_brokers(&self, what: &str) -> anyhow::Result<()> {
         match self.asks_brokers {
             true => Ok(()),
@@ -96,7 +96,7 @@ impl Session {
 type Environment<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 impl Connection {
-    /// The client that the flags describe. Reads files, connects nothing.
+    /// The client for these options. Reads files, does not connect.
     pub(crate) fn session(&self, environment: Environment<'_>) -> anyhow::Result<Session> {
         let bootstrap = self.bootstrap(environment)?;
         let asks_brokers = matches!(bootstrap, Bootstrap::Brokers(_));
@@ -114,7 +114,7 @@ impl Connection {
         Ok(Session { admin: Admin::new(bootstrap, options)?, asks_brokers })
     }
 
-    /// Flags win over the environment: it names the usual cluster, they name the one meant now.
+    /// Options take precedence over the environment.
     fn bootstrap(&self, environment: Environment<'_>) -> anyhow::Result<Bootstrap> {
         match (self.bootstrap.is_empty(), self.controllers.is_empty()) {
             (false, false) => Err(Usage::error(

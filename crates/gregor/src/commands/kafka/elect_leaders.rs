@@ -18,25 +18,25 @@ Examples:
   gregor kafka elect-leaders --all                     preferred leaders everywhere
   gregor kafka elect-leaders --unclean --yes orders-0  any replica that is left; records are lost";
 
-/// Which partitions, and who may be elected.
+/// Partitions and kind of election.
 #[derive(Debug, Args)]
 pub(super) struct ElectLeaders {
-    /// The partitions, such as orders-0
+    /// Partitions, such as orders-0
     #[arg(value_name = "TOPIC-PARTITION", value_parser = parse_partition)]
     #[arg(required_unless_present = "all", conflicts_with = "all")]
     partitions: Vec<TopicPartition>,
     /// All partitions
     #[arg(long)]
     all: bool,
-    /// Elect any replica where no other way is left. Records that it does not have are lost
+    /// Elect any replica if there is no other way. Records that it lacks are lost
     #[arg(long)]
     unclean: bool,
-    /// Yes, lose records
+    /// Confirm the loss of records
     #[arg(long, requires = "unclean")]
     yes: bool,
 }
 
-/// What became of one partition, as it is printed.
+/// Result for one partition, as printed.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ElectionView {

@@ -16,7 +16,7 @@ Examples:
   gregor kafka features
   gregor kafka features set metadata.version 29 --dry-run";
 
-/// Shows features or raises one.
+/// Show features or upgrade one.
 #[derive(Debug, Args)]
 pub(super) struct Features {
     #[command(subcommand)]
@@ -25,14 +25,14 @@ pub(super) struct Features {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Raise one feature to a level. Levels are never lowered from here
+    /// Upgrade a feature to a level. Levels cannot be lowered
     Set {
-        /// The feature, such as metadata.version
+        /// Name of the feature, such as metadata.version
         name: String,
         /// The level
         #[arg(value_parser = clap::value_parser!(i16).range(0..))]
         level: i16,
-        /// Only ask whether it could be done
+        /// Only validate the upgrade
         #[arg(long)]
         dry_run: bool,
     },
@@ -42,9 +42,9 @@ enum Action {
 #[serde(rename_all = "camelCase")]
 struct FeatureView {
     name: String,
-    /// What the cluster has agreed on; 0 is without it.
+    /// Finalized level of the cluster; 0 is disabled.
     finalized: i16,
-    /// What the node that answered could do. It may not know what others have agreed on.
+    /// Levels that the queried node supports; other nodes may differ.
     supported_min: Option<i16>,
     supported_max: Option<i16>,
 }

@@ -9,32 +9,32 @@ use serde::Serialize;
 use super::connection::Session;
 use crate::output::{Grid, Out, View, bytes, optional};
 
-/// Whose disks.
+/// Brokers to query.
 #[derive(Debug, Args)]
 pub(super) struct LogDirs {
-    /// Only this broker; can be repeated
+    /// Only this broker; may be repeated
     #[arg(long = "node", value_name = "ID")]
     nodes: Vec<NodeId>,
 }
 
-/// The disks of one broker, as they are printed.
+/// Log directories of a broker, as printed.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct BrokerView {
     node: i32,
-    /// Why it was not asked or gave no answer.
+    /// Why there is no answer.
     error: Option<String>,
     dirs: Vec<DirView>,
 }
 
-/// One disk, as it is printed. What it holds is not known if there is an error.
+/// A log directory, as printed. Its content is unknown if there is an error.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct DirView {
     path: String,
     error: Option<String>,
     replicas: Option<usize>,
-    /// Those of the replicas that are on their way here from another disk of the broker.
+    /// Replicas that are being moved here from another log directory of the broker.
     arriving: Option<usize>,
     size_bytes: Option<u64>,
     total_bytes: Option<u64>,
@@ -67,7 +67,7 @@ impl LogDirs {
         Ok(())
     }
 
-    /// The brokers to ask, and whether they are fenced. One that is asked for by id is always tried.
+    /// Brokers to query, and whether they are fenced. A broker that is selected by id is always tried.
     async fn brokers(&self, session: &Session) -> anyhow::Result<Vec<(NodeId, bool)>> {
         if !self.nodes.is_empty() {
             return Ok(self.nodes.iter().map(|id| (*id, false)).collect());

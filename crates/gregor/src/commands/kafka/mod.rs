@@ -28,13 +28,13 @@ use self::connection::{Connection, Session};
 use crate::failure::{EXIT_CODES, OutcomeUnknown, Usage};
 use crate::output::{Format, Out};
 
-/// What to do with the cluster, and how to reach it.
+/// A command and the connection options.
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help())]
 pub(crate) struct Kafka {
     #[command(flatten)]
     connection: Connection,
-    /// How to print the result
+    /// Output format
     #[arg(short, long, global = true, value_name = "FORMAT", default_value = "table")]
     #[arg(help_heading = "Connection")]
     output: Format,
@@ -53,46 +53,46 @@ fn after_help() -> String {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// The cluster in short: its nodes, its quorum, partitions in trouble
+    /// Show a summary of the cluster: nodes, quorum, unhealthy partitions
     #[command(after_help = "Example:\n  gregor kafka describe --bootstrap kafka:9092")]
     Describe,
-    /// The quorum of controllers: who leads, who votes, who follows how closely
+    /// Show the controller quorum: leader, voters, observers and their lag
     #[command(after_help = "Example:\n  gregor kafka quorum --controllers c0:9093,c1:9093")]
     Quorum,
-    /// Topics, or their partitions, with what is wrong with them
+    /// Show topics or partitions, and their problems
     #[command(after_help = topics::EXAMPLE)]
     Topics(topics::Topics),
-    /// Settings of a node, a topic or all nodes: show them, or change them while they run
+    /// Show or change settings of a node, a topic or all nodes
     #[command(after_help = configs::EXAMPLE)]
     Configs(configs::Configs),
-    /// Feature levels: those agreed on and those that are possible, or raise one
+    /// Show finalized and supported feature levels, or upgrade one
     #[command(after_help = features::EXAMPLE)]
     Features(features::Features),
-    /// Log directories of brokers: what is on them and how full they are
+    /// Show log directories of brokers: content and free space
     #[command(after_help = "Example:\n  gregor kafka log-dirs --node 100 --node 101")]
     LogDirs(log_dirs::LogDirs),
-    /// Moves of partitions in flight: list them, or cancel them
+    /// List or cancel partition reassignments
     #[command(after_help = reassignments::EXAMPLE)]
     Reassignments(reassignments::Reassignments),
-    /// Give partitions back to their preferred leaders, or elect any leader at all
+    /// Elect preferred leaders of partitions, or any leader at all
     #[command(after_help = elect_leaders::EXAMPLE)]
     ElectLeaders(elect_leaders::ElectLeaders),
-    /// Where the partitions of topics begin and end
+    /// Show the first and last offsets of partitions
     #[command(after_help = "Example:\n  gregor kafka offsets orders payments")]
     Offsets(offsets::Offsets),
-    /// Make a controller that follows the quorum one of its voters
+    /// Add a controller to the voters of the quorum
     #[command(after_help = voters::ADD_EXAMPLE, after_long_help = voters::add_help())]
     AddController(voters::AddController),
-    /// Take a voter out of the quorum
+    /// Remove a voter from the quorum
     #[command(after_help = voters::REMOVE_EXAMPLE, after_long_help = voters::remove_help())]
     RemoveController(voters::RemoveController),
-    /// Make Kafka forget a broker that is gone for good
+    /// Unregister a broker that was removed permanently
     #[command(after_help = "Example:\n  gregor kafka unregister-broker 103")]
     UnregisterBroker(unregister::UnregisterBroker),
-    /// List the access control rules
+    /// List ACLs
     #[command(after_help = "Example:\n  gregor kafka acls -o json")]
     Acls,
-    /// List the users that have SCRAM credentials
+    /// List users with SCRAM credentials
     #[command(after_help = "Example:\n  gregor kafka users")]
     Users,
 }
@@ -129,7 +129,7 @@ impl Command {
     }
 }
 
-/// Reads `TOPIC-PARTITION`, as Kafka names a partition's directory.
+/// Parses `TOPIC-PARTITION`.
 fn parse_partition(text: &str) -> Result<TopicPartition, String> {
     let wrong = || format!("\"{text}\" is not TOPIC-PARTITION, such as orders-0");
     let (topic, number) = text.rsplit_once('-').ok_or_else(wrong)?;
@@ -140,7 +140,7 @@ fn parse_partition(text: &str) -> Result<TopicPartition, String> {
     Ok(TopicPartition::new(topic, number.ok_or_else(wrong)?))
 }
 
-/// Marks the error of a change that may have happened, so that the exit code tells.
+/// Marks the error of a change that may have happened, for the exit code.
 fn after_change(error: anyhow::Error, outcome: Outcome, what: &str) -> anyhow::Error {
     match outcome {
         Outcome::NotDone => error,

@@ -11,25 +11,25 @@ use serde::Serialize;
 use super::connection::Session;
 use crate::output::{Grid, Out, View, note, optional};
 
-/// Of which topics.
+/// Topics to query.
 #[derive(Debug, Args)]
 pub(super) struct Offsets {
-    /// The topics
+    /// Names of topics
     #[arg(value_name = "TOPIC", required = true)]
     topics: Vec<TopicName>,
 }
 
-/// A partition, as it is printed.
+/// A partition, as printed.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct OffsetsView {
     topic: String,
     partition: i32,
-    /// The first offset that is still there.
+    /// The first available offset.
     earliest: Option<u64>,
-    /// The offset that the next record gets.
+    /// The offset of the next record.
     latest: Option<u64>,
-    /// The offsets between; of a compacted topic there are fewer records.
+    /// The offsets between them; a compacted topic has fewer records.
     count: Option<u64>,
     error: Option<String>,
 }

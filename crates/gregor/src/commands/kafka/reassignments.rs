@@ -17,7 +17,7 @@ Examples:
   gregor kafka reassignments
   gregor kafka reassignments cancel orders-0 orders-1";
 
-/// Lists moves or cancels them.
+/// List or cancel reassignments.
 #[derive(Debug, Args)]
 pub(super) struct Reassignments {
     #[command(subcommand)]
@@ -26,25 +26,25 @@ pub(super) struct Reassignments {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Cancel moves: the partitions stay where they were before
+    /// Cancel reassignments: the original replicas stay
     Cancel {
-        /// The partitions, such as orders-0
+        /// Partitions, such as orders-0
         #[arg(value_name = "TOPIC-PARTITION", value_parser = parse_partition)]
         #[arg(required_unless_present = "all", conflicts_with = "all")]
         partitions: Vec<TopicPartition>,
-        /// All moves in flight
+        /// All reassignments in progress
         #[arg(long)]
         all: bool,
     },
 }
 
-/// A move, as it is printed.
+/// A reassignment, as printed.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct MoveView {
     topic: String,
     partition: i32,
-    /// All brokers that have the partition or are to have it.
+    /// All current and target brokers.
     replicas: Vec<i32>,
     adding: Vec<i32>,
     removing: Vec<i32>,
@@ -54,7 +54,7 @@ struct MoveView {
 #[serde(transparent)]
 struct MovesView(Vec<MoveView>);
 
-/// What became of one partition, as it is printed.
+/// Result for one partition, as printed.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct CancelView {

@@ -15,40 +15,40 @@ Examples:
   gregor kafka topics                           all topics but Kafka's own
   gregor kafka topics --unhealthy --partitions  every partition that is in trouble";
 
-/// Which topics, and how much of them.
+/// Topics to show, and the level of detail.
 #[derive(Debug, Args)]
 pub(super) struct Topics {
-    /// The topics; none means all
+    /// Names of topics [default: all]
     #[arg(value_name = "NAME")]
     names: Vec<TopicName>,
-    /// Also the topics that are Kafka's own
+    /// Include internal topics
     #[arg(long)]
     internal: bool,
-    /// Only what is under-replicated, under its minimum of replicas in sync, or without a leader
+    /// Only partitions that are under-replicated, under min-ISR, or without a leader
     #[arg(long)]
     unhealthy: bool,
-    /// A line for each partition instead of each topic
+    /// One line per partition instead of per topic
     #[arg(long)]
     partitions: bool,
 }
 
-/// A topic, as it is printed.
+/// A topic, as printed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct TopicView {
     name: String,
     internal: bool,
-    /// The fewest and the most replicas of a partition; usually the same.
+    /// Minimum and maximum number of replicas of a partition; usually equal.
     replication_factor_min: usize,
     replication_factor_max: usize,
     min_insync_replicas: Option<usize>,
     health: Health,
-    /// Only where partitions were asked for.
+    /// Only if partitions were requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     partitions: Option<Vec<PartitionView>>,
 }
 
-/// A partition, as it is printed.
+/// A partition, as printed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct PartitionView {
@@ -92,7 +92,7 @@ impl Topics {
         Ok(())
     }
 
-    /// A topic that is asked for by its name is shown, whoever it belongs to.
+    /// A topic that is selected by name is shown even if it is internal.
     fn wants(&self, topic: &Topic) -> bool {
         self.internal || !topic.internal || !self.names.is_empty()
     }
@@ -117,7 +117,7 @@ impl Topics {
     }
 }
 
-/// Says which topics Kafka did not show, and counts them.
+/// Reports topics that Kafka did not return, and counts them.
 fn tell_refused(page: &TopicPage) -> usize {
     for (name, refusal) in &page.refused {
         note(&format!("topic {name}: {refusal}"));
@@ -148,7 +148,7 @@ impl PartitionView {
     }
 }
 
-/// Prints pages as one table, or as one JSON array with a topic on each line.
+/// Prints pages as one table, or as one JSON array with a topic per line.
 struct Printer {
     format: Format,
     grid: Grid,

@@ -11,14 +11,14 @@ use super::connection::Session;
 use crate::failure::Usage;
 use crate::output::{Out, View, note};
 
-/// Which broker.
+/// A broker.
 #[derive(Debug, Args)]
 pub(super) struct UnregisterBroker {
-    /// Its id
+    /// Node id of the broker
     #[arg(value_name = "ID")]
     id: NodeId,
-    /// Also if it is alive, or that cannot be seen. Kafka would take even the only replica of a
-    /// partition away without a word
+    /// Also unregister a broker that is running, or whose state is unknown. Kafka would remove even the only
+    /// replica of a partition without a warning
     #[arg(long)]
     force: bool,
 }
@@ -54,7 +54,7 @@ impl UnregisterBroker {
     }
 }
 
-/// Whether forgetting the broker takes nothing from anybody; the error says what was seen.
+/// Checks that the broker may be unregistered; the error says what was observed.
 fn check(cluster: &Cluster, id: NodeId) -> anyhow::Result<()> {
     debug_assert_eq!(cluster.kind, NodeKind::Brokers);
     let Some(node) = cluster.nodes.iter().find(|node| node.id == id) else {

@@ -23,8 +23,8 @@ pub(super) const REMOVE_EXAMPLE: &str = "\
 Example:
   gregor kafka remove-controller 3 --directory-id E1cBpRZqQ0WqXQ6kUzOo3A --bootstrap kafka:9092";
 
-/// A voter whose last complete copy is older than this, by the leader's clock, is not caught up. As
-/// long as a follower may be without an answer before it looks for another leader.
+/// A voter that was last caught up longer ago, by the leader's clock, counts as lagging. This is the time
+/// after which a follower looks for another leader.
 const CAUGHT_UP_WITHIN_MS: u64 = 2000;
 
 pub(super) fn add_help() -> String {
@@ -35,16 +35,16 @@ pub(super) fn remove_help() -> String {
     format!("{REMOVE_EXAMPLE}\n\n{EXIT_CODES}")
 }
 
-/// A controller that runs and follows already.
+/// A running observer.
 #[derive(Debug, Args)]
 pub(super) struct AddController {
-    /// Its node id
+    /// Node id
     #[arg(value_name = "ID")]
     id: NodeId,
-    /// The id of its metadata directory, as `quorum` shows it
+    /// Directory id of its metadata log, as `quorum` prints it
     #[arg(long, value_name = "DIRECTORY-ID", allow_hyphen_values = true)]
     directory_id: DirectoryId,
-    /// Where it listens, as it tells the other controllers; can be repeated
+    /// Its advertised listener; may be repeated
     #[arg(long, value_name = "NAME://HOST:PORT", required = true, value_parser = parse_listener)]
     listener: Vec<VoterListener>,
 }
@@ -52,25 +52,25 @@ pub(super) struct AddController {
 /// A voter.
 #[derive(Debug, Args)]
 pub(super) struct RemoveController {
-    /// Its node id
+    /// Node id
     #[arg(value_name = "ID")]
     id: NodeId,
-    /// The id of its metadata directory, as `quorum` shows it
+    /// Directory id of its metadata log, as `quorum` prints it
     #[arg(long, value_name = "DIRECTORY-ID", allow_hyphen_values = true)]
     directory_id: DirectoryId,
-    /// Also if those that remain could not decide anything
+    /// Also remove it if the remaining voters would lose their majority
     #[arg(long)]
     force: bool,
 }
 
-/// A change of voters, as it is printed.
+/// A change of voters, as printed.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ChangeView {
     /// `done`, `refused` or `unknown`.
     outcome: &'static str,
     before: QuorumView,
-    /// `null` if it could not be read.
+    /// `null` if unknown.
     after: Option<QuorumView>,
 }
 
@@ -111,7 +111,7 @@ impl RemoveController {
     }
 }
 
-/// What there was before the change.
+/// The quorum before the change.
 struct Before {
     cluster: ClusterId,
     quorum: Quorum,
@@ -125,7 +125,7 @@ impl Before {
         Ok(Self { cluster, quorum, kraft_version: read_kraft_version(admin).await })
     }
 
-    /// For people at once, for programs in one with the rest.
+    /// Printed at once as a table, or with the result as JSON.
     fn show(&self, out: &mut Out) -> anyhow::Result<()> {
         match out.format {
             Format::Table => out.text(&titled("Before", &self.view())),
@@ -142,7 +142,7 @@ fn titled(title: &str, view: &QuorumView) -> String {
     format!("{title}:\n\n{}\n", view.table(terminal_width()))
 }
 
-/// Shows what the quorum is now, whatever became of the change.
+/// Shows the current quorum, whatever the result of the change.
 async fn finish(
     session: &Session,
     out: &mut Out,
@@ -185,11 +185,10 @@ impl View for ChangeView {
     }
 }
 
-/// Whether those that remain could go on deciding; the error says why not.
+/// Whether the remaining voters keep a majority; the error says why not.
 ///
-/// Kafka removes a voter whatever becomes of the rest. If fewer than a majority of the rest have all
-/// that is committed, nothing can be committed until they have caught up, and not at all if they are
-/// down.
+/// Kafka removes a voter regardless of the others. If less than a majority of them has all committed records,
+/// nothing can be committed until they have caught up, and never if they are down.
 fn check_removal(quorum: &Quorum, id: NodeId, directory: DirectoryId) -> Result<(), String> {
     let goes = |voter: &&kafka_admin::QuorumReplica| {
         // A static quorum knows no directories; Kafka refuses the change itself then.
@@ -226,7 +225,7 @@ fn check_removal(quorum: &Quorum, id: NodeId, directory: DirectoryId) -> Result<
     ))
 }
 
-/// Reads `NAME://HOST:PORT`.
+/// Parses `NAME://HOST:PORT`.
 fn parse_listener(text: &str) -> Result<VoterListener, String> {
     let wrong = || format!("\"{text}\" is not NAME://HOST:PORT, such as CONTROLLER://c3:9093");
     let (name, endpoint) = text.split_once("://").ok_or_else(wrong)?;
@@ -244,7 +243,7 @@ mod tests {
     use super::super::quorum::tests::{quorum, replica};
     use super::*;
 
-    /// Voters 0, 1, … that were caught up so many ms ago; 0 leads.
+    /// Voters 0, 1, … that were caught up this many ms ago; 0 is the leader.
     fn voters(ago: &[Option<u64>]) -> Quorum {
         let replicas = (0..).zip(ago).map(|(id, ago)| replica(id, *ago, 0));
         quorum(0, replicas.collect(), vec![])

@@ -27,43 +27,42 @@ pub(crate) const EXAMPLES: &str = "\
 Examples:
   gregor up                        start, and stop with Ctrl-C
   gregor up -f examples/kafka-ephemeral.yaml
-                                   start, make that Kafka cluster, and say where its clients begin
+                                   start, create that Kafka cluster, and print its bootstrap addresses
   gregor up --no-operator          only Kubernetes
-  gregor up --image app=/opt/app   what runs in pods with the image app
-  gregor up --detach               start, and return when it is ready; gregor down stops it
-  gregor up --state /tmp/second    another one, beside the first";
+  gregor up --image app=/opt/app   local program for the image app
+  gregor up --detach               start in the background; gregor down stops it
+  gregor up --state /tmp/second    a second one, beside the first";
 
-/// What to start.
+/// Options of `gregor up`.
 #[derive(Debug, Args)]
 pub(crate) struct Up {
-    /// Apply the objects in this file, or in the YAML and JSON files of this directory; may be repeated
+    /// Apply the manifests in this file or directory; may be repeated
     #[arg(short, long = "file", value_name = "FILE|DIR")]
     files: Vec<PathBuf>,
     #[command(flatten)]
     state: StateArgs,
-    /// How many nodes to run pods on, each in a zone of its own
+    /// Number of nodes, each in its own zone
     #[arg(long, value_name = "N", default_value_t = 1)]
     nodes: u32,
-    /// A program that stands for an image; may be repeated. With a command of its own a container runs
-    /// that, on the files of this machine
+    /// Local program for an image; may be repeated. A container with its own command runs that instead
     #[arg(long = "image", value_name = "NAME=PROGRAM")]
     images: Vec<Image>,
-    /// Do not install the operator for Kafka clusters
+    /// Do not install the operator
     #[arg(long, env = "GREGOR_NO_OPERATOR")]
     no_operator: bool,
-    /// A version of Kafka to have at hand besides the usual one and those in the files; may be repeated
+    /// Additional Kafka version, besides the default one and those in the files; may be repeated
     #[arg(long = "kafka-version", value_name = "VERSION")]
     kafka_versions: Vec<KafkaVersion>,
-    /// Return when all is ready, and leave a process in the background that looks after it
+    /// Return when everything is ready, and keep running in the background
     #[arg(long)]
     detach: bool,
-    /// Be that process
+    /// Run as the background process
     #[arg(long, hide = true, conflicts_with_all = ["detach", "files"])]
     supervise: bool,
 }
 
-/// The audit log of the API server of a local Kubernetes: none, unless a test names a directory for it, to compare
-/// the rights of the operator with the requests that it makes.
+/// Audit log of the local API server, only in a directory that a test specifies, to compare the operator's
+/// permissions with its requests.
 pub(crate) fn audit_log(state_dir: &Path) -> Option<PathBuf> {
     let dir = std::env::var_os("GREGOR_API_AUDIT").filter(|value| !value.is_empty())?;
     // One directory serves several control planes.
@@ -71,7 +70,7 @@ pub(crate) fn audit_log(state_dir: &Path) -> Option<PathBuf> {
     Some(PathBuf::from(dir).join(format!("{name}.log")))
 }
 
-/// What was asked for, after all of it was checked.
+/// The validated options.
 struct Plan {
     state_dir: PathBuf,
     binaries: Binaries,

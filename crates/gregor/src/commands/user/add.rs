@@ -22,27 +22,27 @@ use super::session::{Session, after_write};
 use super::{Login, secret};
 use crate::output::{Out, View, moment, note, optional};
 
-/// How often it is looked whether the operator has given a password to Kafka.
+/// Poll interval for the password in Kafka.
 const POLL: Duration = Duration::from_millis(300);
 
-/// Who, and how they log in.
+/// The user and its authentication.
 #[derive(Debug, Args)]
 pub(super) struct Add {
-    /// The name of the user
+    /// Name of the user
     #[arg(value_name = "NAME")]
     name: String,
     #[command(flatten)]
     login: LoginFlags,
-    /// The listener to log in at [default: the first that takes the login]
+    /// Listener to connect to [default: the first one with this authentication]
     #[arg(long, value_name = "NAME")]
     listener: Option<String>,
-    /// The client properties file to write, with keys in it [default: NAME.properties]
+    /// Client properties file to write, with the keys [default: NAME.properties]
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Overwrite the file, and give a user that exists a new certificate or password
+    /// Overwrite the file, and issue a new certificate or password for an existing user
     #[arg(long)]
     force: bool,
-    /// For how long to wait until the operator has given the password to Kafka
+    /// How long to wait until the operator has set the password in Kafka
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     wait: u64,
 }
@@ -50,10 +50,10 @@ pub(super) struct Add {
 #[derive(Debug, Args)]
 #[group(required = true, multiple = false)]
 struct LoginFlags {
-    /// With a certificate of the clients' authority
+    /// Use a certificate of the clients CA
     #[arg(long)]
     tls: bool,
-    /// With a password
+    /// Use a SCRAM-SHA-512 password
     #[arg(long)]
     scram: bool,
 }
@@ -67,9 +67,9 @@ struct AddedView {
     file: String,
     listener: String,
     bootstrap_servers: String,
-    /// When the certificate ends; `null` for a password.
+    /// Expiry of the certificate; `null` for a password.
     expires: Option<String>,
-    /// How Kafka knows the user, for access rules.
+    /// The principal, for ACLs.
     principal: String,
 }
 
@@ -115,7 +115,7 @@ impl Add {
         })
     }
 
-    /// Whether a user may be made where this Secret is.
+    /// Whether a user may be created where this Secret is.
     fn check_before(
         &self,
         before: Option<&Secret>,
@@ -145,7 +145,7 @@ const fn new(login: Login) -> &'static str {
     }
 }
 
-/// What a client has to trust at this listener, in PEM.
+/// Trusted certificates for this listener, in PEM.
 async fn trusted(session: &Session, entrance: &Entrance) -> anyhow::Result<String> {
     if !entrance.tls {
         return Ok(String::new());
@@ -168,7 +168,7 @@ async fn trusted(session: &Session, entrance: &Entrance) -> anyhow::Result<Strin
     }
 }
 
-/// A key and a certificate of the clients' authority.
+/// A key and a certificate of the clients CA.
 async fn certificate(
     session: &Session,
     kafka: &Kafka,
@@ -224,7 +224,7 @@ async fn write(session: &Session, made: &Secret, replaces: bool) -> anyhow::Resu
     result.map_err(|error| after_write(error, &format!("write the Secret {name}")))
 }
 
-/// Waits until Kafka has the password, which the operator brings to it.
+/// Waits until the operator has set the password in Kafka.
 async fn wait(
     session: &Session,
     kafka: &Kafka,

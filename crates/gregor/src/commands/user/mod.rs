@@ -18,13 +18,13 @@ use self::session::Target;
 use crate::failure::EXIT_CODES;
 use crate::output::{Format, Out};
 
-/// Who, in which cluster.
+/// Users of a cluster.
 #[derive(Debug, Args)]
 #[command(after_long_help = after_help())]
 pub(crate) struct User {
     #[command(flatten)]
     target: Target,
-    /// How to print the result
+    /// Output format
     #[arg(short, long, global = true, value_name = "FORMAT", default_value = "table")]
     output: Format,
     #[command(subcommand)]
@@ -43,13 +43,13 @@ fn after_help() -> String {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Make a user, and a properties file with which a Java client logs in
+    /// Create a user, and a properties file for Java clients
     #[command(after_help = "Example:\n  gregor user add alice --tls --cluster my-cluster")]
     Add(add::Add),
-    /// The users of a cluster
+    /// List the users of a cluster
     #[command(after_help = "Example:\n  gregor user list --cluster my-cluster")]
     List,
-    /// Take a user away
+    /// Remove a user
     #[command(after_help = "Example:\n  gregor user remove alice --cluster my-cluster")]
     Remove(remove::Remove),
 }
@@ -70,7 +70,7 @@ impl User {
     }
 }
 
-/// How a user logs in.
+/// Authentication of a user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 enum Login {
@@ -82,7 +82,7 @@ enum Login {
 }
 
 impl Login {
-    /// The word that listeners and tables use.
+    /// Its name in listeners and tables.
     const fn word(self) -> &'static str {
         match self {
             Login::Tls => "tls",

@@ -10,10 +10,10 @@ use super::session::{Session, after_write};
 use super::{Login, secret};
 use crate::output::{Out, View, moment, note};
 
-/// Who.
+/// A user.
 #[derive(Debug, Args)]
 pub(super) struct Remove {
-    /// The name of the user
+    /// Name of the user
     #[arg(value_name = "NAME")]
     name: String,
 }
@@ -23,7 +23,7 @@ pub(super) struct Remove {
 struct RemovedView {
     name: String,
     removed: bool,
-    /// Until when a certificate that was handed out is still good.
+    /// Expiry of an issued certificate.
     valid_until: Option<String>,
 }
 

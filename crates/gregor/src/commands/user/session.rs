@@ -9,10 +9,10 @@ use kube::{Api, Client};
 use crate::commands::reach::Reach;
 use crate::failure::{OutcomeUnknown, Usage};
 
-/// Which cluster, and how to reach it.
+/// A cluster, and how to reach it.
 #[derive(Debug, Args)]
 pub(super) struct Target {
-    /// The name of the Kafka resource
+    /// Name of the Kafka resource
     #[arg(long, global = true, value_name = "NAME")]
     cluster: Option<String>,
     #[command(flatten)]
@@ -41,7 +41,7 @@ impl Session {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
 
-    /// The cluster, if there is one.
+    /// The cluster, if it exists.
     pub(super) async fn find_kafka(&self) -> anyhow::Result<Option<Kafka>> {
         let api: Api<Kafka> = Api::namespaced(self.client.clone(), &self.namespace);
         let found = api.get_opt(&self.cluster).await;
@@ -58,14 +58,14 @@ impl Session {
         }
     }
 
-    /// A Secret, if there is one.
+    /// A Secret, if it exists.
     pub(super) async fn find_secret(&self, name: &str) -> anyhow::Result<Option<Secret>> {
         let found = self.secrets().get_opt(name).await;
         found.with_context(|| format!("cannot read the Secret {name} in {}", self.namespace))
     }
 }
 
-/// The error of a write: what the API server has answered was not done, anything else may have been.
+/// The error of a write: an error response means not done, anything else may have been.
 pub(super) fn after_write(error: kube::Error, what: &str) -> anyhow::Error {
     let answered = matches!(error, kube::Error::Api(_));
     let error = anyhow::Error::new(error);

@@ -27,9 +27,9 @@ use crate::failure::Said;
 use crate::output::{Colour, Format, Out, View, bullets, moment, painted};
 
 pub(crate) const PLAN_HELP: &str = "\
-What is in the file replaces the spec of the Kafka and of the pools that it names; other pools
-stay as they are. Nothing is written, and Kafka is only asked questions. With --from-snapshot nothing
-is asked either: what the snapshot does not tell, such as the certificates, is not known.
+The file replaces the spec of the Kafka and of the pools that it contains; other pools stay unchanged.
+Nothing is written, and Kafka is only queried. With --from-snapshot nothing is queried: facts that the
+snapshot lacks, such as certificates, are unknown.
 
 Examples:
   gregor plan -f my-cluster.yaml -n kafka
@@ -39,30 +39,30 @@ Examples:
 
 Exit codes:
   0  nothing would change
-  1  it could not be found out: the reason is on stderr
-  2  something would change, and all of it would be carried out
-  3  something is refused, is not carried out, or is not known: the lines say what";
+  1  error, see stderr
+  2  something would change, and everything would be executed
+  3  something is refused, would not be executed, or is unknown: see the output";
 
-/// Which edit.
+/// The edit to plan.
 #[derive(Debug, Args)]
 pub(crate) struct Plan {
-    /// The file with the Kafka, its pools or both, as for `kubectl apply`; `-` for stdin. May be repeated
+    /// File with the Kafka, its pools or both, as for `kubectl apply`; `-` for stdin. May be repeated
     #[arg(short, long, value_name = "FILE")]
     filename: Vec<PathBuf>,
-    /// The name of the Kafka resource [default: the only one in the file]
+    /// Name of the Kafka resource [default: the only one in the file]
     #[arg(long, value_name = "NAME")]
     cluster: Option<String>,
-    /// As if this pool were deleted; may be repeated
+    /// Plan the deletion of this pool; may be repeated
     #[arg(long, value_name = "POOL")]
     delete_pool: Vec<String>,
-    /// Plan on what `gregor status --snapshot` wrote to this file, without Kubernetes and Kafka
+    /// Use the snapshot in this file, from `gregor status --snapshot`, instead of Kubernetes and Kafka
     #[arg(long, value_name = "FILE", conflicts_with = "cluster")]
     from_snapshot: Option<PathBuf>,
     #[command(flatten)]
     reach: Reach,
     #[command(flatten)]
     hosts: Hosts,
-    /// How to print the result
+    /// Output format
     #[arg(short, long, value_name = "FORMAT", default_value = "table")]
     output: Format,
 }
@@ -89,7 +89,7 @@ impl Plan {
         Said::code(view.outcome.exit_code())
     }
 
-    /// Plans on a file.
+    /// Plans on a snapshot in a file.
     async fn look_at(&self, path: &Path, documents: Vec<Value>) -> anyhow::Result<PlanView> {
         let (looked, taken_ms) = snapshot::read(path)?;
         let names = &looked.found.names;
@@ -168,43 +168,43 @@ impl Plan {
     }
 }
 
-/// How old a plan on a file is.
+/// Age of a snapshot.
 fn since(taken_ms: u64) -> String {
     let taken = moment(i64::try_from(taken_ms / 1000).unwrap_or_default());
     format!("the snapshot was taken at {taken}: what has changed since then is not known")
 }
 
-/// A plan, as it is printed.
+/// A plan, as printed.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct PlanView {
     cluster: String,
     namespace: String,
-    /// Whether the cluster is there; `null` if nobody looked.
+    /// Whether the cluster exists; `null` if unknown.
     exists: Option<bool>,
     #[serde(serialize_with = "outcome_word")]
     outcome: Outcome,
     steps: Vec<Step>,
-    /// What is not known.
+    /// Facts that are unknown.
     unknown: Vec<String>,
-    /// What its user would be warned of.
+    /// Warnings for the user.
     warnings: Vec<Told>,
-    /// What the operator does or waits for already, whatever becomes of the edit.
+    /// Current operations of the operator, independent of the edit.
     under_way: Vec<Told>,
-    /// Documents that were not looked at.
+    /// Documents that were ignored.
     ignored: Vec<String>,
 }
 
-/// One thing that would happen, or would not.
+/// An effect of the edit.
 #[derive(Debug, Serialize)]
 struct Step {
-    /// One word, for programs.
+    /// Its kind, as one word.
     kind: &'static str,
     nodes: Vec<i32>,
     text: String,
 }
 
-/// Something that the operator would tell.
+/// A message of the operator.
 #[derive(Debug, Serialize)]
 struct Told {
     reason: &'static str,
@@ -218,7 +218,7 @@ impl From<&Note> for Told {
 }
 
 impl PlanView {
-    /// What an edit would do. `assumed` is what had to be assumed of the operator.
+    /// The effects of an edit. `assumed` are assumptions about the operator.
     fn new(
         names: &Names,
         present: Option<&ClusterView>,
@@ -235,7 +235,7 @@ impl PlanView {
         view
     }
 
-    /// An edit that the API server would refuse.
+    /// An edit that the API server would reject.
     fn invalid(names: &Names, asked: &Asked) -> Self {
         let note = Note::new(Reason::InvalidResource, asked.problems.join("; "));
         let mut view = Self::empty(names);
@@ -265,7 +265,7 @@ impl PlanView {
             .collect();
     }
 
-    /// What is said anyway, and what the edit adds to it.
+    /// Messages that exist without the edit, and those that it adds.
     fn tell(&mut self, present: Option<&ClusterView>, edited: &ClusterView) {
         let said = present.map(|view| view.warnings.as_slice()).unwrap_or_default();
         let mut new: Vec<_> = edited.warnings.iter().filter(|one| !said.contains(one)).collect();
@@ -290,7 +290,7 @@ fn outcome_word<S: serde::Serializer>(outcome: &Outcome, to: S) -> Result<S::Ok,
     to.serialize_str(outcome_of(*outcome))
 }
 
-/// What kind of line it is, for programs.
+/// The kind of a line.
 const fn word(line: &Line) -> &'static str {
     match line {
         Line::Invalid(_) => "invalid",
@@ -318,7 +318,7 @@ const fn word(line: &Line) -> &'static str {
     }
 }
 
-/// The nodes that a line is about.
+/// The nodes of a line.
 fn nodes(line: &Line) -> Vec<i32> {
     let nodes: Vec<NodeId> = match line {
         Line::Invalid(_)

@@ -28,46 +28,46 @@ use story::{NODES_MAX, NODES_MIN, Story};
 use view::Fleet;
 
 pub(crate) const EXAMPLES: &str = "\
-One region, data planes of three or four nodes, and room for one Kafka on each node. Kafkas are created
-until a node is added, and until the data plane is full and another one is created; then they are deleted until
-a node goes and the empty data plane is removed. Each line says what was decided and why.
+One region, data planes of three or four nodes, and capacity for one Kafka per node. The demonstration creates
+Kafkas until a node is added, and until the data plane is full and another one is created; then it deletes them
+until a node and the empty data plane are removed. Each line shows a decision and its reason.
 
-Needs about 4 GB of memory. It ends by itself, with exit code 0 if every turn was seen; Ctrl-C ends it at any
-time. Either way nothing is left.
+Needs about 4 GB of memory. It stops by itself, with exit code 0 if every step was observed, or on Ctrl-C. Nothing
+is left behind.
 
 Examples:
   gregor fleet demo
-  gregor fleet demo --keep                 stay at the end, and look around with the printed commands
+  gregor fleet demo --keep                 keep running at the end, and try the printed commands
   GREGOR_LOG=info gregor fleet demo        also print what the manager logs";
 
-/// How long tokens of the demonstration are good.
+/// Validity of the demonstration's tokens.
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// No answer takes longer.
+/// Time limit of requests.
 const DEADLINE: Duration = Duration::from_secs(15);
 
-/// What is shown, and how fast.
+/// Options of the demonstration.
 #[derive(Debug, Args)]
 pub(crate) struct Demo {
-    /// Where everything is kept while it runs [default: gregor/fleet-demo in the user's state directory]
+    /// State directory while it runs [default: gregor/fleet-demo in the user's state directory]
     #[arg(long, value_name = "DIR")]
     state: Option<PathBuf>,
-    /// How often agents report when nothing changes, in seconds
+    /// Seconds between reports of agents when nothing changes
     #[arg(long, value_name = "SECONDS", default_value_t = 2)]
     report_seconds: u64,
-    /// How often the manager looks at everything, in milliseconds
+    /// Milliseconds between passes of the manager
     #[arg(long, value_name = "MILLISECONDS", default_value_t = 500)]
     round_ms: u64,
-    /// How long no nodes go after some came, in seconds
+    /// Seconds after a scale-up in which no node is removed
     #[arg(long, value_name = "SECONDS", default_value_t = 5)]
     cool_down_seconds: u64,
-    /// How long to wait for each turn, in seconds; a slow machine needs more
+    /// Time limit of each step in seconds; increase it on a slow machine
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     patience_seconds: u64,
-    /// Stay at the end until Ctrl-C
+    /// Keep running at the end until Ctrl-C
     #[arg(long)]
     keep: bool,
-    /// End when stdin does, for tests
+    /// Stop at end of file on stdin, for tests
     #[arg(long, hide = true)]
     end_with_stdin: bool,
 }
@@ -153,7 +153,7 @@ impl Demo {
         }
     }
 
-    /// A fleet in which every number is as small as it can be: one Kafka fits on one node.
+    /// A fleet with minimal sizes: one Kafka per node.
     fn config(&self, dir: &Path, url: &str) -> Config {
         let size = Size {
             id: "x1".to_owned(),
@@ -216,7 +216,7 @@ fn realm() -> Realm {
     Realm { issuer: "gregor-fleet-demo".to_owned(), audience: "gregor-fleet".to_owned() }
 }
 
-/// Forgets what the manager has stored; its data planes are gone.
+/// Deletes the manager's database; its data planes are gone.
 fn forget(dir: &Path) -> anyhow::Result<()> {
     for name in ["fleet.db", "fleet.db-wal", "fleet.db-shm"] {
         match std::fs::remove_file(dir.join(name)) {
