@@ -1,36 +1,39 @@
-# The index of development tasks; what they do is in crates/xtask.
+# Index of the development tasks, which are implemented in crates/xtask.
 
 # Where rustup puts cargo, for shells that do not have it in their path.
 export PATH := $(PATH):$(HOME)/.cargo/bin
+
+# The first build of xtask takes a minute: cargo shows its progress, which the alias in .cargo/config.toml hides.
+XTASK := cargo build --package xtask && cargo xtask
 
 .PHONY: help demo test check bench soak mutants doc dist clean
 
 help: ## List the tasks (default)
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
 
-demo: ## Run a demonstration: a Kafka cluster on this machine changes its shape under load
-	@tools/prepare demo && cargo xtask demo
+demo: ## Run a demonstration: scale, rebalance and roll a Kafka cluster on this machine under load
+	@tools/prepare demo && $(XTASK) demo
 
 test: ## Run everything of check, all tests with real Kafka and Kubernetes, and a short fuzz run
-	@tools/prepare test && cargo xtask test
+	@tools/prepare test && $(XTASK) test
 
 check: ## Run format, tidy, clippy, unit tests and dependency rules: before every commit
-	@tools/prepare check && cargo xtask check
+	@tools/prepare check && $(XTASK) check
 
 bench: ## Run all benchmarks
-	@tools/prepare check && cargo xtask bench
+	@tools/prepare check && $(XTASK) bench
 
 soak: ## Run one long test (PART=name), or list them with the commit at which each last passed
-	@$(if $(PART),tools/prepare test &&) cargo xtask soak $(PART)
+	@$(if $(PART),tools/prepare test &&) $(XTASK) soak $(PART)
 
-mutants: ## See whether tests notice changes of the code that decides, in one shard (SHARD=1/16) or all; hours
-	@tools/prepare mutants && cargo xtask mutants $(SHARD)
+mutants: ## Mutation tests of the safety rules, one shard (SHARD=1/16) or all; takes hours
+	@tools/prepare mutants && $(XTASK) mutants $(SHARD)
 
 doc: ## Build the documentation of the crates
-	@tools/prepare check && cargo xtask doc
+	@tools/prepare check && $(XTASK) doc
 
 dist: ## Build the release program and images (ARGS='--base ARG=IMAGE@sha256:… --kafka VERSION=IMAGE@sha256:…')
-	@tools/prepare check && cargo xtask dist $(ARGS)
+	@tools/prepare check && $(XTASK) dist $(ARGS)
 
-clean: ## Remove everything that was built here
+clean: ## Remove all build results
 	@cargo xtask clean

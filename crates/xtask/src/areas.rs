@@ -1,26 +1,25 @@
-//! The areas of the test suite, and how many minutes each may take in `make test`.
+//! The areas of the test suite, and their time budgets in `make test`.
 //!
-//! A budget counts the time of all tests of an area, one after the other; two tests with clusters run at a
-//! time. Timings are noisy, so an area over its budget is reported and does not fail the run. The table is
-//! also in CONTRIBUTING.md.
+//! A budget is the sum of the durations of all tests of an area; two tests with clusters run at a time.
+//! Timings are noisy, so an area over budget is reported and does not fail the run. The table is also in
+//! CONTRIBUTING.md.
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
 use crate::results::Case;
 
-/// Some test programs that belong together.
+/// A group of test programs.
 #[derive(Debug)]
 pub(crate) struct Area {
-    /// What they are about.
     pub(crate) name: &'static str,
-    /// How many minutes its tests may take, added up.
+    /// Budget in minutes.
     pub(crate) minutes: u32,
-    /// The programs: crates, or `crate::program`. The longest match wins.
+    /// The programs: a crate, or `crate::program`. The longest match wins.
     programs: &'static [&'static str],
 }
 
-/// All areas. A test program that is in none of them fails a test.
+/// All areas. A test program without an area fails a test.
 #[rustfmt::skip]
 pub(crate) const AREAS: &[Area] = &[
     area("decisions",   4, &["model", "placement", "control", "sim", "fleet-control", "api", "objects", "xtask"]),
@@ -108,7 +107,7 @@ mod tests {
         }
         let without: Vec<_> = programs.iter().filter(|program| of(program).is_none()).collect();
         assert!(without.is_empty(), "{without:?} are in no area of the test suite");
-        // What the crate `gregor` has in its own folder is said program by program.
+        // Programs of the crate `gregor` in its own directory are listed one by one.
         let gregor = programs.iter().filter(|program| program.starts_with("gregor::"));
         let without: Vec<_> =
             gregor.filter(|p| !AREAS.iter().any(|a| a.programs.contains(&p.as_str()))).collect();

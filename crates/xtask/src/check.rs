@@ -1,6 +1,6 @@
-//! `check`: what every commit must pass, within three minutes and without Java or a network.
+//! `check`: the steps that every commit must pass, within three minutes and without Java or a network.
 //!
-//! The cheap steps come first, so that most mistakes are told within seconds.
+//! Cheap steps come first, so that most mistakes are reported within seconds.
 
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::run::{Line, Run, remove_file};
 use crate::tidy::table::{CRATES, Crate, Kind};
 use crate::{root, tidy, tools};
 
-/// Names a checkout of the RustSec advisory database.
+/// A checkout of the RustSec advisory database.
 const ADVISORY_DB: &str = "GREGOR_ADVISORY_DB";
 
 /// Runs all checks.
@@ -23,10 +23,10 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
-/// The steps, for `test` too, which begins with them.
+/// The steps, also of `test`, which starts with them.
 pub(crate) fn steps(run: &mut Run) -> Result<()> {
     run.step("format", &Line::new("cargo fmt --all -- --check"))?;
-    // The fuzz targets are a workspace of their own, which `--all` does not reach.
+    // The fuzz targets are a separate workspace, which `--all` does not include.
     run.step("format-fuzz", &Line::new("cargo fmt --manifest-path fuzz/Cargo.toml -- --check"))?;
     run.inline("tidy", "cargo xtask tidy", || tidy::run(root(), false))?;
     run.step("clippy", &clippy())?;
@@ -43,7 +43,7 @@ pub(crate) fn steps(run: &mut Run) -> Result<()> {
     run.step("advisories", &deny.words("--offline check advisories"))
 }
 
-/// Puts a checkout of the advisory database where `deny.toml` says that it is.
+/// Links a checkout of the advisory database to the path in `deny.toml`.
 fn link_advisories(database: &Path) -> Result<()> {
     // The name that cargo-deny derives from the address of the database.
     let link = root().join("target/advisory-dbs/advisory-db-3157b0e258782691");
@@ -60,14 +60,14 @@ fn clippy() -> Line {
     Line::new("cargo clippy --workspace --all-targets --features gregor/soak -- -D warnings")
 }
 
-/// The tests inside the crates that are not pure; those of the pure crates follow with [`pure`].
+/// The unit tests of crates that are not pure; those of the pure crates follow with [`pure`].
 fn unit_tests() -> Result<Line> {
     let line = tools::nextest()?.words("run --status-level fail --workspace --lib --bins");
     Ok(pure_crates().fold(line, |line, name| line.arg("--exclude").arg(name)))
 }
 
-/// Runs something for the pure crates alone. Being built without the rest, each of them must also declare
-/// the features that it needs.
+/// Restricts a command to the pure crates. Built without the rest, each of them must declare the features
+/// that it needs.
 fn pure(line: Line) -> Line {
     pure_crates().fold(line, |line, name| line.arg("-p").arg(name))
 }

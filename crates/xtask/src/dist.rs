@@ -1,7 +1,7 @@
-//! `dist`: the release program and the images, from bases that are named by their digests.
+//! `dist`: builds the release program, and images from base images that are pinned by digest.
 //!
-//! A tag can be moved after it was reviewed; a digest cannot. The Dockerfiles take every base as a build argument,
-//! and an image is built only if each has a digest.
+//! A tag can be moved after a review; a digest cannot. Every base image in the Dockerfiles is a build
+//! argument, and an image is built only if each has a digest.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -14,13 +14,13 @@ use clap::Args;
 use crate::root;
 use crate::run::{Line, Run};
 
-/// The argument of the Kafka image, which differs by version.
+/// The build argument of the Kafka image, which differs by version.
 const KAFKA_IMAGE: &str = "KAFKA_IMAGE";
 
-/// Programs that build images, in the order in which they are looked for. All have the same options.
+/// Programs that build images, in order of preference. All accept the same options.
 const ENGINES: [&str; 3] = ["buildah", "podman", "docker"];
 
-/// What the images are built from.
+/// Base images.
 #[derive(Debug, Args)]
 pub(crate) struct Dist {
     /// Base image of an ARG of the Dockerfiles, with its digest; may be repeated
@@ -58,7 +58,7 @@ impl Dist {
         Ok(())
     }
 
-    /// All images, after their bases were checked.
+    /// All images, with verified base images.
     fn images(&self, dockerfiles: &Path) -> Result<Vec<Image>> {
         let bases = pairs(&self.bases, "--base ARG=IMAGE@sha256:DIGEST")?;
         let kafkas = pairs(&self.kafkas, "--kafka VERSION=IMAGE@sha256:DIGEST")?;
@@ -111,23 +111,24 @@ fn pairs(words: &[String], form: &str) -> Result<BTreeMap<String, String>> {
     words.iter().map(pair).collect()
 }
 
-/// The build arguments that name the bases of a Dockerfile. Every base must be one.
+/// The build arguments with the base images of a Dockerfile. Every base image must be one.
 fn base_arguments(dockerfile: &str) -> Result<Vec<String>> {
     let mut arguments = Vec::new();
     for line in dockerfile.lines().filter_map(|line| line.strip_prefix("FROM ")) {
         let base = line.split_whitespace().next().unwrap_or_default();
         let argument = base.strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
-        let argument = argument.with_context(|| format!("the base {base} is no build argument"))?;
+        let argument =
+            argument.with_context(|| format!("base image {base} is not a build argument"))?;
         let declared = format!("ARG {argument}=");
         let is_declared = dockerfile.lines().any(|line| line.starts_with(&declared));
-        ensure!(is_declared, "there is no {declared}…");
+        ensure!(is_declared, "{declared}… is missing");
         arguments.push(argument.to_owned());
     }
-    ensure!(!arguments.is_empty(), "it has no base");
+    ensure!(!arguments.is_empty(), "the Dockerfile has no base image");
     Ok(arguments)
 }
 
-/// The given bases for some arguments, each of which must have a digest.
+/// Looks up base images, each of which must have a digest.
 fn choose(needed: &[String], given: &BTreeMap<String, String>) -> Result<BTreeMap<String, String>> {
     let mut bases = BTreeMap::new();
     for name in needed {

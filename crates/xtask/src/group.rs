@@ -1,13 +1,12 @@
-//! A program that runs in a process group of its own, which is killed when the value is dropped or when this
-//! process ends.
+//! A program in its own process group, which is killed on drop or when this process exits.
 //!
-//! A step starts compilers and other programs. Killing only its first process would leave those running.
+//! A step starts compilers and other programs. Killing only its first process would leave them running.
 
 use std::io::{Result, Write as _};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-/// Kills the process group `$1` when its input ends without a line. The group does not receive Ctrl-C from the
+/// Kills the process group `$1` if its input ends without a line. The group does not receive Ctrl-C from the
 /// terminal, and this process does not survive one, so another process has to kill the group.
 const REAPER: &str = r#"trap '' HUP INT TERM; read -r done || kill -s KILL -- "-$1""#;
 
@@ -40,7 +39,7 @@ impl Group {
     pub(crate) fn wait(mut self) -> Result<ExitStatus> {
         let status = self.leader.wait()?;
         if let Some(mut reaper) = self.reaper.take() {
-            // A reaper that is gone kills nothing.
+            // A reaper that has exited kills nothing.
             let _ = reaper.stdin.take().map(|mut pipe| pipe.write_all(b"done\n"));
             let _ = reaper.wait();
         }
@@ -54,7 +53,7 @@ impl Drop for Group {
             // Waiting closes its input.
             let _ = reaper.wait();
         }
-        // Without a reaper at least the leader is killed. One that has ended is not there to be killed.
+        // Without a reaper at least the leader is killed, unless it has exited.
         let _ = self.leader.kill();
         let _ = self.leader.wait();
     }
@@ -68,13 +67,13 @@ mod tests {
 
     use super::*;
 
-    /// Whether a process is gone, or a zombie that its new parent has not waited for yet.
+    /// Whether a process has exited; a zombie counts.
     fn is_gone(pid: &str) -> bool {
         let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         stat.rsplit_once(')').is_none_or(|(_, state)| state.trim_start().starts_with(['Z', 'X']))
     }
 
-    /// A shell that waits for a child, and the id of that child.
+    /// A shell that waits for a child, and the child's process id.
     fn parent_and_child() -> (Group, String) {
         let mut command = Command::new("sh");
         command.args(["-c", "sleep 600 & echo $!; wait"]).stdout(Stdio::piped());
@@ -99,7 +98,7 @@ mod tests {
     #[test]
     fn the_end_of_this_process_kills_the_group() {
         let (mut group, _child) = parent_and_child();
-        // The kernel closes the pipe of a process that ends.
+        // The kernel closes the pipes of a process that exits.
         drop(group.reaper.as_mut().unwrap().stdin.take());
         assert!(!group.leader.wait().unwrap().success());
     }

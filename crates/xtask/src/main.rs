@@ -1,7 +1,6 @@
-//! Development tasks: `cargo xtask <task>`. The Makefile is the index to them, the logic is here.
+//! Development tasks: `cargo xtask <task>`. The Makefile is the index; the logic is here.
 //!
-//! A task is a list of steps. Each step says in one line what it does, and a failed one says which
-//! command repeats it alone.
+//! A task is a list of steps. Each step prints one line, and a failed one prints the command that repeats it.
 
 mod areas;
 mod check;
@@ -18,6 +17,7 @@ mod soak;
 mod test;
 mod tidy;
 mod tools;
+mod words;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -34,41 +34,43 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Task {
-    /// Format, tidy, clippy, unit tests and dependency rules: what every commit must pass
+    /// Run format, tidy, clippy, unit tests and dependency rules, which every commit must pass
     Check,
-    /// Everything of `check`, then all tests, with real Kafka, and a short fuzz run
+    /// Run `check`, all tests with real Kafka and Kubernetes, and a short fuzz run
     Test,
-    /// The structure and hygiene of the repository, without compiling it
+    /// Check structure and hygiene of the repository, without compiling
     Tidy {
-        /// Write the files that are derived from the crate table instead of comparing them
+        /// Write derived files instead of comparing them
         #[arg(long)]
         fix: bool,
     },
-    /// A short demonstration on this machine
+    /// List all strings that users read, one file per crate in docs/generated/words
+    Words,
+    /// Run a demonstration on this machine
     Demo {
         /// Leave the cluster running at the end, until Ctrl-C
         #[arg(long)]
         keep: bool,
     },
-    /// All benchmarks
+    /// Run all benchmarks
     Bench,
-    /// Run one of the long tests, or list them with the commit at which each last passed
+    /// Run a long test, or list them with the commit at which each last passed
     Soak {
-        /// The part to run
+        /// Name of the long test
         part: Option<String>,
     },
-    /// Change the code that decides, one thing at a time, and see whether its tests notice; goes on where it stopped
+    /// Run mutation tests of the safety rules; continues an interrupted run
     Mutants {
-        /// One part of all mutants, such as 1/16
+        /// One shard of all mutants, such as 1/16
         shard: Option<mutants::Shard>,
     },
-    /// The documentation of our crates
+    /// Build the documentation of the crates
     Doc,
-    /// Compare the rights that are installed with those that the tests used
+    /// Compare installed permissions with those that the tests used
     Rbac,
-    /// The release program, and the images from bases that are named by digests
+    /// Build the release program, and images from base images that are pinned by digest
     Dist(dist::Dist),
-    /// Remove everything that was built here
+    /// Remove all build results
     Clean,
 }
 
@@ -77,6 +79,7 @@ fn main() -> ExitCode {
         Task::Check => check::run(),
         Task::Test => test::run(),
         Task::Tidy { fix } => tidy::run(root(), fix),
+        Task::Words => words::run(root()),
         Task::Demo { keep } => demo::run(keep),
         Task::Bench => small::bench(),
         Task::Soak { part } => soak::run(part.as_deref()),
@@ -95,7 +98,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The root of the repository. Known when this program is compiled, so it works from any folder.
+/// The root of the repository, known at compile time, so that tasks run in any directory.
 fn root() -> &'static Path {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.ancestors().nth(2).unwrap_or(here)

@@ -1,8 +1,8 @@
-//! `rbac`: compares the rights that are installed with the requests that the tests made.
+//! `rbac`: compares installed permissions with the requests that the tests made.
 //!
 //! Tests with a local Kubernetes leave the audit log of its API server in `target/rbac-use`
-//! (`crates/gregor/tests/up/audit.rs`). After a run of all of them, a right that no request needed fails, and so
-//! does a request that RBAC refused.
+//! (`crates/gregor/tests/up/audit.rs`). After all tests, a permission that no request needed fails, and so
+//! does a request that RBAC denied.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,7 +14,7 @@ use serde::Deserialize;
 use crate::root;
 use crate::run::{Line, target};
 
-/// Rights that no test of `make test` uses: whose, group, resource, verb, and what uses it.
+/// Permissions that no test of `make test` uses: account, group, resource, verb, and what uses it.
 #[rustfmt::skip]
 const UNSEEN: &[(Who, &str, &str, &str, &str)] = &[
     (Who::Operator, "kafka.strimzi.io", "kafkas/finalizers", "update",
@@ -24,10 +24,10 @@ const UNSEEN: &[(Who, &str, &str, &str, &str)] = &[
         "soak_migration: the annotation that asked for a dynamic quorum is removed"),
 ];
 
-/// Where tests leave audit logs, in the target folder.
+/// Directory of the audit logs, in the target directory.
 const USE: &str = "rbac-use";
 
-/// Removes the logs of earlier runs: a right that was used then may be unused now.
+/// Removes the logs of earlier runs: a permission that was used then may be unused now.
 pub(crate) fn clear() -> Result<()> {
     match fs::remove_dir_all(target()?.join(USE)) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error.into()),
@@ -35,7 +35,7 @@ pub(crate) fn clear() -> Result<()> {
     }
 }
 
-/// Whose rights.
+/// The account that has a permission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Who {
     Operator,
@@ -44,7 +44,7 @@ enum Who {
 }
 
 impl Who {
-    /// By the name of a service account; other accounts are not ours.
+    /// By the name of a service account; other accounts are ignored.
     fn of_user(user: &str) -> Option<Self> {
         let (_, account) = user.strip_prefix("system:serviceaccount:")?.split_once(':')?;
         match account {
@@ -64,7 +64,7 @@ impl Who {
     }
 }
 
-/// A right, or the use of one.
+/// A permission, or its use.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Right {
     who: Who,
@@ -79,7 +79,7 @@ impl Right {
         Self { who, group, resource, verb }
     }
 
-    /// For people: `Operator: patch kafkas.kafka.strimzi.io`.
+    /// Such as `Operator: patch kafkas.kafka.strimzi.io`.
     fn text(&self) -> String {
         let Self { who, group, resource, verb } = self;
         let group = if group.is_empty() { String::new() } else { format!(".{group}") };
@@ -94,7 +94,7 @@ struct Uses {
     forbidden: BTreeSet<Right>,
 }
 
-/// Compares and prints what differs.
+/// Compares, and prints the differences.
 pub(crate) fn run() -> Result<()> {
     let dir = target()?.join(USE);
     let mut uses = Uses::default();
@@ -106,17 +106,17 @@ pub(crate) fn run() -> Result<()> {
         uses.read(&fs::read_to_string(&path)?).with_context(|| path.display().to_string())?;
         files += 1;
     }
-    ensure!(!uses.allowed.is_empty(), "no request was logged in {}", dir.display());
+    ensure!(!uses.allowed.is_empty(), "{} has no requests", dir.display());
     let rights = installed()?;
     let findings = compare(&rights, &uses, UNSEEN);
     if !findings.is_empty() {
-        bail!("rights and their use differ:\n  {}", findings.join("\n  "));
+        bail!("permissions and their use differ:\n  {}", findings.join("\n  "));
     }
-    println!("{} rights, all used, in {files} logs", rights.len());
+    println!("{} permissions, all used, in {files} logs", rights.len());
     Ok(())
 }
 
-/// The rights in everything that Gregor installs.
+/// The permissions in everything that Gregor installs.
 fn installed() -> Result<BTreeSet<Right>> {
     let gregor = target()?.join("debug/gregor");
     ensure!(gregor.exists(), "gregor is not built: cargo build --workspace --bins");
@@ -134,7 +134,7 @@ fn installed() -> Result<BTreeSet<Right>> {
     Ok(rights)
 }
 
-/// What is read of an object. Others than roles have no rules.
+/// The fields of interest. Only roles have rules.
 #[derive(Debug, Deserialize)]
 struct Object {
     kind: String,
@@ -156,13 +156,14 @@ struct Rule {
     verbs: Vec<String>,
 }
 
-/// The rights in the roles of a manifest.
+/// The permissions in the roles of a manifest.
 fn rights_of(manifest: &str) -> Result<BTreeSet<Right>> {
     let objects: Vec<Object> = serde_saphyr::from_multiple(manifest)?;
     let mut rights = BTreeSet::new();
     for role in objects.iter().filter(|one| one.kind == "ClusterRole" || one.kind == "Role") {
         let name = &role.metadata.name;
-        let who = Who::of_role(name).with_context(|| format!("nobody is known to have {name}"))?;
+        let who =
+            Who::of_role(name).with_context(|| format!("role {name} has no known account"))?;
         for rule in &role.rules {
             for (group, resource) in rule.pairs() {
                 let verbs = rule.verbs.iter();
@@ -182,7 +183,7 @@ impl Rule {
 }
 
 impl Uses {
-    /// Adds the lines of one log: user, verb, group, resource, scope, status code, decision.
+    /// Parses one log: user, verb, group, resource, scope, status code, decision.
     fn read(&mut self, text: &str) -> Result<()> {
         for line in text.lines() {
             let fields: Vec<_> = line.split('\t').collect();
@@ -190,7 +191,7 @@ impl Uses {
                 bail!("not a line of an audit log: {line}");
             };
             let Some(who) = Who::of_user(user) else { continue };
-            // Everybody may ask what they may do.
+            // Every account may ask for its own permissions.
             if ["authorization.k8s.io", "authentication.k8s.io"].contains(group) {
                 continue;
             }
@@ -199,7 +200,7 @@ impl Uses {
                 self.forbidden.insert(right);
                 continue;
             }
-            // Server-side apply that creates needs the right to create, too.
+            // Server-side apply that creates an object also needs the permission to create.
             if (*verb, *code) == ("patch", "201") {
                 self.allowed.insert(Right::new(who, group, resource, "create"));
             }
@@ -209,7 +210,7 @@ impl Uses {
     }
 }
 
-/// What is wrong, a sentence each.
+/// All findings, one sentence each.
 fn compare(
     rights: &BTreeSet<Right>,
     uses: &Uses,
@@ -224,10 +225,10 @@ fn compare(
         findings.extend(rights.into_iter().map(|right| format!("{} {what}", right.text())));
     };
     let seen = |right: &&Right| uses.allowed.contains(right) || unseen.contains(right);
-    say("is a right that no test uses", rights.iter().filter(|right| !seen(right)).collect());
-    say("was allowed by no rule of ours", uses.allowed.difference(rights).collect());
-    say("was refused", uses.forbidden.iter().collect());
-    say("is listed as unseen and is no right", unseen.difference(rights).collect());
+    say("is not used by any test", rights.iter().filter(|right| !seen(right)).collect());
+    say("was allowed by a rule that is not ours", uses.allowed.difference(rights).collect());
+    say("was denied", uses.forbidden.iter().collect());
+    say("is listed as unseen but not installed", unseen.difference(rights).collect());
     findings
 }
 
@@ -279,12 +280,12 @@ metadata: { name: gregor-operator }
             &ALL[..2],
             &[],
             &[
-                "Operator: create poddisruptionbudgets.policy is a right that no test uses",
-                "Operator: patch poddisruptionbudgets.policy is a right that no test uses",
+                "Operator: create poddisruptionbudgets.policy is not used by any test",
+                "Operator: patch poddisruptionbudgets.policy is not used by any test",
             ],
         );
         let patched = "OPERATOR patch policy poddisruptionbudgets namespaced 200 allow";
-        let create = "Operator: create poddisruptionbudgets.policy is a right that no test uses";
+        let create = "Operator: create poddisruptionbudgets.policy is not used by any test";
         check(&[ALL[0], ALL[1], patched], &[], &[create]);
         let unseen = (Who::Operator, "policy", "poddisruptionbudgets", "create", "soak_x");
         check(&[ALL[0], ALL[1], patched], &[unseen], &[]);
@@ -293,16 +294,16 @@ metadata: { name: gregor-operator }
     #[test]
     fn a_request_that_was_refused_or_that_no_rule_allows_is_named() {
         let refused = "OPERATOR delete  pods namespaced 403 forbid";
-        check(&[&ALL[..], &[refused]].concat(), &[], &["Operator: delete pods was refused"]);
+        check(&[&ALL[..], &[refused]].concat(), &[], &["Operator: delete pods was denied"]);
         let stray = "OPERATOR list  nodes cluster 200 allow";
-        let by_nobody = "Operator: list nodes was allowed by no rule of ours";
+        let by_nobody = "Operator: list nodes was allowed by a rule that is not ours";
         check(&[&ALL[..], &[stray]].concat(), &[], &[by_nobody]);
     }
 
     #[test]
     fn an_exception_for_a_right_that_is_gone_is_named() {
         let stale = (Who::Agent, "", "nodes", "watch", "gone");
-        check(&ALL, &[stale], &["Agent: watch nodes is listed as unseen and is no right"]);
+        check(&ALL, &[stale], &["Agent: watch nodes is listed as unseen but not installed"]);
     }
 
     #[test]

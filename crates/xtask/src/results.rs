@@ -1,4 +1,4 @@
-//! Test results, as `cargo nextest` writes them in JUnit's format.
+//! Test results, as `cargo nextest` writes them in JUnit format.
 
 use std::time::Duration;
 
@@ -11,13 +11,11 @@ pub(crate) struct Case {
     pub(crate) binary: String,
     /// The name of the test.
     pub(crate) name: String,
-    /// How long it took.
     pub(crate) took: Duration,
-    /// Whether it passed.
     pub(crate) passed: bool,
 }
 
-/// Reads a report.
+/// Parses a report.
 pub(crate) fn parse(junit: &str) -> Result<Vec<Case>> {
     let document = roxmltree::Document::parse(junit).context("the JUnit report is not XML")?;
     let suites = document.descendants().filter(|node| node.has_tag_name("testsuite"));
@@ -38,8 +36,8 @@ pub(crate) fn parse(junit: &str) -> Result<Vec<Case>> {
     Ok(cases)
 }
 
-/// Reads the summary lines of `cargo test`, for documentation tests, which nextest does not run: how many
-/// passed, failed, and were ignored.
+/// Parses the summary lines of `cargo test`, for doc tests, which nextest does not run: passed, failed,
+/// ignored.
 pub(crate) fn summary(output: &str) -> (usize, usize, usize) {
     let mut total = (0, 0, 0);
     for line in output.lines().filter(|line| line.starts_with("test result:")) {

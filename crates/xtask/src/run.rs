@@ -1,7 +1,6 @@
-//! Running the steps of a task: one line for each with the time since the task began, and a last
-//! line with what each step took.
+//! Runs the steps of a task. Each step prints a line with the elapsed time, and the last line lists what each one took.
 //!
-//! Output of the programs is passed through untouched: a long build must be seen to go on.
+//! The output of programs is passed through unchanged, so that the progress of a long build is visible.
 
 use std::ffi::OsStr;
 use std::io::ErrorKind;
@@ -16,7 +15,7 @@ use crate::group::Group;
 use crate::results::{self, Case};
 use crate::{root, skips};
 
-/// A program with its arguments and environment, which can be shown as a line for the shell.
+/// A program with its arguments and environment; `Display` formats it as a shell command.
 #[derive(Debug, Clone)]
 pub(crate) struct Line {
     env: Vec<(&'static str, String)>,
@@ -72,7 +71,7 @@ impl fmt::Display for Line {
     }
 }
 
-/// A word as a shell would need it; the printed line is meant to be pasted.
+/// A word, quoted for the shell if necessary: the printed command can be pasted.
 fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:+,@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
@@ -82,9 +81,13 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// A task under way.
+/// What each step of a task takes with empty caches on two cores, in seconds.
+pub(crate) type Estimates = &'static [(&'static str, u64)];
+
+/// A running task.
 pub(crate) struct Run {
     task: &'static str,
+    estimates: Estimates,
     begun: Instant,
     done: Vec<(String, Duration)>,
     skipped: Vec<(String, String)>,
@@ -93,10 +96,15 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Begins a task; the name is for the last line.
+    /// Starts a task.
     pub(crate) fn new(task: &'static str) -> Self {
+        Self::with_estimates(task, &[])
+    }
+
+    /// Starts a task whose steps show how much of a first run is left.
+    pub(crate) fn with_estimates(task: &'static str, estimates: Estimates) -> Self {
         let (done, skipped, cases) = (Vec::new(), Vec::new(), Vec::new());
-        Self { task, begun: Instant::now(), done, skipped, cases, doc_tests: 0 }
+        Self { task, estimates, begun: Instant::now(), done, skipped, cases, doc_tests: 0 }
     }
 
     /// Runs a program and fails if it does.
@@ -104,8 +112,8 @@ impl Run {
         self.inline(name, &line.to_string(), || status(line))
     }
 
-    /// Runs a program while another one runs, and fails if one of them does. Two cores have more to do with both.
-    /// The first is killed, with all that it has started, if the second fails.
+    /// Runs two programs concurrently and fails if one of them does. If the second one fails, the first one is killed
+    /// with all its children.
     pub(crate) fn both(
         &mut self,
         (name, line): (&str, &Line),
@@ -116,11 +124,11 @@ impl Run {
         let failed = |error: anyhow::Error| {
             anyhow::anyhow!("the step `{name}` failed ({error:#}); to repeat it alone: {line}")
         };
-        let group = Group::start(line.command()).context("cannot start it").map_err(failed)?;
+        let group = Group::start(line.command()).context("cannot run it").map_err(failed)?;
         self.step(second, second_line)?;
         let status = group.wait().context("cannot wait for it").map_err(failed)?;
         if !status.success() {
-            return Err(failed(anyhow::anyhow!("it ended with {status}")));
+            return Err(failed(anyhow::anyhow!("it exited with {status}")));
         }
         self.done.push((name.to_owned(), begun.elapsed()));
         Ok(())
@@ -142,33 +150,33 @@ impl Run {
         Ok(())
     }
 
-    /// Runs tests with `cargo nextest` and keeps their results, also those of a run that fails.
+    /// Runs tests with `cargo nextest` and collects their results, even if some fail.
     pub(crate) fn tests(&mut self, name: &str, line: &Line) -> Result<()> {
         let report = target()?.join("nextest/default/junit.xml");
-        // A run that fails to compile writes none, and an older one must not be read in its place.
+        // A run that fails to compile writes no report, and an older one must not be read instead.
         remove_file(&report)?;
         let outcome = self.step(name, line);
         if let Ok(junit) = fs::read_to_string(&report) {
             self.cases.extend(results::parse(&junit)?);
         } else if outcome.is_ok() {
-            bail!("the step `{name}` left no report in {report:?}");
+            bail!("the step `{name}` wrote no report to {report:?}");
         }
         outcome
     }
 
-    /// Runs documentation tests with `cargo test`. Ignored ones fail the step: they would be skipped silently.
+    /// Runs doc tests with `cargo test`. Ignored doc tests fail the step: they would be skipped silently.
     pub(crate) fn doc_tests(&mut self, name: &str, line: &Line) -> Result<()> {
         let mut passed = 0;
         self.inline(name, &line.to_string(), || {
             let output = line.command().stderr(Stdio::inherit()).output();
-            let output = output.context("cannot start it")?;
+            let output = output.context("cannot run it")?;
             let text = String::from_utf8_lossy(&output.stdout);
             if !output.status.success() {
                 print!("{text}");
-                bail!("it ended with {}", output.status);
+                bail!("it exited with {}", output.status);
             }
             let (good, _, ignored) = results::summary(&text);
-            ensure!(ignored == 0, "{ignored} documentation tests are ignored");
+            ensure!(ignored == 0, "{ignored} doc tests are ignored");
             passed = good;
             Ok(())
         })?;
@@ -176,7 +184,7 @@ impl Run {
         Ok(())
     }
 
-    /// Leaves out a step, which fails the task unless the repository lists that skip.
+    /// Skips a step, which fails the task unless the repository lists that skip.
     pub(crate) fn skip(&mut self, name: &str, why: &str) -> Result<()> {
         self.say(name, &format!("skipped: {why}"));
         ensure!(skips::is_listed(name), "{name} was skipped ({why}), which skips.rs does not list");
@@ -189,7 +197,7 @@ impl Run {
         &self.cases
     }
 
-    /// The last lines of a task that succeeded: what each step took, then tests and skips.
+    /// Prints the last lines of a successful task: what each step took, then tests and skips.
     pub(crate) fn finish(self) {
         if self.done.is_empty() {
             return self.say(self.task, "nothing to do");
@@ -213,14 +221,24 @@ impl Run {
     }
 
     fn say(&self, name: &str, what: &str) {
-        println!("[{:>8}] {name}: {what}", seconds(self.begun.elapsed()));
+        println!("[{:>8}{}] {name}: {what}", seconds(self.begun.elapsed()), self.ahead(name));
+    }
+
+    /// The position of a step, and how long a first run takes from here on.
+    fn ahead(&self, name: &str) -> String {
+        let Some(at) = self.estimates.iter().position(|(step, _)| *step == name) else {
+            return String::new();
+        };
+        let left: u64 = self.estimates[at..].iter().map(|(_, seconds)| seconds).sum();
+        let (step, of, minutes) = (at + 1, self.estimates.len(), left.div_ceil(60));
+        format!(", step {step} of {of}, first run: about {minutes} min left")
     }
 }
 
-/// Runs a program to its end; anything but success is an error.
+/// Runs a program; an unsuccessful exit status is an error.
 fn status(line: &Line) -> Result<()> {
-    let status = line.command().status().context("cannot start it")?;
-    ensure!(status.success(), "it ended with {status}");
+    let status = line.command().status().context("cannot run it")?;
+    ensure!(status.success(), "it exited with {status}");
     Ok(())
 }
 
@@ -234,10 +252,10 @@ pub(crate) fn remove_file(file: &Path) -> Result<()> {
     }
 }
 
-/// The folder into which cargo built this program, and builds everything else.
+/// cargo's target directory.
 pub(crate) fn target() -> Result<PathBuf> {
     let own = env::current_exe().context("cannot find the path of this program")?;
-    let target = own.ancestors().nth(2).context("this program is not in a target folder")?;
+    let target = own.ancestors().nth(2).context("this program is not in a target directory")?;
     Ok(target.to_owned())
 }
 
@@ -264,6 +282,14 @@ mod tests {
     }
 
     #[test]
+    fn a_step_shows_how_much_of_a_first_run_is_left() {
+        let run = Run::with_estimates("sample", &[("build", 90), ("tests", 31)]);
+        assert_eq!(run.ahead("build"), ", step 1 of 2, first run: about 3 min left");
+        assert_eq!(run.ahead("tests"), ", step 2 of 2, first run: about 1 min left");
+        assert_eq!(run.ahead("other"), "");
+    }
+
+    #[test]
     fn of_two_programs_both_have_to_succeed() {
         let run = |first: &str, second: &str| {
             let (first, second) = (Line::new(first), Line::new(second));
@@ -272,15 +298,15 @@ mod tests {
         };
         assert_eq!(run("true", "true"), Ok(()));
         assert!(run("false", "true").unwrap_err().starts_with("the step `first` failed"));
-        assert!(run("no-such-program", "true").unwrap_err().contains("cannot start it"));
-        // The first ends with the second that fails.
+        assert!(run("no-such-program", "true").unwrap_err().contains("cannot run it"));
+        // The first is killed when the second fails.
         assert!(run("sleep 600", "false").unwrap_err().starts_with("the step `second` failed"));
     }
 
     #[test]
     fn a_program_that_is_not_there_is_a_failed_step() {
         let error = Run::new("sample").step("fail", &Line::new("no-such-program")).unwrap_err();
-        assert!(error.to_string().contains("cannot start it"), "{error}");
+        assert!(error.to_string().contains("cannot run it"), "{error}");
     }
 
     #[test]

@@ -1,20 +1,19 @@
-//! What a run may leave out. A skip that is not in this list fails the run, so that nothing is left out
-//! unnoticed.
+//! The allowed skips. A skip that is not listed fails the run.
 
-/// The steps and tests that may be skipped, and when.
+/// Steps and tests that may be skipped, and when.
 #[rustfmt::skip]
 const LISTED: &[(&str, &str)] = &[
-    ("advisories", "the advisory database is in no package registry: GREGOR_ADVISORY_DB names a checkout of it"),
+    ("advisories", "the advisory database is not in a package registry; GREGOR_ADVISORY_DB can point to a checkout"),
     ("first-process-of-a-container", "the machine does not permit unprivileged user namespaces"),
 ];
 
-/// Whether the repository lists this skip.
+/// Whether a skip is allowed.
 pub(crate) fn is_listed(name: &str) -> bool {
     LISTED.iter().any(|(listed, _)| *listed == name)
 }
 
-/// The skips that tests wrote to a file: a name and a reason on each line, separated by a tab. A line
-/// without a reason is a skip too.
+/// Parses the skips that tests reported: name and reason per line, separated by a tab. A line without a
+/// reason is a skip too.
 pub(crate) fn parse(file: &str) -> Vec<(String, String)> {
     let pair = |line: &str| {
         let (name, why) = line.split_once('\t').unwrap_or((line, "no reason given"));

@@ -1,4 +1,4 @@
-//! The tasks that are one command: `bench`, `doc`, `clean`.
+//! Tasks with one command: `bench`, `doc`, `clean`.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -11,13 +11,13 @@ use crate::run::{Line, Run};
 /// Runs all benchmarks, which are the programs in `crates/*/benches/`.
 pub(crate) fn bench() -> Result<()> {
     let mut run = Run::new("bench");
-    // Only the benchmarks: without the pattern the unit tests would be built for them too.
+    // Without the pattern, unit tests would be built as benchmarks too.
     run.step("bench", &Line::new("cargo bench --workspace --bench").arg("*"))?;
     run.finish();
     Ok(())
 }
 
-/// Builds the documentation of our own crates; a broken link fails.
+/// Builds the documentation of our crates; a broken link fails.
 pub(crate) fn doc() -> Result<()> {
     let mut run = Run::new("doc");
     let line = Line::new("cargo doc --workspace --no-deps").env("RUSTDOCFLAGS", "-D warnings");
@@ -26,8 +26,7 @@ pub(crate) fn doc() -> Result<()> {
     Ok(())
 }
 
-/// Removes what was built here. The cache of downloaded programs is shared with installations of
-/// Gregor and is left alone.
+/// Removes build results, but not the cache of downloaded programs, which installations of Gregor share.
 pub(crate) fn clean() -> Result<()> {
     let mut run = Run::new("clean");
     run.step("clean", &Line::new("cargo clean"))?;

@@ -1,7 +1,7 @@
-//! `soak`: tests that are too long for `test`, as a list of parts that are independent of each other.
+//! `soak`: tests that are too long for `test`, as a list of independent parts.
 //!
-//! A part that passes on a clean checkout is recorded in `.config/soak.tsv` with the commit, so that the list
-//! shows what has been proved when. The record is committed like any other file.
+//! A part that passes on a clean checkout is recorded with the commit in `.config/soak.tsv`, which is
+//! committed.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -19,7 +19,7 @@ const RECORD: &str = ".config/soak.tsv";
 /// A long test.
 struct Part {
     name: &'static str,
-    /// How long it may take, in minutes; then it is stopped.
+    /// Time limit.
     minutes: u32,
     what: &'static str,
     how: How,
@@ -28,17 +28,17 @@ struct Part {
 enum How {
     /// A test program of the crate `gregor`.
     Program(&'static str),
-    /// The same, with an operator that is killed after each of its acts.
+    /// The same, with an operator that is killed after each write.
     Lives(&'static str),
     /// The crash tests of local mode, with many more rounds than in `test`.
     Sweep,
-    /// The simulation of the whole system, with this many seeds. Release code: it only computes.
+    /// The simulation of the whole system, with this many seeds, in release mode.
     Simulation(u32),
-    /// The whole of `make test`, as on a fresh machine.
+    /// `make test` as on a fresh machine.
     FirstMile,
 }
 
-/// No part takes longer, but for the first mile, which builds everything before it runs all tests.
+/// Limit of all parts except the first mile, which builds everything before it runs all tests.
 const MINUTES: u32 = 40;
 
 #[rustfmt::skip]
@@ -102,9 +102,9 @@ pub(crate) fn run(name: Option<&str>) -> Result<()> {
 
 impl Part {
     fn line(&self) -> Line {
-        // SIGTERM first; what a test started ends with it, also if it is killed.
+        // SIGTERM first, so that the test can clean up.
         let line = Line::new("timeout --kill-after=60").arg((self.minutes * 60).to_string());
-        // All of the workspace, as for other tasks: what they have built is not built again.
+        // The whole workspace, as in other tasks, to share build results.
         let test = |line: Line, program: &str| {
             let line = line.words("cargo test --workspace --features gregor/soak --test");
             line.arg(program).words("-- --nocapture")
@@ -151,7 +151,7 @@ fn list(passed: &Passed) -> String {
     text
 }
 
-/// The commit that is checked out; `None` if anything but the record differs from it.
+/// The checked out commit; `None` if anything but the record differs from it.
 fn head() -> Result<Option<String>> {
     let git = |words: &str| {
         let output = Line::new("git").words(words).command().output().context("cannot run git")?;

@@ -1,24 +1,43 @@
-//! `test`: everything of `check`, then all tests against real Kafka and Kubernetes, then a short fuzz run.
+//! `test`: the steps of `check`, then all tests with real Kafka and Kubernetes, then a short fuzz run.
 
 use std::fs;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::run::{Line, Run, remove_file, target};
+use crate::run::{Estimates, Line, Run, remove_file, target};
 use crate::{areas, check, rbac, root, skips, tools};
 
-/// The newest Kafka, and the oldest that is supported: an API that both have is in all between.
+/// The newest and the oldest supported Kafka: an API that both have is in all versions in between.
 const KAFKA_VERSIONS: [&str; 2] = ["4.3.1", "4.1.2"];
 
-/// Long enough to find a crash near the surface; long campaigns are run by hand.
+/// Measured on two cores.
+const STEPS: Estimates = &[
+    ("format", 2),
+    ("tidy", 3),
+    ("clippy", 160),
+    ("unit-tests", 250),
+    ("pure-tests", 70),
+    ("pure-doc-tests", 2),
+    ("deny", 2),
+    ("build", 45),
+    ("kafka-4.3.1", 25),
+    ("kafka-4.1.2", 20),
+    ("compile", 650),
+    ("tests", 1830),
+    ("doc-tests", 11),
+    ("fuzz-answers", 142),
+    ("fuzz-connection", 22),
+];
+
+/// Long enough to find a shallow crash; long campaigns are run by hand.
 const FUZZ_SECONDS_PER_TARGET: u32 = 20;
 
-/// The file to which a test writes that it cannot run on this machine (`testkit::skip`).
+/// The file in which tests report that this machine cannot run them (`testkit::skip`).
 const SKIPS: &str = "GREGOR_TEST_SKIPS";
 
 /// Runs all tests.
 pub(crate) fn run() -> Result<()> {
-    let mut run = Run::new("test");
+    let mut run = Run::with_estimates("test", STEPS);
     let outcome = steps(&mut run);
     print!("{}", areas::report(run.cases()));
     outcome?;
@@ -33,17 +52,17 @@ fn steps(run: &mut Run) -> Result<()> {
     fuzz(run)
 }
 
-/// Gets Kafka and Kubernetes before any test asks for them: progress is shown, and no test's time limit
-/// counts it.
+/// Downloads Kafka and builds Kubernetes before the tests need them: with progress, and outside of the tests' time
+/// limits.
 fn fetch(run: &mut Run) -> Result<()> {
-    // All programs and not `-p gregor`, which would build shared dependencies with other features.
+    // The whole workspace: `-p gregor` would build shared dependencies with other features.
     run.step("build", &Line::new("cargo build --workspace --bins"))?;
     let gregor = target()?.join("debug/gregor").display().to_string();
     for version in KAFKA_VERSIONS {
         let line = Line::program(&gregor).words("fetch kafka --version").arg(version);
         run.step(&format!("kafka-{version}"), &line)?;
     }
-    // Go compiles on all cores, rustc one crate after the other.
+    // Concurrently: Go uses all cores, rustc often only one.
     let kubernetes = Line::program(&gregor).words("fetch kubernetes");
     let compile = tools::nextest()?.words("run --no-run --workspace -E").arg(others());
     run.both(("kubernetes", &kubernetes), ("compile", &compile))
@@ -55,7 +74,7 @@ fn others() -> String {
     format!("kind(test) - ({})", pure.join(" | "))
 }
 
-/// The tests of the crates that are not pure; the check has run their unit tests.
+/// The tests of the crates that are not pure; `check` has run their unit tests.
 fn tests(run: &mut Run) -> Result<()> {
     let skips = target()?.join("test-skips.tsv");
     remove_file(&skips)?;

@@ -1,5 +1,5 @@
-//! Where the pinned tools are that `tools/prepare` installs. Tools of the same name elsewhere on the machine
-//! are never used, so that a task behaves the same on every machine.
+//! Finds the pinned tools that `tools/prepare` installed. Tools of the same name elsewhere are never used, so
+//! that a task behaves the same on every machine.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use anyhow::{Context, Result, bail};
 
 use crate::run::Line;
 
-/// A program of a pinned tool, which `tools/prepare` installs for a task. It knows the versions and the folder.
+/// The program of a pinned tool. `tools/prepare` knows its version and directory, and installs it for `task`.
 fn program(tool: &str, task: &str) -> Result<String> {
     let line = Line::new("tools/prepare path").arg(tool);
     let output = line.command().output().with_context(|| format!("cannot run {line}"))?;

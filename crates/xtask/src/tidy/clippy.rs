@@ -1,13 +1,13 @@
-//! The lint settings of the pure crates, which are derived from the table.
+//! Lint settings of the pure crates, derived from the crate table.
 //!
-//! clippy reads only the nearest `clippy.toml`, so each pure crate has one that repeats the settings
-//! of the root and adds the bans.
+//! clippy reads only the nearest `clippy.toml`, so each pure crate has one that repeats the root's settings
+//! and adds the bans.
 
 use super::Finding;
 use super::repository::Repository;
 use super::table::{self, AS_PURE, Ban, CRATES, Crate, Kind};
 
-/// A new variant must be thought of everywhere in pure code; a wildcard would hide it.
+/// Pure code must handle a new enum variant everywhere; a wildcard would hide it.
 const NO_WILDCARDS: &str = "#![warn(clippy::wildcard_enum_match_arm)]";
 
 const HEADER: &str = "\
@@ -15,7 +15,7 @@ const HEADER: &str = "\
 # clippy reads only the nearest of these files, so the settings of the root are repeated.
 ";
 
-/// The `clippy.toml` that each pure crate must have, with its path.
+/// The required `clippy.toml` of each pure crate, by path.
 pub(super) fn expected(repository: &Repository) -> Vec<(String, String)> {
     let root = repository.text("clippy.toml").unwrap_or_default();
     let mut text = format!("{HEADER}{root}");

@@ -1,15 +1,16 @@
-//! A decision that only tests call is none: every public function of `control` is called by production code.
+//! Every public function of `control` is called by production code: a decision that only tests call decides
+//! nothing.
 //!
-//! The compiler does not see this, because tests and other crates may call what is public. There is no resolution of
-//! names here, so a use is what looks like one:
+//! The compiler does not see this, because tests and other crates may call public functions. Names are not
+//! resolved, so a use is what looks like one:
 //!
-//! 1. of a method, `.name(` anywhere: the type of what is before the dot is unknown;
+//! 1. of a method, `.name(` anywhere: the type before the dot is unknown;
 //! 2. of an associated function, `Type::name`, or `Self::name` in its own file;
 //! 3. of a free function, `module::name` after its own module or one above it, or `name` alone in its own file or in
 //!    one that imports it.
 //!
-//! A dead method with a common name is not found; a live function is never reported. Simulations and tests are not
-//! production.
+//! A dead method with a common name is not found; a live function is never reported. Simulations and tests
+//! are not production code.
 
 use std::collections::BTreeSet;
 
@@ -19,14 +20,10 @@ use super::rust;
 
 /// Where decisions are made.
 const DECISIONS: &str = "crates/control/src/";
-/// Crates that no program which is shipped depends on.
-const DEVELOPMENT: [&str; 3] = ["crates/testkit/", "crates/xtask/", "crates/sim/"];
-/// Modules of `control` that only its tests compile.
-const TEST_FILES: [&str; 4] = ["tests.rs", "samples.rs", "laws.rs", "sim.rs"];
 
 pub(super) fn check(repository: &Repository) -> Vec<Finding> {
-    let sources = repository.rust().filter(|(path, _)| is_production(path));
-    let sources: Vec<Source<'_>> = sources.map(|(path, text)| Source::new(path, text)).collect();
+    let sources: Vec<Source<'_>> =
+        repository.production().map(|(path, text)| Source::new(path, text)).collect();
     let mut findings = Vec::new();
     for source in sources.iter().filter(|source| source.path.starts_with(DECISIONS)) {
         for function in functions(source) {
@@ -53,7 +50,7 @@ struct Source<'a> {
 
 impl<'a> Source<'a> {
     fn new(path: &'a str, text: &str) -> Self {
-        let mut code = production(&rust::code(text));
+        let mut code = rust::code(text);
         let (mut imports, mut aliases) = (BTreeSet::new(), BTreeSet::new());
         let trees: Vec<_> = rust::words(&code, "use").collect();
         for at in trees {
@@ -165,21 +162,6 @@ fn last_word(path: &str) -> &str {
     let path = path.strip_suffix("::").unwrap_or(path);
     let start = path.rfind(|c| !rust::is_word(c)).map_or(0, |at| at + 1);
     &path[start..]
-}
-
-fn is_production(path: &str) -> bool {
-    let file = path.rsplit('/').next().unwrap_or(path);
-    path.starts_with("crates/")
-        && path.contains("/src/")
-        && !DEVELOPMENT.iter().any(|dev| path.starts_with(dev))
-        && !file.ends_with("_tests.rs")
-        && !TEST_FILES.contains(&file)
-}
-
-/// The code before the unit tests of a file.
-fn production(code: &str) -> String {
-    let tests = code.find("#[cfg(test)]\nmod tests {");
-    code[..tests.unwrap_or(code.len())].to_owned()
 }
 
 #[cfg(test)]

@@ -1,5 +1,4 @@
-//! The manifests of our crates against the table: who depends on whom, and what pure crates may use
-//! from outside.
+//! Dependencies: which of our crates may depend on which, and which external crates pure crates may use.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +15,7 @@ enum Purpose {
     Tests,
 }
 
-/// The tables of a manifest that name dependencies. What a build script uses counts as code.
+/// The dependency tables of a manifest. Build dependencies count as code.
 const TABLES: &[(&str, Purpose)] = &[
     ("dependencies", Purpose::Code),
     ("build-dependencies", Purpose::Code),
@@ -30,7 +29,7 @@ pub(super) fn check(repository: &Repository) -> Vec<Finding> {
     folders.iter().flat_map(|folder| check_crate(repository, &workspace, folder)).collect()
 }
 
-/// The folder in `crates/` that a file is in.
+/// The directory in `crates/` that contains a file.
 fn crate_folder(path: &str) -> Option<&str> {
     path.strip_prefix("crates/")?.split_once('/').map(|(folder, _)| folder)
 }
@@ -39,11 +38,11 @@ fn check_crate(repository: &Repository, workspace: &Table, folder: &str) -> Vec<
     let path = format!("crates/{folder}/Cargo.toml");
     let found = |message: String| vec![Finding::new(&path, 0, message)];
     let Some(text) = repository.text(&path) else {
-        return found("every folder in crates/ is a crate, and this one has no manifest".into());
+        return found("every directory in crates/ is a crate, and this one has no manifest".into());
     };
     let manifest: Table = match toml::from_str(text) {
         Ok(manifest) => manifest,
-        Err(error) => return found(format!("the manifest cannot be read: {}", error.message())),
+        Err(error) => return found(format!("cannot parse the manifest: {}", error.message())),
     };
     let Some(row) = table::find(folder) else {
         return found(format!(
@@ -52,10 +51,10 @@ fn check_crate(repository: &Repository, workspace: &Table, folder: &str) -> Vec<
     };
     let mut messages = Vec::new();
     if at(&manifest, &["package", "name"]).and_then(Value::as_str) != Some(folder) {
-        messages.push(format!("the crate in the folder {folder} must have its name"));
+        messages.push(format!("the crate in the directory {folder} must have its name"));
     }
     if at(&manifest, &["lints", "workspace"]).and_then(Value::as_bool) != Some(true) {
-        messages.push("the lints of the workspace must be taken over whole".into());
+        messages.push("the crate must inherit the lints of the workspace".into());
     }
     for (name, purpose) in dependencies(&manifest, workspace) {
         messages.extend(complaint(row, &name, purpose));
@@ -68,7 +67,7 @@ fn at<'a>(table: &'a Table, path: &[&str]) -> Option<&'a Value> {
     rest.iter().try_fold(table.get(*first)?, |value, key| value.get(key))
 }
 
-/// All dependencies by their real name, also those for some targets only.
+/// All dependencies by their real name, including target-specific ones.
 fn dependencies(manifest: &Table, workspace: &Table) -> Vec<(String, Purpose)> {
     let for_targets = manifest.get("target").and_then(Value::as_table);
     let for_targets = for_targets.into_iter().flat_map(Table::values).filter_map(Value::as_table);
@@ -82,14 +81,14 @@ fn dependencies(manifest: &Table, workspace: &Table) -> Vec<(String, Purpose)> {
     all
 }
 
-/// A dependency can be renamed, here or in the workspace; the ban is on what it is.
+/// A dependency can be renamed, here or in the workspace; the ban is on the crate itself.
 fn real_name(key: &str, spec: &Value, workspace: &Table) -> String {
     let inherited = at(workspace, &["workspace", "dependencies", key]);
     let renamed = spec.get("package").or_else(|| inherited?.get("package"));
     renamed.and_then(Value::as_str).unwrap_or(key).to_owned()
 }
 
-/// What is wrong with one dependency, if anything is.
+/// What is wrong with a dependency, if anything.
 fn complaint(row: &Crate, used: &str, purpose: Purpose) -> Option<String> {
     let name = row.name;
     if table::find(used).is_some() {
@@ -107,7 +106,7 @@ fn complaint(row: &Crate, used: &str, purpose: Purpose) -> Option<String> {
         Kind::Pure => Some(format!(
             "`{name}` is pure and `{used}` is not on the list of what pure crates may use"
         )),
-        // Tests of an edge crate may do anything, what it gives to others may not.
+        // Tests of an edge crate are unrestricted; its code is not.
         Kind::Edge if purpose == Purpose::Code && table::EDGE_MUST_NOT_USE.contains(&used) => {
             Some(format!("`{name}` only translates and must not depend on `{used}`"))
         }

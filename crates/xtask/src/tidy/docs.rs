@@ -1,22 +1,22 @@
-//! Documents: links to files of the repository lead somewhere, decisions have a date in their name.
+//! Markdown: links to files of the repository resolve, and decisions have a date in their name.
 
 use super::Finding;
 use super::repository::Repository;
 
-/// Every relative link in a Markdown file must name a file or folder of the repository.
+/// Every relative link must name a file or directory of the repository.
 pub(super) fn check_links(repository: &Repository) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (path, text) in repository.texts().filter(|(path, _)| path.ends_with(".md")) {
         for (line, target) in links(text) {
             if !leads_somewhere(repository, path, &target) {
-                findings.push(Finding::new(path, line, format!("a link to nowhere: {target}")));
+                findings.push(Finding::new(path, line, format!("broken link: {target}")));
             }
         }
     }
     findings
 }
 
-/// All link targets with the number of their line. Code is not read.
+/// All link targets with their line numbers. Code blocks are ignored.
 fn links(text: &str) -> Vec<(usize, String)> {
     let mut links = Vec::new();
     let mut in_code = false;
@@ -32,7 +32,7 @@ fn links(text: &str) -> Vec<(usize, String)> {
 
 /// `[text](target)`, `![text](target "title")` and `[name]: target`.
 fn links_of_line(line: &str) -> Vec<String> {
-    // Every second piece between back ticks is code.
+    // Every second piece between backticks is code.
     let prose: String = line.split('`').step_by(2).collect();
     let inline = prose.match_indices("](").filter_map(|(at, _)| prose[at + 2..].split(')').next());
     let reference = prose.strip_prefix('[').and_then(|rest| rest.split_once("]: "));
@@ -42,7 +42,7 @@ fn links_of_line(line: &str) -> Vec<String> {
 
 fn leads_somewhere(repository: &Repository, from: &str, target: &str) -> bool {
     let file = target.split('#').next().unwrap_or_default();
-    // Another site, or a heading of the same page; neither is checked here.
+    // Another site, or a heading; neither is checked here.
     if file.is_empty() || file.contains("://") || file.starts_with("mailto:") {
         return true;
     }

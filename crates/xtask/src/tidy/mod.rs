@@ -1,15 +1,16 @@
-//! Tidy: the rules of the repository that no compiler knows, held by a test.
+//! Tidy: rules of the repository that no compiler enforces. They are also a test.
 //!
-//! Every check is a function of the [`Repository`] in memory and returns findings; none of them
-//! reads a file or stops at the first thing it sees. The rules about crates come from [`table`].
+//! A check is a function of the [`Repository`] in memory and returns all findings. The rules about crates
+//! come from [`table`].
 
 mod clippy;
 mod dead;
 mod direction;
 mod docs;
 mod names;
-mod repository;
-mod rust;
+mod phrases;
+pub(crate) mod repository;
+pub(crate) mod rust;
 mod shell;
 mod size;
 mod source;
@@ -24,11 +25,11 @@ use anyhow::{Context, Result, bail};
 
 use repository::Repository;
 
-/// Something that is not as it should be, and where.
+/// A violation, and where.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Finding {
     path: String,
-    /// Counted from 1; 0 when the finding is about the file as a whole.
+    /// From 1; 0 if the finding is about the whole file.
     line: usize,
     message: String,
 }
@@ -48,7 +49,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// A check: all that is wrong in one respect.
+/// Returns all violations of one rule.
 type Check = fn(&Repository) -> Vec<Finding>;
 
 const CHECKS: &[Check] = &[
@@ -62,13 +63,15 @@ const CHECKS: &[Check] = &[
     text::check,
     docs::check_links,
     docs::check_decisions,
+    phrases::check,
 ];
 
-/// Runs all checks on the repository at `root`; with `fix` the derived files are written first.
+/// Runs all checks on the repository at `root`; with `fix`, writes derived files first.
 pub(crate) fn run(root: &Path, fix: bool) -> Result<()> {
     let mut repository = Repository::read(root)?;
     if fix {
-        for (path, text) in clippy::expected(&repository) {
+        let derived = clippy::expected(&repository).into_iter();
+        for (path, text) in derived.chain(phrases::expected(&repository)) {
             fs::write(root.join(&path), &text).with_context(|| format!("writing {path}"))?;
             repository.insert(path, text);
         }

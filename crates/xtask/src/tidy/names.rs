@@ -1,18 +1,18 @@
-//! Annotations and labels have one list each: `control::annotations` and `api::names`. A name that is written out
-//! elsewhere would not be in the documentation, and could differ by a letter.
+//! Annotations and labels are defined once, in `control::annotations` and `api::names`. A literal elsewhere
+//! would be missing from the documentation, and could have a typo.
 
 use super::Finding;
 use super::repository::Repository;
 use super::rust;
 
-/// Where names are written out.
+/// The definitions.
 const LISTS: [&str; 2] = ["crates/control/src/annotations.rs", "crates/api/src/names.rs"];
 
-/// The crates whose sources use them. `local` is a Kubernetes of its own and knows nothing of Kafka clusters.
+/// The crates that use them. `local` knows nothing of Kafka.
 const CRATES: [&str; 7] =
     ["api", "control", "fleet", "fleet-control", "gregor", "objects", "operator"];
 
-/// The beginnings of names.
+/// Prefixes of the names.
 const PREFIXES: [&str; 2] = ["\"strimzi.io/", "\"gregor.io/"];
 
 /// Names that are neither annotations nor labels, and prefixes.

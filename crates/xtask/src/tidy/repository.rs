@@ -1,4 +1,4 @@
-//! The repository as the checks see it: the paths of all files, and the text of those that are text.
+//! The files of the repository, in memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -7,28 +7,34 @@ use std::process::Command;
 
 use anyhow::{Context, Result};
 
-/// Folders that hold what was built or found here; only needed where git is not there to tell.
+/// Build results; only needed if git cannot list the files.
 const NOT_SOURCE: &[&str] = &[".git", "target", "fuzz/target", "fuzz/corpus", "fuzz/artifacts"];
 
-/// All files, by their path from the root with `/` between the names.
+/// Crates that are not shipped.
+const DEVELOPMENT: [&str; 3] = ["crates/testkit/", "crates/xtask/", "crates/sim/"];
+
+/// Modules that are compiled only for tests.
+const TEST_FILES: [&str; 4] = ["tests.rs", "samples.rs", "laws.rs", "sim.rs"];
+
+/// All files, by their path from the root.
 #[derive(Debug, Default)]
-pub(super) struct Repository {
+pub(crate) struct Repository {
     paths: BTreeSet<String>,
     texts: BTreeMap<String, String>,
 }
 
 impl Repository {
-    /// Reads all files that are tracked, or would be if they were added now.
-    pub(super) fn read(root: &Path) -> Result<Self> {
+    /// Reads all files that are tracked, or would be if they were added.
+    pub(crate) fn read(root: &Path) -> Result<Self> {
         let paths = match listed_by_git(root) {
             Some(paths) => paths,
-            // A source archive has no history, and git refuses a folder of another user.
+            // A source archive has no history, and git rejects a directory of another user.
             None => walked(root)?,
         };
         let mut repository = Self::default();
         for path in paths {
             let file = root.join(&path);
-            // A tracked file that was deleted and not yet committed, or a link to nowhere.
+            // A tracked file that was deleted but not committed, or a dangling link.
             if !file.is_file() {
                 continue;
             }
@@ -42,47 +48,65 @@ impl Repository {
     }
 
     /// Adds or replaces a text file.
-    pub(super) fn insert(&mut self, path: String, text: String) {
+    pub(crate) fn insert(&mut self, path: String, text: String) {
         self.paths.insert(path.clone());
         self.texts.insert(path, text);
     }
 
-    /// The text of one file, if it is there and is text.
-    pub(super) fn text(&self, path: &str) -> Option<&str> {
+    /// The content of a text file.
+    pub(crate) fn text(&self, path: &str) -> Option<&str> {
         self.texts.get(path).map(String::as_str)
     }
 
-    /// All text files, in the order of their paths.
-    pub(super) fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
+    /// All text files, sorted by path.
+    pub(crate) fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
         self.texts.iter().map(|(path, text)| (path.as_str(), text.as_str()))
     }
 
     /// All Rust files.
-    pub(super) fn rust(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub(crate) fn rust(&self) -> impl Iterator<Item = (&str, &str)> {
         self.texts().filter(|(path, _)| path.ends_with(".rs"))
     }
 
+    /// Rust files of the shipped crates, without their tests.
+    pub(crate) fn production(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.rust().filter(|(path, _)| is_production(path)).map(|(path, text)| {
+            let tests = text.find("#[cfg(test)]\nmod tests {");
+            (path, &text[..tests.unwrap_or(text.len())])
+        })
+    }
+
     /// All files, text or not.
-    pub(super) fn paths(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn paths(&self) -> impl Iterator<Item = &str> {
         self.paths.iter().map(String::as_str)
     }
 
-    /// Whether there is such a file, or a folder with a file in it. The root is the empty path.
-    pub(super) fn has(&self, path: &str) -> bool {
+    /// Whether there is such a file, or a directory with a file in it. The root is the empty path.
+    pub(crate) fn has(&self, path: &str) -> bool {
         path.is_empty()
             || self.paths.contains(path)
             || self.paths().any(|p| p.strip_prefix(path).is_some_and(|rest| rest.starts_with('/')))
     }
 
-    /// A sample for the tests of the checks.
+    /// A repository for tests.
     #[cfg(test)]
-    pub(super) fn of(files: &[(&str, &str)]) -> Self {
+    pub(crate) fn of(files: &[(&str, &str)]) -> Self {
         let mut repository = Self::default();
         for (path, text) in files {
             repository.insert((*path).to_owned(), (*text).to_owned());
         }
         repository
     }
+}
+
+/// Whether a file is part of a shipped program.
+fn is_production(path: &str) -> bool {
+    let file = path.rsplit('/').next().unwrap_or(path);
+    path.starts_with("crates/")
+        && path.contains("/src/")
+        && !DEVELOPMENT.iter().any(|dev| path.starts_with(dev))
+        && !file.ends_with("_tests.rs")
+        && !TEST_FILES.contains(&file)
 }
 
 fn listed_by_git(root: &Path) -> Option<Vec<String>> {

@@ -1,58 +1,86 @@
-//! Enough of Rust's grammar to tell code from what only looks like it.
+//! A lexer for Rust that separates code from comments and literals.
 //!
-//! [`code`] blanks comments and the inside of literals, so that a plain search finds code only. It
-//! is no parser: it knows where tokens end, not what they mean.
+//! [`code`] blanks comments and the content of literals, so that a text search finds only code; [`tokens`] returns all
+//! of them. Neither parses: they know where tokens end, not what they mean.
 
-/// The text with comments as spaces and the inside of literals as `"`; lines and columns stay.
-pub(super) fn code(text: &str) -> String {
-    let chars: Vec<char> = text.chars().collect();
-    let mut code = String::with_capacity(text.len());
-    let mut at = 0;
-    while at < chars.len() {
-        let (end, fill) = token(&chars, at);
-        for &c in &chars[at..end] {
-            code.push(match (c, fill) {
-                ('\n', _) => '\n',
-                (c, None) => c,
-                (_, Some(fill)) => fill,
-            });
+/// What a token is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Code,
+    Comment,
+    Literal,
+}
+
+impl Kind {
+    /// The character that replaces a token in [`code`].
+    fn fill(self) -> Option<char> {
+        match self {
+            Self::Code => None,
+            Self::Comment => Some(' '),
+            Self::Literal => Some('"'),
         }
-        at = end;
+    }
+}
+
+/// The text with comments as spaces and the content of literals as `"`; lines and columns do not change.
+pub(crate) fn code(text: &str) -> String {
+    let mut code = String::with_capacity(text.len());
+    for (kind, token) in tokens(text) {
+        code.extend(token.chars().map(|c| match (c, kind.fill()) {
+            ('\n', _) => '\n',
+            (c, None) => c,
+            (_, Some(fill)) => fill,
+        }));
     }
     code
 }
 
-/// Where the token at `at` ends, and what it is filled with if it is not code.
-fn token(chars: &[char], at: usize) -> (usize, Option<char>) {
+/// All tokens, in order. Concatenated they are the text.
+pub(crate) fn tokens(text: &str) -> Vec<(Kind, String)> {
+    let chars: Vec<char> = text.chars().collect();
+    let mut tokens = Vec::new();
+    let mut at = 0;
+    while at < chars.len() {
+        let (end, kind) = token(&chars, at);
+        // A truncated literal may end behind the text.
+        let end = end.min(chars.len());
+        tokens.push((kind, chars[at..end].iter().collect()));
+        at = end;
+    }
+    tokens
+}
+
+/// Where the token at `at` ends, and what it is.
+fn token(chars: &[char], at: usize) -> (usize, Kind) {
     let next = chars.get(at + 1).copied();
     match chars[at] {
-        '/' if next == Some('/') => (line_end(chars, at), Some(' ')),
-        '/' if next == Some('*') => (block_comment_end(chars, at), Some(' ')),
-        '"' => (string_end(chars, at + 1), Some('"')),
+        '/' if next == Some('/') => (line_end(chars, at), Kind::Comment),
+        '/' if next == Some('*') => (block_comment_end(chars, at), Kind::Comment),
+        '"' => (string_end(chars, at + 1), Kind::Literal),
         '\'' => match char_end(chars, at) {
-            Some(end) => (end, Some('"')),
+            Some(end) => (end, Kind::Literal),
             // A lifetime or a label.
-            None => (at + 1, None),
+            None => (at + 1, Kind::Code),
         },
         c if is_word(c) => word(chars, at),
-        _ => (at + 1, None),
+        _ => (at + 1, Kind::Code),
     }
 }
 
-/// A word is code, unless it is the prefix of a raw string. `b` and `c` before a plain literal need
-/// no care: the literal is the next token.
-fn word(chars: &[char], at: usize) -> (usize, Option<char>) {
+/// A word is code, unless it is the prefix of a raw string. `b` and `c` before a plain literal need no special case: the
+/// literal is the next token.
+fn word(chars: &[char], at: usize) -> (usize, Kind) {
     let end = at + chars[at..].iter().take_while(|c| is_word(**c)).count();
     let prefix: String = chars[at..end].iter().collect();
     let hashes = chars[end..].iter().take_while(|c| **c == '#').count();
     let is_raw = matches!(prefix.as_str(), "r" | "br" | "cr");
     if is_raw && chars.get(end + hashes) == Some(&'"') {
-        return (raw_string_end(chars, end + hashes + 1, hashes), Some('"'));
+        return (raw_string_end(chars, end + hashes + 1, hashes), Kind::Literal);
     }
-    (end, None)
+    (end, Kind::Code)
 }
 
-pub(super) fn is_word(c: char) -> bool {
+pub(crate) fn is_word(c: char) -> bool {
     c == '_' || c.is_alphanumeric()
 }
 
@@ -101,7 +129,7 @@ fn raw_string_end(chars: &[char], start: usize, hashes: usize) -> usize {
     (start..chars.len()).find(|at| ends(*at)).map_or(chars.len(), |at| at + 1 + hashes)
 }
 
-/// Where a character literal ends; `None` if the quote begins a lifetime.
+/// Where a character literal ends; `None` if the quote starts a lifetime.
 fn char_end(chars: &[char], at: usize) -> Option<usize> {
     if chars.get(at + 1) == Some(&'\\') {
         // The escaped character itself may be a quote.
@@ -111,13 +139,13 @@ fn char_end(chars: &[char], at: usize) -> Option<usize> {
     (chars.get(at + 2) == Some(&'\'')).then_some(at + 3)
 }
 
-/// The number of the line that a byte is on, from 1.
-pub(super) fn line_of(text: &str, byte: usize) -> usize {
+/// The line number of a byte, from 1.
+pub(crate) fn line_of(text: &str, byte: usize) -> usize {
     text.as_bytes()[..byte].iter().filter(|b| **b == b'\n').count() + 1
 }
 
-/// Where the bracket that opens at `open` is closed, in text that [`code`] returned.
-pub(super) fn closing(code: &str, open: usize) -> Option<usize> {
+/// The bracket that closes the one at `open`, in text from [`code`].
+pub(crate) fn closing(code: &str, open: usize) -> Option<usize> {
     let mut depth = 0usize;
     for (at, byte) in code.bytes().enumerate().skip(open) {
         match byte {
@@ -134,8 +162,8 @@ pub(super) fn closing(code: &str, open: usize) -> Option<usize> {
     None
 }
 
-/// Where a whole word occurs in text that [`code`] returned.
-pub(super) fn words<'a>(code: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
+/// All occurrences of a whole word, in text from [`code`].
+pub(crate) fn words<'a>(code: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
     code.match_indices(word).map(|(at, _)| at).filter(move |at| {
         let before = code[..*at].chars().next_back();
         let after = code[at + word.len()..].chars().next();

@@ -1,8 +1,7 @@
-//! The operator decides nothing: these are the functions of `control` that it calls. Types, which are facts and
-//! decisions, it may use freely.
+//! The functions of `control` that the operator calls. Types (facts and decisions) may be used freely.
 //!
-//! A controller observes, calls one decision, records and acts. A function that is not listed here is called by the
-//! decision instead, where it has its table.
+//! A controller observes, calls one decision, records and acts. Other functions are called by the decision,
+//! where they have their tables.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,18 +9,18 @@ use super::Finding;
 use super::repository::Repository;
 use super::rust;
 
-/// Where the shell is.
+/// The sources of the operator.
 const SHELL: &str = "crates/operator/src/";
 
-/// The functions that it calls, and what for.
+/// The functions, and what they are for.
 const CALLED: [(&str, &str); 25] = [
     ("cluster::decide::decide", "the decision of a pass over a cluster"),
     ("cluster::decide::needs", "the facts that it requires"),
     ("cluster::decide::next_pass_ms", "when the next pass begins"),
-    ("cluster::areas::kafka::unreachable", "words for `gregor plan`"),
+    ("cluster::areas::kafka::unreachable", "a message for `gregor plan`"),
     ("conditions::conditions", "the conditions of a status, from a decision"),
     ("rolling::config::shown", "a fact without what may be secret"),
-    ("rolling::reasons::list", "words for an Event"),
+    ("rolling::reasons::list", "the message of an Event"),
     ("scaling::pool::decide", "the finalizer of a pool"),
     ("certificates::authority::decide", "keys are generated only for a change that still holds"),
     ("certificates::leaf::decide", "the same for a certificate"),
@@ -69,7 +68,7 @@ pub(super) fn check(repository: &Repository) -> Vec<Finding> {
     findings
 }
 
-/// The functions of `control` that a file calls, with where.
+/// Calls of functions of `control` in a file, with their position.
 fn calls(code: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     for (name, path) in imports(code) {
@@ -100,7 +99,7 @@ fn calls(code: &str) -> Vec<(usize, String)> {
     found
 }
 
-/// What a file imports of `control` that is no type: the name that it has there, and its path.
+/// Imports of functions and modules of `control`: local name and path.
 fn imports(code: &str) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
     for at in rust::words(code, "use") {
@@ -119,7 +118,7 @@ fn imports(code: &str) -> BTreeMap<String, String> {
     all
 }
 
-/// The paths of a tree such as `a::{b, c::{self, d}}`.
+/// The paths in an import such as `a::{b, c::{self, d}}`.
 fn leaves(tree: &str) -> Vec<String> {
     let tree = tree.trim();
     let Some(open) = tree.find('{') else {
@@ -149,7 +148,7 @@ fn is_lower(word: &str) -> bool {
     !word.is_empty() && !word.contains(|c: char| c.is_ascii_uppercase())
 }
 
-/// Whether a word is not the first of its path, is a method or a field, or is being defined.
+/// Whether a word is not the first of its path, is a method or field, or is a definition.
 fn is_inside_a_path(code: &str, at: usize) -> bool {
     let before = code[..at].trim_end();
     let is_member = before.ends_with('.') && !before.ends_with("..");
@@ -178,7 +177,7 @@ mod tests {
         assert_eq!(called(code), ["a::b::g"]);
         let code = "use control::a;\nfn f() { a::b::g(); a::B::g(); a::b::<T>::C; }\n";
         assert_eq!(called(code), ["a::b::g", "a::b"]);
-        // Types and their functions, and methods of the same name, are none.
+        // Types, their functions, and methods of the same name do not count.
         let code =
             "use control::a::{T, decide};\nfn f() { T::decide(); x.decide(); a::decide(); }\n";
         assert_eq!(called(code), Vec::<String>::new());
@@ -193,7 +192,7 @@ mod tests {
             found[0].contains("the operator calls `control::quorum::plan::decide`"),
             "{found:?}"
         );
-        // Nothing of the list is called there.
+        // Listed functions are not called in this sample.
         assert_eq!(found.len(), 1 + CALLED.len());
     }
 }

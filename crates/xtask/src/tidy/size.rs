@@ -1,20 +1,20 @@
-//! How long functions and files may be, as a ratchet: what is longer today is listed with its
-//! length, and the list may only shrink.
+//! Maximum length of functions and files. Longer ones are listed with their length, and the list may only
+//! shrink.
 
 use super::Finding;
 use super::repository::Repository;
 use super::rust;
 
-/// What fits on one screen. Blank lines and comments do not count: saying why must cost nothing.
+/// Fits on one screen. Blank lines and comments do not count.
 const FUNCTION_LINES_MAX: usize = 70;
 
-/// Beyond this a file has more than one subject. Counted up to its unit tests.
+/// A longer file has more than one subject. Counted up to its unit tests.
 const FILE_LINES_MAX: usize = 600;
 
-/// Functions that are longer, by file and name, with their length. Do not add to it.
+/// Longer functions: file, name, length. Do not add to it.
 const LONG_FUNCTIONS: &[(&str, &str, usize)] = &[];
 
-/// Files that are longer, with their length. Do not add to it.
+/// Longer files: path, length. Do not add to it.
 const LONG_FILES: &[(&str, usize)] = &[];
 
 pub(super) fn check(repository: &Repository) -> Vec<Finding> {
@@ -25,7 +25,7 @@ pub(super) fn check(repository: &Repository) -> Vec<Finding> {
     findings
 }
 
-/// What is too long: in which file, the name of the function or nothing, on which line, how long.
+/// A function or file that is too long.
 #[derive(Debug, PartialEq, Eq)]
 struct Long {
     path: String,
@@ -34,10 +34,10 @@ struct Long {
     length: usize,
 }
 
-/// Something that may be too long, by file and function; the function is empty for a whole file.
+/// File and function name; the name is empty for a file.
 type Key<'a> = (&'a str, &'a str);
 
-/// What is too long and not listed, longer than listed, or listed and no longer that long.
+/// Reports what is too long and not listed, longer than listed, or listed but shorter now.
 fn ratchet(found: Vec<Long>, listed: &[(Key<'_>, usize)], max: usize) -> Vec<Finding> {
     let mut findings = Vec::new();
     for long in &found {
@@ -50,7 +50,7 @@ fn ratchet(found: Vec<Long>, listed: &[(Key<'_>, usize)], max: usize) -> Vec<Fin
         }
     }
     for ((path, name), length) in listed {
-        // Missing here means that it is within the general limit now.
+        // Not found means within the general limit.
         let now = found.iter().find(|long| (*path, *name) == (&long.path, &long.name));
         if now.is_none_or(|now| now.length < *length) {
             let message = format!(
@@ -92,7 +92,7 @@ fn functions(code: &str) -> Vec<(String, usize, usize)> {
     for at in rust::words(code, "fn") {
         let rest = code[at + 2..].trim_start();
         let name: String = rest.chars().take_while(|c| rust::is_word(*c)).collect();
-        // Without a name it is the type of a function pointer.
+        // Without a name it is a function pointer type.
         let Some(open) = body(code, at).filter(|_| !name.is_empty()) else {
             continue;
         };
@@ -105,7 +105,7 @@ fn functions(code: &str) -> Vec<(String, usize, usize)> {
     functions
 }
 
-/// Where the body of the function at `at` opens; `None` for one that a trait only declares.
+/// Where the body of the function at `at` opens; `None` for a trait method without a body.
 fn body(code: &str, at: usize) -> Option<usize> {
     let mut depth = 0usize;
     for (at, byte) in code.bytes().enumerate().skip(at) {
@@ -139,7 +139,7 @@ mod tests {
     #[test]
     fn comments_and_blank_lines_are_free() {
         let code = rust::code("fn f() {\n    // why\n\n    work(\"a\n\n  b\");\n}\n");
-        // The blank line inside the literal is not counted either, which errs on the kind side.
+        // The blank line inside the literal is not counted either.
         assert_eq!(functions(&code), [("f".to_owned(), 1, 2)]);
     }
 

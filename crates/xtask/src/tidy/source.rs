@@ -1,5 +1,4 @@
-//! What must not be in a Rust file: work put off, tests switched off, lints switched off without a
-//! reason; and what must be: a module doc.
+//! Rust files: no unfinished code, no disabled tests, no disabled lints without a reason; and a module doc.
 
 use super::Finding;
 use super::repository::Repository;
@@ -13,12 +12,12 @@ fn check_file(path: &str, text: &str) -> Vec<Finding> {
     let code = rust::code(text);
     let mut findings = Vec::new();
     if !text.starts_with("//!") {
-        let message = "a file opens with a module doc (//!): what it is for and must not do";
+        let message = "a file starts with a module doc (//!): its purpose and invariants";
         findings.push(Finding::new(path, 1, message));
     }
     for name in ["todo", "unimplemented"] {
         for at in rust::words(&code, name).filter(|at| code[at + name.len()..].starts_with('!')) {
-            let message = format!("{name}! panics on a user; return an error that says what to do");
+            let message = format!("{name}! panics; return an error that says what to do");
             findings.push(Finding::new(path, rust::line_of(&code, at), message));
         }
     }
@@ -34,7 +33,7 @@ fn check_file(path: &str, text: &str) -> Vec<Finding> {
     findings
 }
 
-/// All attributes with where they begin: what is between `#[` or `#![` and the closing bracket.
+/// All attributes with their position: the text between `#[` or `#![` and the closing bracket.
 fn attributes(code: &str) -> impl Iterator<Item = (usize, &str)> {
     code.match_indices('#').filter_map(|(at, _)| {
         let rest = &code[at + 1..];
@@ -54,8 +53,7 @@ fn complaint(attribute: &str) -> Option<&'static str> {
     }
     let escapes =
         is("allow") || is("expect") || (is("cfg_attr") && (has("allow") || has("expect")));
-    (escapes && !has("reason"))
-        .then_some("a lint is switched off without a reason: add reason = \"…\"")
+    (escapes && !has("reason")).then_some("a lint is disabled without a reason: add reason = \"…\"")
 }
 
 /// A code block in documentation that is neither compiled nor run.

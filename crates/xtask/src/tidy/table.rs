@@ -1,39 +1,38 @@
-//! The one table of our crates: what kind each is, and which of ours it may depend on.
+//! The crate table: the kind of each crate, and which of our crates it may depend on.
 //!
-//! A new crate begins with a row here. Rows are in dependency order, a crate below all it may point
-//! at, so that no cycle can be written down.
+//! A new crate starts with a row here. Rows are in dependency order, each below all crates that it may use,
+//! so that cycles are impossible.
 
-/// What a crate may do, which decides what it may depend on.
+/// The kind of a crate, which decides what it may depend on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Computes. No I/O, clock, environment, unseeded randomness or hash order.
     Pure,
-    /// Turns outside forms into pure types and back. No I/O either.
+    /// Converts external formats to pure types and back. No I/O.
     Edge,
-    /// Reads and writes the world, decides nothing.
+    /// Reads and writes; makes no decisions.
     Io,
-    /// The program that puts the others together.
+    /// The program.
     Binary,
-    /// For development only; never in what is shipped.
+    /// For development only; not shipped.
     Dev,
 }
 
 /// One of our crates.
 #[derive(Debug)]
 pub(crate) struct Crate {
-    /// The name of the crate and of its folder in `crates/`.
+    /// Name of the crate and of its directory in `crates/`.
     pub(crate) name: &'static str,
-    /// What it may do.
     pub(crate) kind: Kind,
     /// Our crates that it may depend on.
     pub(crate) uses: &'static [&'static str],
-    /// Our crates that its tests may depend on besides.
+    /// Our crates that its tests may depend on in addition.
     pub(crate) tests_use: &'static [&'static str],
 }
 
 use Kind::{Binary, Dev, Edge, Io, Pure};
 
-/// All our crates. One that is not in the table fails the check; a row without a crate is the plan.
+/// All our crates. A crate without a row fails the check.
 #[rustfmt::skip]
 pub(crate) const CRATES: &[Crate] = &[
     row("model",       Pure,   &[],                                       &[]),
@@ -43,11 +42,11 @@ pub(crate) const CRATES: &[Crate] = &[
     row("api",         Edge,   &["model", "control"],                     &[]),
     row("objects",     Edge,   &["model", "control", "api"],              &[]),
     row("sim",         Edge,   &["model", "placement", "control", "api", "objects"], &[]),
-    // Two libraries that shells are built on; they are not shells themselves.
+    // Two libraries that shells use; they are not shells themselves.
     row("artifacts",   Io,     &[],                                       &[]),
     row("testkit",     Dev,    &["artifacts"],                            &[]),
     row("kafka-admin", Io,     &["model"],                                &["testkit"]),
-    // The shells: they point inward, and never at each other.
+    // Shells depend on inner crates, and never on each other.
     row("node",        Io,     &["model", "control", "api"],              &["testkit"]),
     row("operator",    Io,     &["model", "placement", "control", "api", "objects", "kafka-admin"],
                                                                           &["testkit"]),
@@ -69,16 +68,16 @@ const fn row(
     Crate { name, kind, uses, tests_use }
 }
 
-/// Crates that are not pure because of what they use, and follow the rules for pure code in what they do themselves: a
-/// simulation must be the same every time.
+/// Crates that use crates that are not pure, but follow the rules for pure code: a simulation must be
+/// reproducible.
 pub(crate) const AS_PURE: &[&str] = &["sim"];
 
-/// The row of a crate of ours.
+/// The row of a crate.
 pub(crate) fn find(name: &str) -> Option<&'static Crate> {
     CRATES.iter().find(|row| row.name == name)
 }
 
-/// What pure crates may depend on from outside, and why it keeps them pure.
+/// External crates that pure crates may use, and why they stay pure.
 #[rustfmt::skip]
 pub(crate) const PURE_MAY_USE: &[(&str, &str)] = &[
     ("base64",      "Kafka writes its ids in base64; a function of bytes"),
@@ -90,7 +89,7 @@ pub(crate) const PURE_MAY_USE: &[(&str, &str)] = &[
     ("thiserror",   "derives only"),
 ];
 
-/// What the tests of pure crates may use besides.
+/// External crates that tests of pure crates may use in addition.
 #[rustfmt::skip]
 pub(crate) const PURE_TESTS_MAY_USE: &[(&str, &str)] = &[
     ("anyhow",     "tests may fail with any error"),
@@ -99,7 +98,7 @@ pub(crate) const PURE_TESTS_MAY_USE: &[(&str, &str)] = &[
     ("stateright", "walks every state of a machine with its partners; the order does not matter"),
 ];
 
-/// What an edge crate must not depend on: with these it would not only translate but do.
+/// External crates that an edge crate must not use: it would do more than convert.
 pub(crate) const EDGE_MUST_NOT_USE: &[&str] = &[
     "async-std",
     "hyper",
@@ -112,15 +111,15 @@ pub(crate) const EDGE_MUST_NOT_USE: &[&str] = &[
     "tokio-rustls",
 ];
 
-/// A function or type that pure crates must not name, and why.
+/// A function or type that pure crates must not use, and why.
 pub(crate) type Ban = (&'static str, &'static str);
 
-const CLOCK: &str = "time is a fact that is passed in";
-const SURROUNDINGS: &str = "what the process was started with is passed in";
-const THREADS: &str = "pure code neither waits nor starts anything";
-const FILES: &str = "reading and writing is for the shells";
-const NETWORK: &str = "talking is for the shells";
-const ORDER: &str = "its order differs from run to run; use a BTree collection";
+const CLOCK: &str = "time is a parameter";
+const SURROUNDINGS: &str = "the process environment is a parameter";
+const THREADS: &str = "pure code neither waits nor starts threads";
+const FILES: &str = "I/O belongs to the shells";
+const NETWORK: &str = "networking belongs to the shells";
+const ORDER: &str = "its order differs between runs; use a BTree collection";
 
 /// Functions that pure crates must not call.
 #[rustfmt::skip]
@@ -164,7 +163,7 @@ pub(crate) const BANNED_METHODS: &[Ban] = &[
     ("std::io::stdout",               FILES),
 ];
 
-/// Types that pure crates must not name.
+/// Types that pure crates must not use.
 #[rustfmt::skip]
 pub(crate) const BANNED_TYPES: &[Ban] = &[
     ("std::collections::HashMap",       ORDER),
@@ -180,7 +179,7 @@ pub(crate) const BANNED_TYPES: &[Ban] = &[
     ("std::process::Command",           THREADS),
 ];
 
-/// Macros that pure crates must not use; what they have to say they return.
+/// Macros that pure crates must not use; they return values instead of printing.
 #[rustfmt::skip]
 pub(crate) const BANNED_MACROS: &[Ban] = &[
     ("std::eprint",   FILES),

@@ -1,9 +1,9 @@
-//! What holds for every text file: clean ends of lines, and no path of somebody's own machine.
+//! Text files: clean line ends, no path of one particular machine.
 
 use super::Finding;
 use super::repository::Repository;
 
-/// Paths that exist on one machine only. In pieces, or this file would be a finding itself.
+/// Paths of one machine, split so that this file is not a finding itself.
 const FOREIGN_PATHS: &[&str] = &[
     concat!("/ho", "me/"),
     concat!("/ro", "ot/"),
@@ -11,7 +11,7 @@ const FOREIGN_PATHS: &[&str] = &[
     concat!("../sha", "red"),
 ];
 
-/// Whether tabs belong in a file: make and Go insist on them, and some tables are made of them.
+/// Whether a file may have tabs: make and Go require them, and some tables use them.
 fn may_have_tabs(path: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
     matches!(name, "Makefile" | "go.mod" | "go.sum")
@@ -19,7 +19,7 @@ fn may_have_tabs(path: &str) -> bool {
         || name.ends_with(".tsv")
 }
 
-/// Whether a file is somebody else's output, which is kept as it was.
+/// Whether a file is recorded output of another program, which is kept unchanged.
 fn is_recorded(path: &str) -> bool {
     path.split('/').any(|name| matches!(name, "fixtures" | "testdata"))
 }
@@ -34,13 +34,13 @@ fn check_file(path: &str, text: &str) -> Vec<Finding> {
     for (index, line) in text.split('\n').enumerate() {
         let mut found = |message: String| findings.push(Finding::new(path, index + 1, message));
         if line.contains('\t') && !may_have_tabs(path) {
-            found("a tab; use spaces".into());
+            found("tab; use spaces".into());
         }
         if line.ends_with([' ', '\t', '\r']) {
-            found("white space at the end of the line".into());
+            found("trailing white space".into());
         }
         for foreign in FOREIGN_PATHS.iter().filter(|foreign| names(line, foreign)) {
-            found(format!("a path that exists on one machine only: {foreign}"));
+            found(format!("path of one particular machine: {foreign}"));
         }
     }
     if path.ends_with(".xml")
@@ -51,13 +51,12 @@ fn check_file(path: &str, text: &str) -> Vec<Finding> {
     }
     if !text.is_empty() && (!text.ends_with('\n') || text.ends_with("\n\n")) {
         let lines = text.split('\n').count();
-        findings.push(Finding::new(path, lines, "a file ends with one line end"));
+        findings.push(Finding::new(path, lines, "a file ends with exactly one newline"));
     }
     findings
 }
 
-/// Whether a line names an absolute path: what stands before it is no part of a longer one, such as
-/// an address on the web.
+/// Whether a line contains an absolute path: it must not be part of a longer path or a URL.
 fn names(line: &str, path: &str) -> bool {
     line.match_indices(path).any(|(at, _)| {
         let before = line[..at].chars().next_back();
