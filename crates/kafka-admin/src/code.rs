@@ -28,6 +28,20 @@ impl Code {
     pub const REPLICA_NOT_AVAILABLE: Self = Self(9);
     /// The connection between nodes broke.
     pub const NETWORK_EXCEPTION: Self = Self(13);
+    /// The coordinator of the group reads its log; it answers soon.
+    pub const COORDINATOR_LOAD_IN_PROGRESS: Self = Self(14);
+    /// The group has no coordinator at the moment.
+    pub const COORDINATOR_NOT_AVAILABLE: Self = Self(15);
+    /// The node asked does not coordinate the group.
+    pub const NOT_COORDINATOR: Self = Self(16);
+    /// The group does not have this member. It is also the answer to a commit from outside while the group has members.
+    pub const UNKNOWN_MEMBER_ID: Self = Self(25);
+    /// The client may not read or change the group.
+    pub const GROUP_AUTHORIZATION_FAILED: Self = Self(30);
+    /// The group has members.
+    pub const NON_EMPTY_GROUP: Self = Self(68);
+    /// No group has this id, or one of another type has it.
+    pub const GROUP_ID_NOT_FOUND: Self = Self(69);
     /// The name is none that Kafka takes.
     pub const INVALID_TOPIC_EXCEPTION: Self = Self(17);
     /// The node does not serve the version.
@@ -89,6 +103,8 @@ impl Code {
             Code::REQUEST_TIMED_OUT,
             Code::BROKER_NOT_AVAILABLE,
             Code::NETWORK_EXCEPTION,
+            Code::COORDINATOR_LOAD_IN_PROGRESS,
+            Code::COORDINATOR_NOT_AVAILABLE,
         ];
         self.elsewhere() || passing.contains(&self)
     }

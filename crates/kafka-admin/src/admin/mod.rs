@@ -9,6 +9,8 @@ mod acls;
 mod cluster;
 mod configs;
 mod features;
+mod group_offsets;
+mod groups;
 mod leaders;
 mod log_dirs;
 mod offsets;
@@ -31,9 +33,14 @@ pub use configs::{
     DescribeConfigsError,
 };
 pub use features::{DescribeFeaturesError, Features, LevelChange, UpdateFeatureError};
+pub use group_offsets::{CommitOffsetsError, CommittedOffsets, FetchOffsetsError};
+pub use groups::{
+    DeleteGroupsError, DescribeGroupsError, Group, GroupKind, GroupListing, GroupMember,
+    ListGroupsError,
+};
 pub use leaders::{ElectLeadersError, Election, ElectionOutcome};
 pub use log_dirs::{DescribeLogDirsError, LogDir, MoveReplicasError, ReplicaLog, ReplicaMove};
-pub use offsets::{ListOffsetsError, OffsetAt};
+pub use offsets::{ListOffsetsError, OffsetAt, Offsets};
 pub use quorum::{DescribeQuorumError, Quorum, QuorumReplica, VoterChangeError, VoterListener};
 pub use reassignments::{AlterReassignmentsError, ListReassignmentsError, Reassignment};
 pub use scram::{AlterScramError, DescribeScramError, ScramUser};

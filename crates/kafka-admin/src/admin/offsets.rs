@@ -41,7 +41,8 @@ pub struct ListOffsetsError(#[from] CallError);
 /// How often the leaders are looked up again when some have moved meanwhile.
 const LOOK_UPS_MAX: usize = 3;
 
-type Offsets = BTreeMap<TopicPartition, Result<Option<u64>, Refusal>>;
+/// Offsets by partition; `None` where no record is that young.
+pub type Offsets = BTreeMap<TopicPartition, Result<Option<u64>, Refusal>>;
 
 impl Admin {
     /// The offsets of partitions, each asked of its leader. `None` where no record is that young.
@@ -64,11 +65,22 @@ impl Admin {
                     Err(refusal) => drop(offsets.insert(partition, Err(refusal))),
                 }
             }
-            for (leader, partitions) in by_leader {
-                offsets.extend(self.offsets_of_leader(leader, &partitions, at).await?);
-            }
+            offsets.extend(self.list_offsets_of(&by_leader, at).await?);
             let moved = |result: &Result<_, Refusal>| matches!(result, Err(refusal) if refusal.code.passing());
             open.retain(|partition| offsets.get(partition).is_none_or(moved));
+        }
+        Ok(offsets)
+    }
+
+    /// The offsets of partitions whose leaders are known, each asked of its leader in one request and not looked up again.
+    pub async fn list_offsets_of(
+        &self,
+        by_leader: &BTreeMap<NodeId, Vec<TopicPartition>>,
+        at: OffsetAt,
+    ) -> Result<Offsets, ListOffsetsError> {
+        let mut offsets = Offsets::new();
+        for (leader, partitions) in by_leader {
+            offsets.extend(self.offsets_of_leader(*leader, partitions, at).await?);
         }
         Ok(offsets)
     }

@@ -14,6 +14,7 @@ use kafka_protocol::messages::describe_topic_partitions_request::{Cursor, TopicR
 use kafka_protocol::messages::describe_topic_partitions_response::{
     DescribeTopicPartitionsResponsePartition, DescribeTopicPartitionsResponseTopic,
 };
+use kafka_protocol::messages::metadata_response::MetadataResponsePartition;
 use kafka_protocol::messages::{
     CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest,
     DescribeTopicPartitionsRequest, MetadataRequest,
@@ -24,7 +25,7 @@ use super::reassignments::{ListReassignmentsError, Reassignment};
 use super::{Admin, plain_error, wire};
 use crate::code::{Code, Refusal};
 use crate::net::{CallError, Effect, Route};
-use crate::proto::Api;
+use crate::proto::{Api, ApiId};
 
 /// How many partitions a page has at the most; brokers give no more than 2,000 by default either.
 const PAGE_PARTITIONS: i32 = 2000;
@@ -276,6 +277,32 @@ impl Admin {
         Ok(topics)
     }
 
+    /// All topics with their partitions in one request, as the broker that is asked knows them. Moves in flight and
+    /// replicas that are eligible to lead are not read.
+    pub async fn all_topics(&self) -> Result<TopicPage, ListTopicsError> {
+        let api = MetadataRequest::ID;
+        let request = MetadataRequest::default().with_topics(None);
+        let code = |answer: &<MetadataRequest as Api>::Answer| Code(answer.error_code);
+        let answer = self.client.call(Route::Any, Effect::Reads, &request, code).await?;
+        Refusal::check_code(answer.error_code)?;
+        let mut page = TopicPage::default();
+        for topic in answer.topics {
+            let name = wire::topic_name(api, &topic.name.unwrap_or_default())?;
+            if let Err(refusal) = Refusal::check_code(topic.error_code) {
+                page.refused.push((name, refusal));
+                continue;
+            }
+            let partition = |one| read_metadata(api, &one);
+            let mut partitions: Vec<_> =
+                topic.partitions.into_iter().map(partition).collect::<Result<_, CallError>>()?;
+            partitions.sort_by_key(|one| one.id);
+            let id = wire::topic_id(api, topic.topic_id)?;
+            page.topics.push(Topic { name, id, internal: topic.is_internal, partitions });
+        }
+        page.topics.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(page)
+    }
+
     /// The topics of these names, or all if there are none, page by page. What a page shows is true of
     /// the moment that it was read.
     #[must_use]
@@ -464,6 +491,20 @@ fn creatable(topic: &NewTopic) -> CreatableTopic {
 }
 
 type Moves = BTreeMap<model::TopicPartition, Reassignment>;
+
+fn read_metadata(api: ApiId, one: &MetadataResponsePartition) -> Result<Partition, CallError> {
+    Ok(Partition {
+        id: PartitionId(one.partition_index),
+        leader: NodeId::new(one.leader_id.0),
+        leader_epoch: one.leader_epoch,
+        replicas: wire::node_ids(api, &one.replica_nodes)?,
+        isr: wire::node_ids(api, &one.isr_nodes)?,
+        offline: wire::node_ids(api, &one.offline_replicas)?,
+        eligible_leaders: Vec::new(),
+        adding: Vec::new(),
+        removing: Vec::new(),
+    })
+}
 
 /// A topic, or the refusal to show it.
 fn read_topic(

@@ -109,6 +109,11 @@ macro_rules! apis {
 apis! {
     MetadataRequest => MetadataResponse,                                       3 "Metadata",                    10..=13, BULK;
     ListOffsetsRequest => ListOffsetsResponse,                                 2 "ListOffsets",                  7..=10, BULK;
+    OffsetCommitRequest => OffsetCommitResponse,                               8 "OffsetCommit",                 8..=9,  BULK;
+    OffsetFetchRequest => OffsetFetchResponse,                                 9 "OffsetFetch",                  8..=9,  BULK;
+    FindCoordinatorRequest => FindCoordinatorResponse,                        10 "FindCoordinator",              4..=6,  BULK;
+    DescribeGroupsRequest => DescribeGroupsResponse,                          15 "DescribeGroups",               6..=6,  BULK;
+    ListGroupsRequest => ListGroupsResponse,                                  16 "ListGroups",                   5..=5,  BULK;
     ApiVersionsRequest => ApiVersionsResponse,                                18 "ApiVersions",                  3..=4,  SMALL;
     CreateTopicsRequest => CreateTopicsResponse,                              19 "CreateTopics",                 7..=7,  BULK;
     DeleteTopicsRequest => DeleteTopicsResponse,                              20 "DeleteTopics",                 6..=6,  BULK;
@@ -120,6 +125,7 @@ apis! {
     DescribeLogDirsRequest => DescribeLogDirsResponse,                        35 "DescribeLogDirs",              4..=4,  BULK;
     SaslAuthenticateRequest => SaslAuthenticateResponse,                      36 "SaslAuthenticate",             2..=2,  SMALL;
     CreatePartitionsRequest => CreatePartitionsResponse,                      37 "CreatePartitions",             2..=3,  BULK;
+    DeleteGroupsRequest => DeleteGroupsResponse,                              42 "DeleteGroups",                 2..=2,  BULK;
     ElectLeadersRequest => ElectLeadersResponse,                              43 "ElectLeaders",                 2..=2,  BULK;
     IncrementalAlterConfigsRequest => IncrementalAlterConfigsResponse,        44 "IncrementalAlterConfigs",      1..=1,  BULK;
     AlterPartitionReassignmentsRequest => AlterPartitionReassignmentsResponse, 45 "AlterPartitionReassignments", 0..=1,  BULK;
@@ -130,6 +136,7 @@ apis! {
     UpdateFeaturesRequest => UpdateFeaturesResponse,                          57 "UpdateFeatures",               1..=2,  SMALL;
     DescribeClusterRequest => DescribeClusterResponse,                        60 "DescribeCluster",              2..=2,  SMALL;
     UnregisterBrokerRequest => UnregisterBrokerResponse,                      64 "UnregisterBroker",             0..=0,  SMALL;
+    ConsumerGroupDescribeRequest => ConsumerGroupDescribeResponse,            69 "ConsumerGroupDescribe",        0..=1,  BULK;
     DescribeTopicPartitionsRequest => DescribeTopicPartitionsResponse,        75 "DescribeTopicPartitions",      0..=0,  BULK;
     AddRaftVoterRequest => AddRaftVoterResponse,                              80 "AddRaftVoter",                 0..=0,  SMALL;
     RemoveRaftVoterRequest => RemoveRaftVoterResponse,                        81 "RemoveRaftVoter",              0..=0,  SMALL;

@@ -8,6 +8,7 @@
 //! The structs of the messages are those of the `kafka-protocol` crate; they stay inside this crate.
 
 mod api;
+mod assignment;
 mod bounded;
 mod connection;
 mod frame;
@@ -17,6 +18,7 @@ mod versions;
 
 pub(crate) use api::Api;
 pub use api::{ApiId, probe, table};
+pub(crate) use assignment::assigned;
 pub use connection::{CallId, Connection, ConnectionError, Event, Outgoing};
 pub use frame::FrameError;
 pub use handshake::Handshake;

@@ -1,6 +1,7 @@
 //! The steps that every version of Kafka must pass, in order: a later one may rest on what an
 //! earlier one left.
 
+mod groups;
 mod moves;
 mod registration;
 mod settings;
@@ -17,6 +18,7 @@ pub(crate) async fn run(cluster: &Cluster) -> anyhow::Result<()> {
     view::features_one_at_a_time(cluster).await?;
     topics::life_of_a_topic(cluster).await?;
     topics::offsets_from_the_leaders(cluster).await?;
+    groups::of_both_protocols(cluster).await?;
     settings::of_nodes_topics_and_the_cluster(cluster).await?;
     settings::of_controllers(cluster).await?;
     users::scram_credentials(cluster).await?;

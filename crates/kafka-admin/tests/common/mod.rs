@@ -86,12 +86,9 @@ pub(crate) async fn produce(
     records: u32,
     size: u32,
 ) -> anyhow::Result<()> {
-    let bootstrap: Vec<String> =
-        cluster.bootstrap_brokers().iter().map(|(host, port)| format!("{host}:{port}")).collect();
-    let bootstrap = bootstrap.join(",");
+    let bootstrap = bootstrap(cluster);
     let (records, size) = (records.to_string(), size.to_string());
-    // Kafka before 4.2 has other names for the same options.
-    let old = cluster.version().to_string().starts_with("4.1");
+    let old = has_old_options(cluster);
     let old_bootstrap = format!("bootstrap.servers={bootstrap}");
     let connection: &[&str] = if old {
         &["--producer-props", &old_bootstrap, "acks=all"]
@@ -102,5 +99,39 @@ pub(crate) async fn produce(
         ["--topic", topic, "--num-records", &records, "--record-size", &size, "--throughput", "-1"];
     let arguments = [&what, connection].concat();
     let class = "org.apache.kafka.tools.ProducerPerformance";
+    cluster.run_tool(class, &arguments).await.map(drop)
+}
+
+fn bootstrap(cluster: &Cluster) -> String {
+    let all = cluster.bootstrap_brokers();
+    all.iter().map(|(host, port)| format!("{host}:{port}")).collect::<Vec<_>>().join(",")
+}
+
+/// Kafka before 4.2 has other names for the same options.
+fn has_old_options(cluster: &Cluster) -> bool {
+    cluster.version().to_string().starts_with("4.1")
+}
+
+/// Reads a topic as a member of a group with Kafka's own consumer. It ends when it is dropped: a member that is killed
+/// stays in its group for a while.
+pub(crate) async fn consume(
+    cluster: &Cluster,
+    topic: &str,
+    group: &str,
+    protocol: &str,
+) -> anyhow::Result<()> {
+    let bootstrap = bootstrap(cluster);
+    let protocol = format!("group.protocol={protocol}");
+    let property =
+        if has_old_options(cluster) { "--consumer-property" } else { "--command-property" };
+    let first = "auto.offset.reset=earliest";
+    // A commit a second is soon enough to wait for.
+    let often = "auto.commit.interval.ms=1000";
+    let arguments = [
+        &["--bootstrap-server", bootstrap.as_str(), "--topic", topic, "--group", group][..],
+        &[property, &protocol, property, first, property, often],
+    ]
+    .concat();
+    let class = "org.apache.kafka.tools.consumer.ConsoleConsumer";
     cluster.run_tool(class, &arguments).await.map(drop)
 }
