@@ -165,7 +165,7 @@ fn every_command_has_help_with_an_example() {
     let names = commands.take_while(|line| !line.is_empty());
     let names = names.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
     let names: Vec<_> = names.filter_map(|line| line.split_whitespace().next()).collect();
-    assert_eq!(names.len(), 15, "14 and help: {names:?}");
+    assert_eq!(names.len(), 16, "15 and help: {names:?}");
     for name in names.iter().filter(|name| **name != "help") {
         let help = gregor(&[name, "--help"]).ok();
         assert!(help.contains("Example"), "{help}");
@@ -179,6 +179,7 @@ async fn every_command_tells_the_truth_about_a_real_cluster() {
     quorum(&world);
     make_topics(&world).await;
     topics_and_offsets(&world).await;
+    groups(&world).await;
     configs_of_topics(&world).await;
     configs_of_nodes(&world).await;
     features(&world);
@@ -299,6 +300,37 @@ async fn topics_and_offsets(world: &World) {
     assert_eq!((counts.len(), counts.sum::<u64>()), (6, 600));
     let text = world.ask(&["offsets", "single"]).ok();
     assert!(text.contains("single  0          0         0       0      -"), "{text}");
+}
+
+/// The topic `orders` has 600 records in six partitions.
+async fn groups(world: &World) {
+    assert!(world.ask(&["groups"]).err.contains("there are no groups"));
+    let ask = |words: &[&str]| world.ask(&[&["groups"], words].concat());
+    let reset = ["reset-offsets", "billing", "--topic", "orders"];
+    let dry = ask(&[&reset[..], &["--to-earliest"]].concat());
+    assert!(dry.err.contains("dry run: nothing was committed"), "{}", dry.err);
+    assert!(dry.ok().contains("orders  0          -          0    no"));
+    ask(&["describe", "billing"]).failed(1, "there is no such group");
+    let done: Value = serde_json::from_str(
+        &ask(&[&reset[..], &["--to-earliest", "--execute", "-o", "json"]].concat()).ok(),
+    )
+    .unwrap();
+    assert_eq!((count(&done), &done[0]["applied"]), (6, &json!(true)));
+    let described = world.json(&["groups", "describe", "billing"]);
+    assert_eq!((&described[0]["lag"], &described[0]["members"]), (&json!(600), &json!(0)));
+    let all = ["reset-offsets", "billing", "--all-topics", "--to-latest", "--execute"];
+    ask(&all).ok();
+    assert_eq!(world.json(&["groups", "describe", "billing"])[0]["lag"], 0);
+    ask(&[&reset[..], &["--shift-by", "-10", "--execute"]].concat()).ok();
+    // Not every partition need have ten records.
+    let lag = world.json(&["groups", "describe", "billing"])[0]["lag"].as_u64().unwrap();
+    assert!((1..=60).contains(&lag), "{lag}");
+    let listed = world.json(&["groups"]);
+    assert_eq!((&listed[0]["group"], &listed[0]["type"]), (&json!("billing"), &json!("classic")));
+    ask(&reset).failed(2, "--to-earliest");
+    let deleted = ask(&["delete", "billing", "nobody"]).failed(1, "1 of 2 groups were not deleted");
+    assert!(deleted.out.contains("billing  yes"), "{}", deleted.out);
+    assert_eq!(world.json(&["groups"]), json!([]));
 }
 
 async fn configs_of_topics(world: &World) {

@@ -10,6 +10,7 @@ pub(crate) mod connection;
 mod describe;
 mod elect_leaders;
 mod features;
+mod groups;
 mod health;
 mod log_dirs;
 mod offsets;
@@ -80,6 +81,9 @@ enum Command {
     /// Show the first and last offsets of partitions
     #[command(after_help = "Example:\n  gregor kafka offsets orders payments")]
     Offsets(offsets::Offsets),
+    /// Manage consumer groups: list, describe with lag, reset offsets, delete
+    #[command(after_help = groups::EXAMPLE)]
+    Groups(groups::Groups),
     /// Add a controller to the voters of the quorum
     #[command(after_help = voters::ADD_EXAMPLE, after_long_help = voters::add_help())]
     AddController(voters::AddController),
@@ -120,6 +124,7 @@ impl Command {
             Command::Reassignments(reassignments) => reassignments.run(session, out).await,
             Command::ElectLeaders(elect) => elect.run(session, out).await,
             Command::Offsets(offsets) => offsets.run(session, out).await,
+            Command::Groups(groups) => groups.run(session, out).await,
             Command::AddController(add) => add.run(session, out).await,
             Command::RemoveController(remove) => remove.run(session, out).await,
             Command::UnregisterBroker(unregister) => unregister.run(session, out).await,
