@@ -9,6 +9,7 @@ pub mod annotations;
 pub mod certificates;
 pub mod cluster;
 pub mod conditions;
+pub mod lag;
 pub mod liveness;
 pub mod node;
 pub mod pod_set;

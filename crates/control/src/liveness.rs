@@ -26,18 +26,21 @@ pub enum Loop {
     KafkaRebalance,
     /// One pass over `KafkaTopic` resources of a cluster. It beats at each write and each page that it reads.
     KafkaTopic,
+    /// One collection of metrics of topics and groups. It beats at each kind of request.
+    Lag,
     /// One pass over a `StrimziPodSet`. It beats at each write.
     StrimziPodSet,
 }
 
 impl Loop {
     /// All of them.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Lease,
         Self::Controllers,
         Self::Kafka,
         Self::KafkaRebalance,
         Self::KafkaTopic,
+        Self::Lag,
         Self::StrimziPodSet,
     ];
 
@@ -53,7 +56,11 @@ impl Loop {
             // Between two beats a pass only reads. Nodes are asked in parallel, so a read of a whole cluster takes
             // as long as its slowest calls: at most ten in a row, of at most 30 s (API server), 8 s (Kafka), 11 s
             // (Cruise Control) or 5 s (node). Twice that.
-            Self::Kafka | Self::KafkaRebalance | Self::KafkaTopic | Self::StrimziPodSet => 600,
+            Self::Kafka
+            | Self::KafkaRebalance
+            | Self::KafkaTopic
+            | Self::Lag
+            | Self::StrimziPodSet => 600,
         })
     }
 
@@ -66,6 +73,7 @@ impl Loop {
             Self::Kafka => "Kafka",
             Self::KafkaRebalance => "KafkaRebalance",
             Self::KafkaTopic => "KafkaTopic",
+            Self::Lag => "lag",
             Self::StrimziPodSet => "StrimziPodSet",
         }
     }

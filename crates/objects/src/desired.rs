@@ -16,7 +16,7 @@ use control::cluster::ids;
 use control::cluster::record::Record;
 use control::cluster::spec::{ClusterSpec, PoolSpec};
 use control::cluster::storage;
-use control::cluster::validate::{Current, Finding, Severity, is_refused, validate};
+use control::cluster::validate::{self, Current, Finding, Severity, is_refused, validate};
 use control::conditions::{Note, Reason};
 use control::node::Roles;
 use control::quorum::format::QuorumMode;
@@ -45,6 +45,8 @@ pub struct Input<'a> {
     pub images: &'a BTreeMap<String, String>,
     /// The DNS domain of the Kubernetes cluster.
     pub domain: &'a str,
+    /// Whether a cluster may manage resources in another namespace.
+    pub watches_other_namespaces: bool,
     /// Generates a new unique id.
     pub fresh: &'a mut dyn FnMut() -> DirectoryId,
 }
@@ -74,7 +76,8 @@ pub struct Refused {
 /// # Errors
 /// If the spec is rejected.
 pub fn accept(input: Input<'_>) -> Result<Desired, Refused> {
-    let Input { kafka, written, found, record, images, domain, fresh } = input;
+    let Input { kafka, written, found, record, images, domain, watches_other_namespaces, fresh } =
+        input;
     let names = Names::new(&kafka.namespace().unwrap_or_default(), &kafka.name_any());
     let (mut warnings, refused) = field_findings(written, found);
     let refuse = |note: Note, warnings: &[Note]| Refused { note, warnings: warnings.to_vec() };
@@ -86,6 +89,8 @@ pub fn accept(input: Input<'_>) -> Result<Desired, Refused> {
         let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
         refuse(Note::new(Reason::InvalidResource, lines.join("; ")), &warnings)
     })?;
+    let watched = validate::watched_namespace(&spec, watches_other_namespaces);
+    warnings.extend(watched.iter().map(Finding::note));
     let mut record = record.unwrap_or_else(|| rebuild(&names, &kafka, &pools, found));
     let spec = accepted(images, spec, (&kafka, &mut record), &mut warnings)
         .map_err(|note| refuse(note, &warnings))?;

@@ -51,6 +51,7 @@ impl Scene {
             record: self.record.clone(),
             images: &[("4.3.1".to_owned(), "image".to_owned())].into(),
             domain: "cluster.local",
+            watches_other_namespaces: false,
             fresh: &mut fresh,
         })
     }

@@ -14,6 +14,7 @@ use tokio::sync::Semaphore;
 
 use crate::cluster::admins::Admins;
 use crate::cluster::marks::Marks;
+use crate::lag::Pictures;
 use crate::liveness::Beats;
 use crate::rebalance::load::Samples;
 use crate::write::Writer;
@@ -86,6 +87,8 @@ pub struct Context {
     pub(crate) marks: Marks,
     /// What the clusters carried when that was last looked at, for rates.
     pub(crate) samples: Samples,
+    /// Metrics of topics and groups.
+    pub(crate) pictures: Pictures,
     /// The progress of passes, for the liveness probe.
     pub(crate) beats: Beats,
 }
@@ -106,6 +109,7 @@ impl Context {
             marks: Marks::default(),
             samples: Samples::default(),
             beats: Beats::default(),
+            pictures: Pictures::default(),
             readers: Arc::new(Semaphore::new(READERS)),
         }
     }
@@ -114,6 +118,12 @@ impl Context {
     #[must_use]
     pub(crate) fn with_beats(self, beats: Beats) -> Self {
         Self { beats, ..self }
+    }
+
+    /// The same, with metrics of topics and groups kept there.
+    #[must_use]
+    pub(crate) fn with_pictures(self, pictures: Pictures) -> Self {
+        Self { pictures, ..self }
     }
 
     /// The same, with nodes found by these names.

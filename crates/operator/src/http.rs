@@ -7,19 +7,37 @@
 
 use std::future::Future;
 use std::net::SocketAddr;
+use std::time::SystemTime;
 
+use api::names::Names;
 use axum::Router;
-use axum::extract::State;
-use axum::http::{StatusCode, header};
-use axum::response::IntoResponse;
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use tokio::net::TcpListener;
 
+use crate::lag::{Pictures, plain};
 use crate::liveness::Beats;
 use crate::metrics::Metrics;
 
 /// What the numbers are written in.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// What the series of topics and groups are written in: the format of the exporter whose names they have.
+const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// What is answered from.
+#[derive(Debug, Clone, Default)]
+pub struct Answers {
+    /// The numbers of the operator.
+    pub metrics: Metrics,
+    /// The progress of its loops.
+    pub beats: Beats,
+    /// Metrics of topics and groups.
+    pub(crate) pictures: Pictures,
+}
 
 /// Listens; nothing is answered before [`serve`].
 pub async fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
@@ -29,14 +47,22 @@ pub async fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
 /// Answers until it is told to stop.
 pub async fn serve(
     listener: TcpListener,
-    metrics: Metrics,
-    beats: Beats,
+    answers: Answers,
     stop: impl Future<Output = ()> + Send + 'static,
 ) -> std::io::Result<()> {
-    axum::serve(listener, routes(metrics, beats)).with_graceful_shutdown(stop).await
+    axum::serve(listener, routes(answers)).with_graceful_shutdown(stop).await
 }
 
-fn routes(metrics: Metrics, beats: Beats) -> Router {
+fn routes(Answers { metrics, beats, pictures }: Answers) -> Router {
+    let of_clusters = {
+        let pictures = pictures.clone();
+        get(move |headers: HeaderMap| async move { series(&pictures, None, &headers) })
+    };
+    let of_one = get(
+        move |Path((namespace, cluster)): Path<(String, String)>, headers: HeaderMap| async move {
+            series(&pictures, Some(&Names::new(&namespace, &cluster)), &headers)
+        },
+    );
     let ok = || async { "ok\n" };
     let live = move |alive: StatusCode| {
         let beats = beats.clone();
@@ -54,6 +80,8 @@ fn routes(metrics: Metrics, beats: Beats) -> Router {
         .route("/healthy", live(StatusCode::NO_CONTENT))
         .route("/ready", get(no_content))
         .route("/metrics", get(numbers))
+        .route("/metrics/kafka", of_clusters)
+        .route("/metrics/kafka/{namespace}/{cluster}", of_one)
         .with_state(metrics)
 }
 
@@ -73,6 +101,24 @@ async fn numbers(State(metrics): State<Metrics>) -> impl IntoResponse {
     ([(header::CONTENT_TYPE, OPEN_METRICS)], metrics.encode())
 }
 
+/// The series of topics and groups: of one cluster, or of all.
+fn series(pictures: &Pictures, only: Option<&Names>, headers: &HeaderMap) -> Response {
+    let packed = match pictures.answer(only, SystemTime::now()) {
+        Ok(Some(packed)) => packed,
+        Ok(None) => return StatusCode::NOT_FOUND.into_response(),
+        Err(error) => {
+            tracing::error!("cannot answer a scrape: {error}");
+            return StatusCode::INTERNAL_SERVER_ERROR.into_response();
+        }
+    };
+    let accepted = headers.get(header::ACCEPT_ENCODING).and_then(|value| value.to_str().ok());
+    let kind = (header::CONTENT_TYPE, PROMETHEUS);
+    if accepted.is_some_and(|accepted| accepted.contains("gzip")) {
+        return ([kind, (header::CONTENT_ENCODING, "gzip")], packed).into_response();
+    }
+    ([kind], Body::from_stream(plain(packed))).into_response()
+}
+
 #[cfg(test)]
 mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -87,7 +133,8 @@ mod tests {
         let metrics = Metrics::new();
         metrics.set_leader(true);
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-        let server = tokio::spawn(serve(listener, metrics, Beats::default(), async {
+        let answers = Answers { metrics, ..Answers::default() };
+        let server = tokio::spawn(serve(listener, answers, async {
             let _ = stopped.await;
         }));
         let ask = async |path: &str| {
@@ -107,6 +154,9 @@ mod tests {
         let numbers = ask("/metrics").await;
         assert!(numbers.contains(OPEN_METRICS), "{numbers}");
         assert!(numbers.contains("gregor_leader 1"), "{numbers}");
+        let series = ask("/metrics/kafka").await;
+        assert!(series.contains(PROMETHEUS) && series.contains("# TYPE"), "{series}");
+        assert!(ask("/metrics/kafka/n/c").await.starts_with("HTTP/1.1 404 "));
         assert!(ask("/secrets").await.starts_with("HTTP/1.1 404 "));
         stop.send(()).unwrap();
         server.await.unwrap().unwrap();

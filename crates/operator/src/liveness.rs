@@ -181,7 +181,8 @@ mod tests {
     async fn serve(beats: &Beats) -> SocketAddr {
         let listener = http::listen(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
         let address = listener.local_addr().unwrap();
-        tokio::spawn(http::serve(listener, Metrics::new(), beats.clone(), std::future::pending()));
+        let answers = http::Answers { beats: beats.clone(), ..http::Answers::default() };
+        tokio::spawn(http::serve(listener, answers, std::future::pending()));
         address
     }
 

@@ -25,6 +25,7 @@ pub struct Metrics {
     resources: Family<PassLabels, Gauge>,
     paused: Family<PassLabels, Gauge>,
     clusters: Family<StateLabels, Gauge>,
+    collections: Family<CollectionLabels, Counter>,
     leader: Gauge,
 }
 
@@ -61,6 +62,27 @@ pub enum WriteOutcome {
 struct KafkaLabels {
     call: String,
     effect: KafkaEffect,
+}
+
+/// A collection of metrics of topics and groups.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CollectionLabels {
+    namespace: String,
+    cluster: String,
+    outcome: CollectionOutcome,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EncodeLabelValue)]
+enum CollectionOutcome {
+    Done,
+    Failed,
+}
+
+impl CollectionLabels {
+    fn new(namespace: &str, cluster: &str, done: bool) -> Self {
+        let outcome = if done { CollectionOutcome::Done } else { CollectionOutcome::Failed };
+        Self { namespace: namespace.to_owned(), cluster: cluster.to_owned(), outcome }
+    }
 }
 
 /// Whether a call to Kafka changes something there.
@@ -108,6 +130,7 @@ impl Default for Metrics {
             resources: Family::default(),
             paused: Family::default(),
             clusters: Family::default(),
+            collections: Family::default(),
             leader: Gauge::default(),
         }
     }
@@ -167,6 +190,18 @@ impl Metrics {
         self.clusters.get_or_create(&labels).set(count);
     }
 
+    /// Metrics of topics and groups of a cluster were collected, or could not be.
+    pub(crate) fn lag_collected(&self, namespace: &str, cluster: &str, done: bool) {
+        self.collections.get_or_create(&CollectionLabels::new(namespace, cluster, done)).inc();
+    }
+
+    /// A cluster has no such metrics any more.
+    pub(crate) fn lag_forgotten(&self, namespace: &str, cluster: &str) {
+        for done in [true, false] {
+            self.collections.remove(&CollectionLabels::new(namespace, cluster, done));
+        }
+    }
+
     /// Whether this process leads.
     pub fn set_leader(&self, leads: bool) {
         self.leader.set(i64::from(leads));
@@ -195,6 +230,7 @@ impl Metrics {
         all.register("gregor_api_calls", "Requests to the API server", self.api_calls.clone());
         all.register("gregor_writes", "Writes that were asked for, and what came of them", self.writes.clone());
         all.register("gregor_kafka_calls", "Calls to Kafka", self.kafka_calls.clone());
+        all.register("gregor_kafka_metrics_collections", "Collections of metrics of topics and groups", self.collections.clone());
         all.register("gregor_leader", "Whether this process leads", self.leader.clone());
         all
     }

@@ -16,6 +16,7 @@ use tokio::sync::watch;
 use crate::context::{Context, Settings};
 use crate::crash::CrashSwitch;
 use crate::fence::Fence;
+use crate::lag::{self, Pictures};
 use crate::lease::{Election, Timing};
 use crate::liveness::Beats;
 use crate::metrics::Metrics;
@@ -84,7 +85,7 @@ pub async fn run(
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> Result<Ended, RunError> {
     let metrics = Metrics::new();
-    let beats = Beats::default();
+    let (beats, pictures) = (Beats::default(), Pictures::default());
     let client =
         client::counted(config, &metrics).map_err(|error| RunError::Client(error.into()))?;
     let (end, ended) = watch::channel(false);
@@ -92,7 +93,12 @@ pub async fn run(
         let listener =
             http::listen(address).await.map_err(|source| RunError::Listen { address, source })?;
         tracing::info!("probes and metrics on {address}");
-        tokio::spawn(http::serve(listener, metrics.clone(), beats.clone(), told(ended)));
+        let answers = http::Answers {
+            metrics: metrics.clone(),
+            beats: beats.clone(),
+            pictures: pictures.clone(),
+        };
+        tokio::spawn(http::serve(listener, answers, told(ended)));
     }
     let shutdown = shutdown.shared();
     let mut election = options.election.as_ref().map(|election| {
@@ -112,7 +118,7 @@ pub async fn run(
     let fence = election.as_ref().map_or_else(Fence::open, Election::fence);
     let writer = Writer::new(client, fence, options.crash, metrics.clone());
     let context = Context::new(writer, options.settings, &options.identity);
-    let context = Arc::new(context.with_beats(beats.clone()));
+    let context = Arc::new(context.with_beats(beats.clone()).with_pictures(pictures));
     // A task of its own: however long it computes, the Lease is renewed. If it hangs, the liveness probe fails.
     let work = tokio::spawn(async move {
         beats.watch_loop(Loop::Controllers, controllers(context, shutdown)).await;
@@ -144,7 +150,8 @@ async fn controllers(
     let clusters = cluster::run(context.clone(), shutdown.clone());
     let rebalances = rebalance::request::run(context.clone(), shutdown.clone());
     let topics = topics::run(context.clone(), shutdown.clone());
-    tokio::join!(clusters, rebalances, topics, pod_set::run(context, shutdown));
+    let lag = lag::run(context.clone(), shutdown.clone());
+    tokio::join!(clusters, rebalances, topics, lag, pod_set::run(context, shutdown));
 }
 
 async fn keep(election: &mut Option<Election>) {

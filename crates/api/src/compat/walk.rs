@@ -212,10 +212,10 @@ mod tests {
 
     #[test]
     fn a_finding_reads_as_a_sentence() {
-        let object = json!({ "spec": { "kafkaExporter": {} } });
+        let object = json!({ "spec": { "kafka": { "jmxOptions": {} } } });
         assert_eq!(
             unhonoured(&object, Kind::Kafka)[0].to_string(),
-            "spec.kafkaExporter is accepted: no exporter of consumer lag is deployed"
+            "spec.kafka.jmxOptions is accepted: no port for JMX is opened; metrics are served over HTTP"
         );
     }
 }

@@ -2,6 +2,7 @@
 
 pub mod cruise_control;
 pub mod entity_operator;
+pub mod exporter;
 pub mod listener;
 pub mod status;
 pub mod template;
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::common::{JvmOptions, Rest, Verbatim};
 use cruise_control::CruiseControl;
 use entity_operator::EntityOperator;
+use exporter::KafkaExporter;
 use listener::Listener;
 pub use status::KafkaStatus;
 use template::KafkaTemplate;
@@ -71,9 +73,9 @@ pub struct KafkaSpec {
     /// Rebalancing; there is none if unset.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cruise_control: Option<CruiseControl>,
-    /// The exporter of consumer lag.
+    /// Metrics of topics and consumer lag, which the operator serves; there are none if unset.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub kafka_exporter: Option<Verbatim>,
+    pub kafka_exporter: Option<KafkaExporter>,
     /// When certificates may be renewed, as cron expressions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub maintenance_time_windows: Option<Vec<String>>,

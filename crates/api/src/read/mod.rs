@@ -7,6 +7,7 @@
 //! What a verdict of [`compat`](crate::compat) refuses is refused there; only what the plain types cannot
 //! hold is a problem here too.
 
+mod exporter;
 mod listener;
 mod pool;
 mod template;
@@ -23,6 +24,7 @@ use crate::common::Verbatim;
 use crate::kafka::{self, AuthorizationType, CertificateAuthority, MetricsType, RackType};
 use crate::{Kafka, KafkaNodePool};
 
+pub use exporter::exporter;
 pub use pool::{storage_from_text, storage_text};
 pub use topic::{Topics, topic, topics};
 
@@ -131,6 +133,8 @@ fn kafka_spec(kafka: &Kafka, notes: &mut Notes) -> Option<ClusterSpec> {
         authorization: flatten(authorization)?,
         rack: flatten(rack)?,
         metrics,
+        exporter: exporter(kafka),
+        topics_namespace: topics(kafka).map(|topics| topics.namespace),
         cluster_ca: cluster_ca?,
         clients_ca: clients_ca?,
         max_unavailable: max_unavailable?,

@@ -23,6 +23,8 @@ pub(crate) fn cluster() -> ClusterSpec {
         authorization: None,
         rack: None,
         metrics: None,
+        exporter: None,
+        topics_namespace: None,
         cluster_ca: Authority::default(),
         clients_ca: Authority::default(),
         max_unavailable: 1,

@@ -333,6 +333,7 @@ impl Operator {
             record,
             images: &images(),
             domain: "cluster.local",
+            watches_other_namespaces: false,
             fresh: &mut || world.generate(),
         });
         let Desired { blueprint, record, warnings } = accepted.map_err(|refused| refused.note)?;

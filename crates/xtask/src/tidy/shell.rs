@@ -13,7 +13,7 @@ use super::rust;
 const SHELL: &str = "crates/operator/src/";
 
 /// The functions, and what they are for.
-const CALLED: [(&str, &str); 25] = [
+const CALLED: [(&str, &str); 30] = [
     ("cluster::decide::decide", "the decision of a pass over a cluster"),
     ("cluster::decide::needs", "the facts that it requires"),
     ("cluster::decide::next_pass_ms", "when the next pass begins"),
@@ -39,6 +39,14 @@ const CALLED: [(&str, &str); 25] = [
     ("topics::of_vanished", "the same, for one that was deleted without a finalizer"),
     ("topics::batch::records_of", "the size of a change of a topic in the metadata log"),
     ("topics::batch::cut", "requests of at most as many records as Kafka accepts"),
+    ("topics::replicas::begin", "the decision about changes of the number of replicas"),
+    ("topics::replicas::is_outdated", "whether such a change is cancelled"),
+    ("lag::bound", "how many series a cluster may have"),
+    ("lag::labels", "the labels that all series of a cluster have"),
+    (
+        "lag::render",
+        "the series of a metric, one metric at a time: all of them take a lot of memory",
+    ),
 ];
 
 pub(super) fn check(repository: &Repository) -> Vec<Finding> {

@@ -83,6 +83,7 @@ pub(crate) const PURE_MAY_USE: &[(&str, &str)] = &[
     ("base64",      "Kafka writes its ids in base64; a function of bytes"),
     ("fixedbitset", "sets of dense indices, walked in order"),
     ("rayon",       "threads for the optimizer, whose answer must not depend on their number"),
+    ("regex",       "expressions of users, matched in linear time; a function of texts"),
     ("rustc-hash",  "a hash without a random seed, for look-ups that are never walked"),
     ("serde",       "derives only; no format and no reader"),
     ("smallvec",    "short lists in place, such as the replicas of a partition"),

@@ -16,6 +16,7 @@ pub use listener::{
 pub use storage::{Claim, Disk, Size, Storage, Volume};
 pub use template::{PodTemplate, Written};
 
+use crate::lag::Patterns;
 use crate::node::Roles;
 
 /// A cluster as it was asked for.
@@ -41,6 +42,10 @@ pub struct ClusterSpec {
     pub rack: Option<Rack>,
     /// The rules of the exporter of metrics, if metrics were asked for.
     pub metrics: Option<MetricsSource>,
+    /// Which metrics of topics and groups there are, if they were asked for.
+    pub exporter: Option<Patterns>,
+    /// The namespace of the resources of topics, if topics are managed as resources.
+    pub topics_namespace: Option<String>,
     /// The authority that signs the certificates of nodes.
     pub cluster_ca: Authority,
     /// The authority that signs the certificates of clients.

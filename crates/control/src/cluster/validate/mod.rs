@@ -24,6 +24,7 @@ use crate::annotations::Annotation;
 use crate::cluster::spec::{ClusterSpec, Disk, PoolSpec};
 use crate::cluster::storage::metadata_is_ephemeral;
 use crate::conditions::{self, Note};
+use crate::lag::Filter;
 use crate::node::Roles;
 use crate::quorum::plan::Warning;
 use crate::registration::{KafkaVersion, MetadataVersion};
@@ -176,6 +177,10 @@ reasons! {
     ForbiddenEnvironment => Refused,
     /// A text that would mean something else where it is written to.
     InvalidValue => Refused,
+    /// Expressions of the metrics of topics and groups that cannot be read.
+    InvalidExporterRegex => Warning,
+    /// Resources of topics in a namespace that the operator may not work in.
+    WatchedNamespaceNotAllowed => Warning,
     /// Environment variables that the operator sets.
     IgnoredEnvironment => Warning,
     /// Settings that are ours to make.
@@ -212,7 +217,22 @@ pub fn validate(spec: &ClusterSpec, known: &Known, current: Option<&Current>) ->
     spec.pools.iter().for_each(|pool| volumes(pool, &mut findings));
     authorities(spec, &mut findings);
     storage(spec, &mut findings);
+    exporter(spec, &mut findings);
     findings.0
+}
+
+/// What is to be said of resources in another namespace. `is_allowed` says whether the operator may work there: whoever
+/// may edit a `Kafka` would have it write to resources of others.
+#[must_use]
+pub fn watched_namespace(spec: &ClusterSpec, is_allowed: bool) -> Option<Finding> {
+    let watched = spec.topics_namespace.as_ref().filter(|watched| **watched != spec.namespace)?;
+    let message = format!(
+        "spec.entityOperator.topicOperator.watchedNamespace: KafkaTopics in namespace {watched} are not managed, because \
+         the operator was started without --watched-namespace-enabled=true. Start it with that option, or remove \
+         watchedNamespace to manage the KafkaTopics in namespace {}",
+        spec.namespace
+    );
+    (!is_allowed).then_some(Finding { reason: Reason::WatchedNamespaceNotAllowed, message })
 }
 
 /// Whether wishes with these findings may be acted on.
@@ -300,6 +320,17 @@ fn authorities(spec: &ClusterSpec, findings: &mut Findings) {
             );
             findings.add(Reason::CertificateRenewal, message);
         }
+    }
+}
+
+/// Expressions that cannot be read: there are no metrics then.
+fn exporter(spec: &ClusterSpec, findings: &mut Findings) {
+    let Some(patterns) = &spec.exporter else { return };
+    if let Err(error) = Filter::new(patterns) {
+        let message = format!(
+            "spec.kafkaExporter.{error}. No metrics of topics and consumer groups are served until it is corrected"
+        );
+        findings.add(Reason::InvalidExporterRegex, message);
     }
 }
 

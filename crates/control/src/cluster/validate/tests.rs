@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use super::*;
 use crate::cluster::samples;
 use crate::cluster::spec::{Authentication, Certificate, ListenerKind, TemplateKey};
+use crate::lag::Patterns;
 
 fn known() -> Known {
     let versions = ["4.1.2", "4.2.0", "4.3.1"].map(|text| text.parse().unwrap());
@@ -465,6 +466,8 @@ fn every_rule() {
     // Those of templates have their rows in `templates_tests.rs`.
     seen.extend(templates::PASSED_ON.iter().map(|(_, reason, _)| reason.name()));
     seen.insert(R::IgnoredEnvironment.name());
+    // These have tests of their own.
+    seen.extend([R::InvalidExporterRegex, R::WatchedNamespaceNotAllowed].map(R::name));
     let all: BTreeSet<_> = Reason::ALL.iter().map(|reason| reason.name()).collect();
     assert_eq!(seen, all, "every reason has a row");
 }
@@ -540,4 +543,36 @@ fn findings_are_notes_with_their_reason() {
     assert_eq!(note.reason.name(), "NoListener");
     assert_eq!(R::KafkaStorage.severity(), Severity::Warning);
     assert_eq!(R::NoBroker.severity(), Severity::Refused);
+}
+
+#[test]
+fn expressions_of_the_exporter_that_cannot_be_read_are_told() {
+    let patterns =
+        |groups: &str| Patterns { groups: Some(groups.to_owned()), ..Patterns::default() };
+    for (expression, expected) in [("a.*", 0), ("(", 1)] {
+        let spec = ClusterSpec { exporter: Some(patterns(expression)), ..fine() };
+        let findings = validate(&spec, &known(), None);
+        assert_eq!(findings.len(), expected, "{expression}: {findings:?}");
+        for finding in findings {
+            assert_eq!(finding.reason, Reason::InvalidExporterRegex);
+            assert!(finding.message.starts_with("spec.kafkaExporter.groupRegex is not a valid"));
+        }
+    }
+}
+
+#[test]
+fn resources_of_another_namespace_need_the_permission_of_the_operator() {
+    let of = |namespace: Option<&str>, is_allowed| {
+        let spec = ClusterSpec { topics_namespace: namespace.map(str::to_owned), ..fine() };
+        watched_namespace(&spec, is_allowed).map(|finding| finding.reason)
+    };
+    let refused = Some(Reason::WatchedNamespaceNotAllowed);
+    for (namespace, is_allowed, expected) in [
+        (None, false, None),
+        (Some("here"), false, None),
+        (Some("there"), true, None),
+        (Some("there"), false, refused),
+    ] {
+        assert_eq!(of(namespace, is_allowed), expected, "{namespace:?} {is_allowed}");
+    }
 }

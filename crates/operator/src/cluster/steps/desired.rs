@@ -35,6 +35,7 @@ pub(crate) fn begin(
         record,
         images: &ctx.settings.kafka_images,
         domain: &ctx.settings.cluster_domain,
+        watches_other_namespaces: ctx.settings.watches_other_namespaces,
         fresh: &mut random_id,
     });
     Ok(accepted.map(|Desired { blueprint, record, warnings }| {
