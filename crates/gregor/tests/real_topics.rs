@@ -6,19 +6,39 @@
 mod kafka;
 mod up;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
 use std::path::Path;
 use std::time::Duration;
 
 use kafka::{Ground, Place, wait_for, wait_for_mut};
 use kafka_admin::{ClientOptions, ConfigSource, NewTopic};
-use model::TopicName;
+use model::{TopicName, TopicPartition};
 use serde_json::{Value, json};
+use testkit::{Load, LoadOptions};
 use tokio::runtime::Runtime;
 
 const CLUSTER: &str = "my-cluster";
 const FINALIZER: &str = "strimzi.io/topic-operator";
+const LOADED: &str = "loaded";
+
+const BROKERS: &str = "
+---
+apiVersion: kafka.strimzi.io/v1
+kind: KafkaNodePool
+metadata:
+  name: broker
+  labels:
+    strimzi.io/cluster: my-cluster
+spec:
+  replicas: 3
+  roles:
+    - broker
+  storage:
+    type: ephemeral
+";
 
 struct Scene<'a> {
     place: Place<'a>,
@@ -119,6 +139,39 @@ impl Scene<'_> {
         });
     }
 
+    /// Waits until the change of replicas has ended, in Kafka and in the status.
+    fn has_replicas(&self, name: &str, count: usize) {
+        let admin = self.admin();
+        let topic = TopicName::new(name).unwrap();
+        wait_for(|| {
+            let page = self.runtime.block_on(admin.describe_topics(std::slice::from_ref(&topic)));
+            let page = page.map_err(|error| format!("{error:?}"))?;
+            let counts: Vec<_> =
+                page.topics[0].partitions.iter().map(|one| one.replicas.len()).collect();
+            let found = self.place.get("kafkatopic", name);
+            let status = &found["status"];
+            let is_observed = status["observedGeneration"] == found["metadata"]["generation"];
+            let is_over = status["replicasChange"].is_null() && is_observed;
+            match is_over && counts.iter().all(|one| *one == count) {
+                true => Ok(()),
+                false => Err(format!("{counts:?} {status}")),
+            }
+        });
+    }
+
+    /// The metrics of topics and groups that the operator serves.
+    fn metrics(&self) -> String {
+        let pods = self.place.ground.place("gregor").list("pods");
+        let address = pods[0]["status"]["podIP"].as_str().unwrap_or_default().to_owned();
+        let Ok(mut stream) = TcpStream::connect((address.as_str(), 8080)) else {
+            return String::new();
+        };
+        stream.write_all(b"GET /metrics/kafka HTTP/1.0\r\n\r\n").unwrap();
+        let mut answer = String::new();
+        let _ = stream.read_to_string(&mut answer);
+        answer
+    }
+
     /// Creates a topic behind the back of the resources.
     fn create(&self, topic: &str, config: (&str, &str)) {
         let new =
@@ -139,11 +192,12 @@ fn topic(name: &str, spec: Value) -> Value {
 
 #[test]
 fn topics_follow_their_resources() {
-    let ground = Ground::start(&["--nodes", "1"]);
+    let ground = Ground::mortal(&["--nodes", "1"]);
     let place = ground.namespace("topics");
     let example =
         Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/kafka-single-node.yaml");
-    let cluster = fs::read_to_string(example).unwrap();
+    // Three more brokers, so that replicas have somewhere to go.
+    let cluster = fs::read_to_string(example).unwrap() + BROKERS;
     // Resources that are there before their cluster wait for it.
     place.apply(&cluster);
     let scene = Scene { place, runtime: Runtime::new().unwrap() };
@@ -157,6 +211,9 @@ fn topics_follow_their_resources() {
     a_conflict_never_deletes_the_topic(&scene);
     an_existing_topic_keeps_its_overrides(&scene);
     people_list_describe_and_create_topics(&scene);
+    replicas_change_under_load(&scene);
+    metrics_have_the_names_of_the_exporter(&scene);
+    a_change_of_replicas_is_lived_one_act_per_life(&scene);
     unmanaged_and_other_resources_are_left_alone(&scene);
     a_cluster_that_is_deleted_lets_go(&scene);
     ground.assert_operator_is_content();
@@ -204,8 +261,7 @@ fn bad_resources_are_told_and_harm_no_other(scene: &Scene<'_>) {
     }
     for (patch, words) in [
         (json!({ "partitions": 1 }), "Decreasing partitions not supported"),
-        (json!({ "partitions": 2, "replicas": 2 }), "required for partitions [0, 1]"),
-        (json!({ "replicas": 1, "topicName": "x" }), "Changing spec.topicName is not supported"),
+        (json!({ "partitions": 2, "topicName": "x" }), "Changing spec.topicName is not supported"),
     ] {
         scene.patch("good", &json!({ "spec": patch }));
         wait_for(|| {
@@ -265,6 +321,106 @@ fn people_list_describe_and_create_topics(scene: &Scene<'_>) {
         serde_json::from_str(&run(&["describe", "by-hand", "-o", "json"])).unwrap();
     assert_eq!(described["ready"], true);
     assert_eq!(described["config"], json!({ "flush.ms": "7000" }));
+}
+
+fn replicas_change_under_load(scene: &Scene<'_>) {
+    let config = json!({ "min.insync.replicas": 2 });
+    scene.apply_all(&[topic(LOADED, json!({ "partitions": 4, "replicas": 3, "config": config }))]);
+    scene.ready(LOADED);
+    let ground = scene.place.ground;
+    let bootstrap = scene.place.bootstrap(CLUSTER, "plain");
+    let options = LoadOptions::new(ground.home.clone(), &bootstrap, LOADED);
+    let load = scene.runtime.block_on(Load::start(options.hosts(ground.hosts()).rate(50))).unwrap();
+    for replicas in [2, 4] {
+        scene.patch(LOADED, &json!({ "spec": { "replicas": replicas } }));
+        scene.has_replicas(LOADED, replicas);
+        scene.runtime.block_on(load.wait_acknowledged(20)).unwrap();
+    }
+    // Fewer than the topic needs in sync: it waits, and says what to do.
+    scene.patch(LOADED, &json!({ "spec": { "replicas": 1 } }));
+    wait_for(|| {
+        let change = &scene.place.get("kafkatopic", LOADED)["status"]["replicasChange"];
+        let message = change["message"].as_str().unwrap_or_default();
+        let is_so = change["state"] == "pending" && message.contains("Lower min.insync.replicas");
+        if is_so { Ok(()) } else { Err(change.to_string()) }
+    });
+    let plan = |replicas: &str| {
+        let words = ["topic", "plan", LOADED, "--replicas", replicas, "--cluster", CLUSTER];
+        scene.place.gregor(&[&words[..], &["-o", "json"]].concat()).ok().out
+    };
+    let three: Value = serde_json::from_str(&plan("3")).unwrap();
+    assert_eq!(three["partitions"].as_array().unwrap().len(), 4, "{three}");
+    assert_eq!(three["partitions"][0]["after"].as_array().unwrap().len(), 3, "{three}");
+    assert!(plan("9").contains("9 replicas need as many brokers"));
+    let report = scene.runtime.block_on(load.stop()).unwrap();
+    report.check().unwrap();
+}
+
+fn metrics_have_the_names_of_the_exporter(scene: &Scene<'_>) {
+    let first = TopicPartition::new(TopicName::new(LOADED).unwrap(), 0);
+    let commit = BTreeMap::from([(first, 1)]);
+    let done = scene.runtime.block_on(scene.admin().commit_offsets("billing", &commit)).unwrap();
+    assert!(done.values().all(Result::is_ok), "{done:?}");
+    let exporter = |spec: Value| {
+        let patch = json!({ "spec": { "kafkaExporter": spec } }).to_string();
+        scene.place.kubectl(&["patch", "kafka", CLUSTER, "--type", "merge", "-p", &patch]);
+    };
+    exporter(json!({}));
+    let common = "namespace=\"topics\",strimzi_io_cluster=\"my-cluster\",strimzi_io_kind=\"Kafka\",\
+                  strimzi_io_name=\"my-cluster-kafka-exporter\"";
+    let of_partition = |name: &str, number: usize, value: &str| {
+        format!(
+            "{name}{{consumergroup=\"billing\",topic=\"{LOADED}\",partition=\"{number}\",{common}}} {value}"
+        )
+    };
+    let lines = [
+        format!("kafka_brokers{{{common}}} 4"),
+        format!("kafka_topic_partitions{{topic=\"{LOADED}\",{common}}} 4"),
+        format!("kafka_topic_partition_replicas{{topic=\"{LOADED}\",partition=\"3\",{common}}} 4"),
+        format!("kafka_consumergroup_members{{consumergroup=\"billing\",{common}}} 0"),
+        of_partition("kafka_consumergroup_current_offset", 0, "1"),
+        of_partition("kafka_consumergroup_current_offset", 1, "-1"),
+        of_partition("kafka_consumergroup_lag", 1, "-1"),
+        "# TYPE kafka_consumergroup_lag_sum gauge".to_owned(),
+    ];
+    wait_for(|| {
+        let text = scene.metrics();
+        let missing = lines.iter().find(|line| !text.lines().any(|one| one == *line));
+        missing.map_or(Ok(()), |line| Err(format!("{line} is not in:\n{text}")))
+    });
+    let other = "kafka_topic_partitions{topic=\"by-hand\"";
+    assert!(scene.metrics().contains(other));
+    exporter(json!({ "topicRegex": "^loaded$", "groupExcludeRegex": "ill" }));
+    wait_for(|| {
+        let text = scene.metrics();
+        let is_so = text.contains(&lines[1]) && !text.contains(other) && !text.contains("billing");
+        if is_so { Ok(()) } else { Err(text) }
+    });
+    exporter(json!({ "groupRegex": "(" }));
+    wait_for(|| {
+        let warning = scene.place.warning(CLUSTER, "InvalidExporterRegex");
+        let is_served = scene.metrics().contains("kafka_brokers");
+        if warning.is_some() && !is_served { Ok(()) } else { Err(format!("{warning:?}")) }
+    });
+    exporter(Value::Null);
+}
+
+/// Also with a topic that Kafka refuses, which must not use up every life.
+fn a_change_of_replicas_is_lived_one_act_per_life(scene: &Scene<'_>) {
+    scene.place.ground.begin_one_act_per_life();
+    scene.patch(LOADED, &json!({ "spec": { "replicas": 3 } }));
+    scene.apply_all(&[
+        topic("again-bad", json!({ "config": { "no.such": 1 } })),
+        topic("again-good", json!({ "partitions": 2, "replicas": 2 })),
+    ]);
+    scene.ready("again-good");
+    scene.said("again-bad", "KafkaError");
+    scene.has_replicas(LOADED, 3);
+    scene.place.ground.end_one_act_per_life();
+    let throttled = scene.shown(LOADED).unwrap().overrides;
+    assert_eq!(throttled, ["min.insync.replicas=2"], "no throttle is left");
+    let events = scene.place.kubectl(&["get", "events", "-o", "json"]);
+    assert!(events.contains("ReplicasChangeStarted") && events.contains("KafkaError"), "{events}");
 }
 
 fn unmanaged_and_other_resources_are_left_alone(scene: &Scene<'_>) {

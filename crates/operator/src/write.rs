@@ -339,6 +339,19 @@ impl Writer {
         call: impl Future<Output = Result<T, E>>,
         outcome: impl FnOnce(&E) -> Outcome,
     ) -> Result<T, KafkaWriteError<E>> {
+        self.kafka_with(kind, what, call, outcome, |_| true).await
+    }
+
+    /// The same for a call whose answer may be that nothing was done: `changed` tells. What Kafka refuses is no act, so
+    /// that a process that ends after its first act gets beyond what is refused each time.
+    pub async fn kafka_with<T, E: std::error::Error + 'static>(
+        &self,
+        kind: &str,
+        what: &str,
+        call: impl Future<Output = Result<T, E>>,
+        outcome: impl FnOnce(&E) -> Outcome,
+        changed: impl FnOnce(&T) -> bool,
+    ) -> Result<T, KafkaWriteError<E>> {
         if !self.lead(KAFKA_DEADLINE) {
             return Err(KafkaWriteError::NotLeader { what: what.to_owned() });
         }
@@ -346,8 +359,12 @@ impl Writer {
         self.metrics.kafka_call(kind, KafkaEffect::Change);
         match tokio::time::timeout(KAFKA_DEADLINE, call).await {
             Ok(Ok(answer)) => {
-                tracing::info!("Kafka: {what}");
-                self.crash.acted(what);
+                if changed(&answer) {
+                    tracing::info!("Kafka: {what}");
+                    self.crash.acted(what);
+                } else {
+                    tracing::debug!("Kafka: refused: {what}");
+                }
                 Ok(answer)
             }
             Ok(Err(error)) => {

@@ -213,7 +213,7 @@ impl World {
             stored.save(&decision.recorded).await?;
             let first: &[Act] = &decision.acts[..decision.acts.len().min(1)];
             if life % 3 != 2 {
-                let done = act(&self.reach(), first, &observed.facts).await;
+                let done = act(&self.reach(), job, first, &observed.facts).await;
                 acts += done.acts;
                 ensure!(done.refused.is_empty(), "{:?}", done.refused);
             }

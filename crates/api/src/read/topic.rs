@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 
 use control::annotations::Annotation;
-use control::topics::{ConfigMode, FINALIZER, Resource, Settings, Spec, Status, Value};
+use control::topics::{
+    ChangeState, ConfigMode, FINALIZER, ReplicasChange, Resource, Settings, Spec, Status, Value,
+};
 use kube::ResourceExt as _;
 use serde_json::Value as Json;
 
 use crate::names::CLUSTER_LABEL;
+use crate::topic::ReplicasChangeState;
 use crate::{Kafka, KafkaTopic, KafkaTopicSpec, KafkaTopicStatus};
 
 /// A `KafkaTopic`, as decisions see it. `spec` is `None` if the resource has none.
@@ -49,9 +52,31 @@ fn spec(spec: &KafkaTopicSpec) -> Spec {
 
 fn status(status: &KafkaTopicStatus) -> Status {
     let mut conditions = status.conditions.iter().flatten();
-    let is_ready = conditions
-        .any(|one| one.kind.as_deref() == Some("Ready") && one.status.as_deref() == Some("True"));
-    Status { topic_name: status.topic_name.clone(), topic_id: status.topic_id.clone(), is_ready }
+    let ready = conditions.find(|one| one.kind.as_deref() == Some("Ready"));
+    let is_ready = ready.is_some_and(|one| one.status.as_deref() == Some("True"));
+    let failure = ready.filter(|_| !is_ready).map(|one| {
+        (one.reason.clone().unwrap_or_default(), one.message.clone().unwrap_or_default())
+    });
+    Status {
+        topic_name: status.topic_name.clone(),
+        topic_id: status.topic_id.clone(),
+        is_ready,
+        failure,
+        replicas_change: status.replicas_change.as_ref().map(replicas_change),
+    }
+}
+
+fn replicas_change(change: &crate::topic::ReplicasChange) -> ReplicasChange {
+    let state = change.state.map(|state| match state {
+        ReplicasChangeState::Pending => ChangeState::Pending,
+        ReplicasChangeState::Ongoing => ChangeState::Ongoing,
+    });
+    ReplicasChange {
+        target: change.target_replicas.unwrap_or_default(),
+        state,
+        message: change.message.clone(),
+        session: change.session_id.clone(),
+    }
 }
 
 fn config_value(value: &Json) -> Value {

@@ -9,3 +9,4 @@ mod random;
 mod rules;
 mod schema;
 mod strimzi;
+mod topics;

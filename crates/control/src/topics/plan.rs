@@ -5,10 +5,14 @@ use std::collections::BTreeMap;
 use model::TopicId;
 
 use super::config::{self, Change, Difference, Setting};
-use super::report::{Problem, Reason, Report, Warning};
+use super::replicas::{Partition, Wanted};
+use super::report::{Problem, Reason, ReplicasChange, Report, Warning};
 use super::resource::{ConfigMode, Resource, Spec};
 use super::settings::Settings;
 use crate::annotations::Annotation;
+
+/// The setting that says how many replicas have to be in sync for a write.
+const MIN_IN_SYNC: &str = "min.insync.replicas";
 
 /// What Kafka says of a topic.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,8 +30,8 @@ pub enum View {
 pub struct Found {
     /// Its id.
     pub id: TopicId,
-    /// How many replicas each partition has, or will have when the moves in flight end.
-    pub replicas: Vec<usize>,
+    /// Its partitions.
+    pub partitions: Vec<Partition>,
     /// All its settings.
     pub config: BTreeMap<String, Setting>,
 }
@@ -56,6 +60,8 @@ pub struct Plan {
     pub config: Vec<Change>,
     /// It gets more partitions, this many in all.
     pub partitions: Option<i32>,
+    /// Its partitions are to have another number of replicas.
+    pub replicas: Option<Wanted>,
     /// Its id, if it exists.
     id: Option<TopicId>,
     /// What the spec asks for in vain. It does not keep the rest from being done.
@@ -72,6 +78,8 @@ pub struct Answers {
     pub existed: bool,
     /// The first request that failed.
     pub problem: Option<Problem>,
+    /// How far the change of the number of replicas is.
+    pub replicas: Option<ReplicasChange>,
 }
 
 /// Compares a resource with its topic.
@@ -109,7 +117,7 @@ fn existing(
         }
         Err(problem) => (Difference::default(), Some(problem)),
     };
-    let count = i32::try_from(found.replicas.len()).unwrap_or(i32::MAX);
+    let count = i32::try_from(found.partitions.len()).unwrap_or(i32::MAX);
     let (partitions, lowered) = match spec.partitions {
         Some(wanted) if wanted > count => (Some(wanted), None),
         Some(wanted) if wanted < count => (None, Some(Problem::fewer_partitions())),
@@ -120,23 +128,36 @@ fn existing(
     if !difference.kept.is_empty() {
         warnings.push(Warning::kept_config(&difference.kept));
     }
+    let replicas = other_replicas(spec, found, &difference.changes);
     Plan {
         notes_kept_config,
         config: difference.changes,
         partitions,
-        problem: invalid.or(lowered).or_else(|| other_replicas(spec, found)),
+        replicas,
+        problem: invalid.or(lowered),
         warnings,
         ..plan
     }
 }
 
-/// A replication factor other than that of the spec. As long as partitions differ among themselves nobody can say which
-/// one the topic has.
-fn other_replicas(spec: &Spec, found: &Found) -> Option<Problem> {
-    let wanted = usize::try_from(spec.replicas?).ok()?;
-    let first = *found.replicas.first()?;
-    let is_uniform = found.replicas.iter().all(|count| *count == first);
-    (is_uniform && first != wanted).then(|| Problem::replicas_changed(found.replicas.len()))
+/// The partitions that have another number of replicas than the spec asks for.
+fn other_replicas(spec: &Spec, found: &Found, changes: &[Change]) -> Option<Wanted> {
+    let replicas = usize::try_from(spec.replicas?).ok()?;
+    let differs = |one: &&Partition| one.replicas.len() != replicas;
+    let partitions: Vec<_> = found.partitions.iter().filter(differs).cloned().collect();
+    let min_in_sync = min_in_sync(found, changes);
+    (!partitions.is_empty()).then_some(Wanted { replicas, min_in_sync, partitions })
+}
+
+/// How many replicas have to be in sync for a write, after these changes. What is inherited once an override is deleted is
+/// known in the next pass; the override counts until then.
+fn min_in_sync(found: &Found, changes: &[Change]) -> usize {
+    let set = changes.iter().find_map(|change| match change {
+        Change::Set(name, value) if name == MIN_IN_SYNC => Some(value.as_str()),
+        Change::Set(..) | Change::Delete(_) => None,
+    });
+    let now = found.config.get(MIN_IN_SYNC).and_then(|setting| setting.value.as_deref());
+    set.or(now).and_then(|text| text.trim().parse().ok()).unwrap_or(1)
 }
 
 impl Plan {
@@ -146,10 +167,14 @@ impl Plan {
     pub fn report(&self, resource: &Resource, answers: Answers) -> Report {
         let known = resource.status.topic_id.as_deref().filter(|_| answers.existed);
         let id = self.id.or(answers.created).or_else(|| known.and_then(|id| id.parse().ok()));
-        match self.problem.clone().or(answers.problem) {
+        let report = match self.problem.clone().or(answers.problem) {
             Some(problem) => Report::failed(resource, id, problem),
             None => Report::ready(resource, id, &self.warnings),
-        }
+        };
+        // What could not be looked at is kept as it was, if a change is still needed.
+        let known = resource.status.replicas_change.clone().filter(|_| self.replicas.is_some());
+        let replicas_change = answers.replicas.or(known).or(report.replicas_change);
+        Report { replicas_change, ..report }
     }
 }
 

@@ -17,8 +17,72 @@ pub struct Report {
     pub topic_name: Option<String>,
     /// Its id.
     pub topic_id: Option<String>,
-    /// Whether what the status says about a change of replicas stays.
-    pub keeps_replicas_change: bool,
+    /// The change of the number of replicas.
+    pub replicas_change: Option<ReplicasChange>,
+}
+
+/// A change of the number of replicas, as a status has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReplicasChange {
+    /// How many replicas there will be.
+    pub target: i64,
+    /// How far it is.
+    pub state: Option<ChangeState>,
+    /// Why it waits, for people.
+    pub message: Option<String>,
+    /// By what its moves are known.
+    pub session: Option<String>,
+}
+
+/// How far a change of the number of replicas is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ChangeState {
+    /// Not begun.
+    Pending,
+    /// In progress.
+    Ongoing,
+}
+
+impl ReplicasChange {
+    pub(super) fn pending(target: usize, message: String) -> Self {
+        let state = Some(ChangeState::Pending);
+        Self { target: signed(target), state, message: Some(message), session: None }
+    }
+
+    pub(super) fn ongoing(target: usize, session: &str) -> Self {
+        let (state, session) = (Some(ChangeState::Ongoing), Some(session.to_owned()));
+        Self { target: signed(target), state, message: None, session }
+    }
+
+    /// In one line, for tests.
+    #[cfg(test)]
+    pub(super) fn line(&self) -> String {
+        let target = self.target;
+        match (self.state, &self.message, &self.session) {
+            (Some(ChangeState::Pending), Some(message), None) => {
+                format!("pending {target}: {message}")
+            }
+            (Some(ChangeState::Ongoing), None, Some(session)) => {
+                format!("ongoing {target} {session}")
+            }
+            other => format!("{target} {other:?}"),
+        }
+    }
+}
+
+fn signed(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}
+
+/// Something that happened to a topic, for an Event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct News {
+    /// Whether a person has to act.
+    pub is_warning: bool,
+    /// For programs.
+    pub reason: &'static str,
+    /// For people.
+    pub message: String,
 }
 
 /// A condition.
@@ -194,15 +258,6 @@ impl Problem {
         let message = "Decreasing partitions not supported".to_owned();
         Self { reason: Reason::NotSupported, message }
     }
-
-    pub(super) fn replicas_changed(partitions: usize) -> Self {
-        let all: Vec<_> = (0..partitions).map(|number| number.to_string()).collect();
-        let message = format!(
-            "Replication factor change not supported, but required for partitions [{}]",
-            all.join(", ")
-        );
-        Self { reason: Reason::NotSupported, message }
-    }
 }
 
 impl Report {
@@ -220,7 +275,7 @@ impl Report {
             conditions: std::iter::once(ready).chain(warnings.iter().map(warning)).collect(),
             topic_name: Some(resource.claimed_topic().to_owned()),
             topic_id: id.map(|id| id.to_string()),
-            keeps_replicas_change: false,
+            replicas_change: None,
         }
     }
 
@@ -238,7 +293,7 @@ impl Report {
             conditions: vec![condition],
             topic_name: Some(resource.claimed_topic().to_owned()),
             topic_id: id.map(|id| id.to_string()),
-            keeps_replicas_change: true,
+            replicas_change: resource.status.replicas_change.clone(),
         }
     }
 
@@ -257,7 +312,42 @@ impl Report {
             conditions: vec![Condition { kind, holds: true, reason: None, message: None }],
             topic_name,
             topic_id: None,
-            keeps_replicas_change: false,
+            replicas_change: None,
+        }
+    }
+
+    /// What is new since the last status; that is told once, and not at every pass.
+    #[must_use]
+    pub fn news(&self, resource: &Resource) -> Option<News> {
+        let before = &resource.status;
+        let failed = self.conditions.iter().find(|one| one.kind == Kind::Ready && !one.holds);
+        if let Some(condition) = failed {
+            let reason = condition.reason.map_or("NotReady", Reason::name);
+            let message = condition.message.clone().unwrap_or_default();
+            let is_known = before
+                .failure
+                .as_ref()
+                .is_some_and(|known| (&*known.0, &known.1) == (reason, &message));
+            return (!is_known).then_some(News { is_warning: true, reason, message });
+        }
+        let state = |change: &Option<ReplicasChange>| {
+            let change = change.as_ref()?;
+            Some((change.target, change.state?))
+        };
+        match (state(&before.replicas_change), state(&self.replicas_change)) {
+            (was, Some(now @ (target, ChangeState::Ongoing))) if was != Some(now) => Some(News {
+                is_warning: false,
+                reason: "ReplicasChangeStarted",
+                message: format!("Changing the number of replicas to {target}"),
+            }),
+            (Some((target, ChangeState::Ongoing)), None) if before.topic_id == self.topic_id => {
+                Some(News {
+                    is_warning: false,
+                    reason: "ReplicasChangeEnded",
+                    message: format!("The change of the number of replicas to {target} has ended"),
+                })
+            }
+            _ => None,
         }
     }
 

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use super::report::ReplicasChange;
+
 /// The finalizer that keeps a `KafkaTopic` until its topic is deleted. It is the one of Strimzi, so that resources can
 /// go from one operator to the other without being rewritten.
 pub const FINALIZER: &str = "strimzi.io/topic-operator";
@@ -96,6 +98,10 @@ pub struct Status {
     pub topic_id: Option<String>,
     /// Whether it is ready.
     pub is_ready: bool,
+    /// The reason and the message of the condition that it is not ready.
+    pub failure: Option<(String, String)>,
+    /// A change of the number of replicas.
+    pub replicas_change: Option<ReplicasChange>,
 }
 
 impl Resource {

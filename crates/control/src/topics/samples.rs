@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use model::NodeId;
+
 use super::config::Setting;
+use super::replicas::Partition;
 use super::{Found, Resource, Spec, Status, Value};
 
 pub(super) const ID: &str = "U3fHvCoMVWiCVYa2ri_K5w";
@@ -27,6 +30,8 @@ pub(super) fn resource(name: &str) -> Resource {
             topic_name: Some(name.to_owned()),
             topic_id: Some(ID.to_owned()),
             is_ready: true,
+            failure: None,
+            replicas_change: None,
         },
     }
 }
@@ -41,6 +46,18 @@ pub(super) fn config(rows: &[(&str, &str)]) -> Option<BTreeMap<String, Value>> {
     Some(rows.iter().map(row).collect())
 }
 
+/// A partition on the first brokers, all in sync.
+pub(super) fn partition(number: i32, replicas: i32) -> Partition {
+    let brokers: Vec<_> = (0..replicas).filter_map(NodeId::new).collect();
+    Partition {
+        number,
+        in_sync: brokers.iter().copied().collect(),
+        leader: brokers.first().copied(),
+        replicas: brokers,
+        is_moving: false,
+    }
+}
+
 /// A topic with two partitions of three replicas; settings with a star are inherited.
 pub(super) fn found(settings: &[(&str, &str)]) -> Found {
     let setting = |(name, value): &(&str, &str)| {
@@ -50,7 +67,7 @@ pub(super) fn found(settings: &[(&str, &str)]) -> Found {
     };
     Found {
         id: ID.parse().unwrap(),
-        replicas: vec![3, 3],
+        partitions: [0, 1].map(|number| partition(number, 3)).into(),
         config: settings.iter().map(setting).collect(),
     }
 }

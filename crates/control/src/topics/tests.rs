@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::config::{Change, is_same};
-use super::samples::{ID, OTHER_ID, config, found, new, resource};
+use super::samples::{ID, OTHER_ID, config, found, new, partition, resource};
 use super::*;
 
 fn alone(resource: &Resource) -> Triage {
@@ -326,22 +326,13 @@ fn configuration_that_may_not_be_altered_is_left_and_said() {
 #[test]
 fn partitions_grow_and_nothing_else() {
     let fewer = format!("!Ready NotSupported: Decreasing partitions not supported | a {ID}");
-    let replicas = format!(
-        "!Ready NotSupported: Replication factor change not supported, but required for partitions [0, 1] | a {ID}"
-    );
     let spec = |partitions, replicas| Spec { partitions, replicas, ..Spec::default() };
-    let mixed = Found { replicas: vec![3, 2], ..found(&[]) };
     #[rustfmt::skip]
     let rows = [
         ("T8.1 more",            spec(Some(5), None),    found(&[]), Some(5), READY),
         ("T8.2 fewer",           spec(Some(1), None),    found(&[]), None,    &fewer),
         ("T8.3 equal",           spec(Some(2), None),    found(&[]), None,    READY),
         ("T8.3 unset",           spec(None, None),       found(&[]), None,    READY),
-        ("T8.4 same replicas",   spec(None, Some(3)),    found(&[]), None,    READY),
-        ("T8.7 other replicas",  spec(None, Some(2)),    found(&[]), None,    &replicas),
-        ("T8.5 mixed",           spec(None, Some(2)),    mixed,      None,    READY),
-        ("both: the first",      spec(Some(1), Some(2)), found(&[]), None,    &fewer),
-        ("more, other replicas", spec(Some(5), Some(2)), found(&[]), Some(5), &replicas),
     ];
     for (row, spec, topic, partitions, expected) in rows {
         let resource = with(spec);
@@ -354,6 +345,84 @@ fn partitions_grow_and_nothing_else() {
     let plan = plan_of(&resource, found(&[]));
     assert_eq!(plan.config, [set("x", "1")], "T7.10: the rest is done");
     assert_eq!(status(&resource, &plan), fewer);
+}
+
+#[test]
+fn partitions_with_another_number_of_replicas_are_found() {
+    let spec = |partitions, replicas| Spec { partitions, replicas, ..Spec::default() };
+    let mixed = || Found { partitions: vec![partition(0, 3), partition(1, 2)], ..found(&[]) };
+    #[rustfmt::skip]
+    let rows = [
+        ("T8.4 as the spec says",  spec(None, Some(3)),    found(&[]), None),
+        ("T1.3 unset",             spec(None, None),       mixed(),    None),
+        ("T8.4 another",           spec(None, Some(2)),    found(&[]), Some(vec![0, 1])),
+        ("T8.5 mixed",             spec(None, Some(2)),    mixed(),    Some(vec![0])),
+        ("more partitions too",    spec(Some(5), Some(2)), found(&[]), Some(vec![0, 1])),
+        ("fewer partitions too",   spec(Some(1), Some(2)), found(&[]), Some(vec![0, 1])),
+    ];
+    for (row, spec, topic, expected) in rows {
+        let plan = plan_of(&with(spec), topic);
+        let found = plan.replicas.map(|wanted| {
+            wanted.partitions.iter().map(|partition| partition.number).collect::<Vec<_>>()
+        });
+        assert_eq!(found, expected, "{row}");
+    }
+    let new = plan(&with(spec(None, Some(2))), &View::Absent, &Settings::default());
+    assert_eq!(new.replicas, None, "a new topic has what it is created with");
+}
+
+#[test]
+fn the_least_number_of_replicas_follows_from_the_configuration() {
+    const LEAST: &str = "min.insync.replicas";
+    let inherited = || found(&[("*min.insync.replicas", "2")]);
+    #[rustfmt::skip]
+    let rows: [(&str, Option<Values>, Found, usize); 6] = [
+        ("inherited",              None,                    inherited(),           2),
+        ("override",               Some(&[(LEAST, "3")]),   found(&[(LEAST, "3")]), 3),
+        ("changed with it",        Some(&[(LEAST, "1")]),   found(&[(LEAST, "2")]), 1),
+        ("deleted with it",        Some(&[]),               found(&[(LEAST, "2")]), 2),
+        ("nothing known",          None,                    found(&[]),            1),
+        ("no number",              Some(&[(LEAST, "x")]),   inherited(),           1),
+    ];
+    for (row, values, topic, expected) in rows {
+        let config = values.and_then(config);
+        let resource = with(Spec { replicas: Some(2), config, ..Spec::default() });
+        let found = plan_of(&resource, topic).replicas.map(|wanted| wanted.min_in_sync);
+        assert_eq!(found, Some(expected), "{row}");
+    }
+}
+
+#[test]
+fn a_status_says_how_far_a_change_of_replicas_is() {
+    let before = ReplicasChange::ongoing(2, "old");
+    let of = |change: Option<&ReplicasChange>| {
+        let status = Status { replicas_change: change.cloned(), ..resource("a").status };
+        Resource { status, ..with(Spec { replicas: Some(2), ..Spec::default() }) }
+    };
+    let new = ReplicasChange::pending(2, "why".to_owned());
+    let failed = || Some(Problem::kafka(40, "x"));
+    let same = Found { partitions: vec![partition(0, 2)], ..found(&[]) };
+    #[rustfmt::skip]
+    let rows = [
+        ("T9.1 begun",              None,          found(&[]),   Some(&new), None,     Some(&new)),
+        ("T9.4 done",               Some(&before), same.clone(), None,       None,     None),
+        ("T6.6 an error keeps it",  Some(&before), found(&[]),   None,       failed(), Some(&before)),
+        ("T6.6 done and an error",  Some(&before), same,         None,       failed(), Some(&before)),
+        ("not looked at",           Some(&before), found(&[]),   None,       None,     Some(&before)),
+        ("an error and a step",     Some(&before), found(&[]),   Some(&new), failed(), Some(&new)),
+    ];
+    for (row, before, topic, replicas, problem, expected) in rows {
+        let resource = of(before);
+        let plan = plan_of(&resource, topic);
+        let answers = Answers { replicas: replicas.cloned(), problem, ..Answers::default() };
+        let report = plan.report(&resource, answers);
+        assert_eq!(report.replicas_change.as_ref(), expected, "{row}");
+        let is_ready = report.conditions[0].holds;
+        assert_eq!(is_ready, !row.contains("error"), "T8.8 {row}: it stays ready");
+    }
+    let left = Resource { is_paused: true, ..of(Some(&before)) };
+    let Triage::Report(report) = alone(&left) else { panic!("it is paused") };
+    assert_eq!(report.replicas_change, None, "T6.3");
 }
 
 #[test]
@@ -442,4 +511,41 @@ fn errors_of_kafka_have_the_words_of_its_java_client() {
     let unnamed = Problem::refused(44, "POLICY_VIOLATION (44)", None);
     let expected = "org.apache.kafka.common.errors.PolicyViolationException: POLICY_VIOLATION (44)";
     assert_eq!(unnamed.message, expected);
+}
+
+#[test]
+fn news_are_told_once() {
+    let failed = |before: Option<(&str, &str)>| {
+        let failure = before.map(|(reason, message)| (reason.to_owned(), message.to_owned()));
+        let resource =
+            Resource { status: Status { failure, ..resource("a").status }, ..resource("a") };
+        let report = Report::failed(&resource, None, Problem::no_answer("x"));
+        report.news(&resource).map(|news| (news.is_warning, news.reason))
+    };
+    let text = "x; the operator tries again";
+    let told = Some((true, "KafkaError"));
+    assert_eq!(failed(None), told);
+    assert_eq!(failed(Some(("KafkaError", "another"))), told);
+    assert_eq!(failed(Some(("KafkaError", text))), None);
+    let pending = || ReplicasChange::pending(2, "why".to_owned());
+    let ongoing = |target| ReplicasChange::ongoing(target, "s");
+    let (started, ended) = (Some("ReplicasChangeStarted"), Some("ReplicasChangeEnded"));
+    #[rustfmt::skip]
+    let rows = [
+        (None,             None,             None),
+        (None,             Some(pending()),  None),
+        (Some(pending()),  Some(ongoing(2)), started),
+        (Some(ongoing(2)), Some(ongoing(2)), None),
+        (Some(ongoing(2)), Some(ongoing(3)), started),
+        (Some(ongoing(2)), None,             ended),
+        (Some(pending()),  None,             None),
+    ];
+    for (before, now, expected) in rows {
+        let status = Status { replicas_change: before.clone(), ..resource("a").status };
+        let resource = Resource { status, ..resource("a") };
+        let plan = plan_of(&resource, found(&[]));
+        let answers = Answers { replicas: now.clone(), ..Answers::default() };
+        let news = plan.report(&resource, answers).news(&resource).map(|news| news.reason);
+        assert_eq!(news, expected, "{before:?} {now:?}");
+    }
 }

@@ -54,6 +54,7 @@ const MORTAL: &str = "one-act-per-life";
 const AGAIN: &str = "#!/bin/sh
 export GREGOR_TEST_WORLD=STATE
 while :; do
+  unset GREGOR_ONE_ACT_PER_LIFE
   [ -e FILE ] && export GREGOR_ONE_ACT_PER_LIFE=true
   GREGOR operator \"$@\"
   [ $? -eq 137 ] || exit 1
@@ -96,12 +97,23 @@ impl Ground {
     /// Every life of the operator from now on has one act.
     pub(crate) fn begin_one_act_per_life(&self) {
         self.world.file(MORTAL, "");
+        self.kill_operator();
+    }
+
+    /// Lives are long again.
+    pub(crate) fn end_one_act_per_life(&self) {
+        fs::remove_file(self.world.temp().join(MORTAL)).unwrap();
+        self.kill_operator();
+    }
+
+    /// Kills the operator, unless it is between two lives.
+    fn kill_operator(&self) {
         let is_it = |process: &Process| {
             process.is("gregor") && process.words.get(1).is_some_and(|word| word == "operator")
         };
         let found: Vec<_> = self.world.processes().into_iter().filter(is_it).collect();
-        assert_eq!(found.len(), 1, "{found:?}");
-        signal(found[0].pid, Signal::KILL);
+        assert!(found.len() <= 1, "{found:?}");
+        found.iter().for_each(|operator| signal(operator.pid, Signal::KILL));
     }
 
     fn start_again_and_again(world: World, words: &[&str]) -> Self {

@@ -60,7 +60,8 @@ async fn list(work: &Work) -> Result<Rebalances, PassError> {
     };
     let uid = work.blueprint.kafka.uid().unwrap_or_default();
     let of = (&work.blueprint.names, uid.as_str());
-    let (moving, unclaimed) = moves(&work.found.config_maps, of, &all).map_err(failed)?;
+    let topics = |moves: &Moves| moves.is_for_topics_of(&work.blueprint.kafka);
+    let (moving, unclaimed) = moves(&work.found.config_maps, of, &all, topics).map_err(failed)?;
     let view = Fact::read(RebalanceView { settings, partners, moving, unclaimed }, at_ms);
     Ok(Rebalances { all, view })
 }
@@ -144,6 +145,7 @@ fn moves(
     maps: &ByName<ConfigMap>,
     (names, uid): (&Names, &str),
     all: &[KafkaRebalance],
+    for_topics: impl Fn(&Moves) -> bool,
 ) -> Result<(Brokers, bool), StoreError> {
     let (mut brokers, mut unclaimed) = (Brokers::new(), false);
     if let Some(map) = maps.get(&names.moves()) {
@@ -151,7 +153,8 @@ fn moves(
         if !moves.is_over() {
             let claims = |kr: &KafkaRebalance| moves.is_claimed_by(kr, &names.cluster);
             // Those of a former cluster of that name are not ours to stop.
-            unclaimed = store::owned_by(map, uid) && !all.iter().any(claims);
+            let is_claimed = for_topics(&moves) || all.iter().any(claims);
+            unclaimed = store::owned_by(map, uid) && !is_claimed;
             brokers.extend(moves.brokers);
         }
     }
@@ -286,10 +289,15 @@ mod tests {
         for (phase, uid, request, held, unclaimed) in rows {
             let maps = [(names.moves(), moves_map(phase))].into();
             let all: Vec<_> = request.iter().map(|request| kr(request.clone())).collect();
-            let (brokers, is_unclaimed) = moves(&maps, (&names, uid), &all).unwrap();
+            let (brokers, is_unclaimed) = moves(&maps, (&names, uid), &all, |_| false).unwrap();
             let found = (!brokers.is_empty(), is_unclaimed);
             assert_eq!(found, (held, unclaimed), "{phase:?} {uid} {request:?}");
+            let for_topics = moves(&maps, (&names, uid), &all, |_| true).unwrap();
+            assert_eq!((!for_topics.0.is_empty(), for_topics.1), (held, false), "for topics");
         }
-        assert_eq!(moves(&ByName::new(), (&names, "k"), &[]).unwrap(), (Brokers::new(), false));
+        assert_eq!(
+            moves(&ByName::new(), (&names, "k"), &[], |_| true).unwrap(),
+            (Brokers::new(), false)
+        );
     }
 }

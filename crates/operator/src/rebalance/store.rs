@@ -127,6 +127,11 @@ impl Moves {
         kr.uid().as_deref() == Some(&self.by.uid) && label.is_none_or(|label| label == cluster)
     }
 
+    /// Whether they are for topics of this cluster, and the cluster still manages topics as resources.
+    pub(crate) fn is_for_topics_of(&self, kafka: &api::Kafka) -> bool {
+        kafka.uid().as_deref() == Some(&self.by.uid) && api::read::topics(kafka).is_some()
+    }
+
     /// By what the parts of its job are known.
     pub(crate) fn key(&self) -> String {
         key(&self.by.uid, self.by.attempt)

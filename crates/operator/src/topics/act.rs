@@ -26,6 +26,9 @@ use crate::write::{KafkaWriteError, WriteError};
 /// Names in a line of the log.
 const NAMED_MAX: usize = 5;
 
+/// Events of one pass over some topics. Where thousands fail for one reason, their statuses say so.
+const EVENTS_MAX: usize = 50;
+
 /// Answers after which the same request may succeed soon: the controller changes, or takes fewer requests for a while.
 const PASSING: [Code; 4] = [
     Code::REQUEST_TIMED_OUT,
@@ -92,11 +95,22 @@ impl Actor<'_> {
 
     /// Writes statuses; resources whose status was not written are to be tried again.
     pub(super) async fn report(&self, reports: Vec<(Arc<Entry>, Report)>) -> BTreeSet<String> {
+        let news = reports
+            .iter()
+            .filter_map(|(entry, report)| Some((entry.clone(), report.news(&entry.resource)?)));
+        let news: Vec<_> = news.take(EVENTS_MAX).collect();
         let done = each(reports, |(entry, report)| async move {
             let done = status::write(self.ctx, &entry.topic, &report).await;
             (entry, done)
         });
-        failed(done.await)
+        let retry = failed(done.await);
+        // What was not written is news in the next pass again.
+        let written = news.into_iter().filter(|(entry, _)| !retry.contains(&entry.resource.name));
+        each(written.collect(), |(entry, news)| async move {
+            status::publish(self.ctx, &entry.topic, news).await;
+        })
+        .await;
+        retry
     }
 
     /// Deletes topics and then lets go of their resources. Returned are the statuses of those where Kafka refused, and the
@@ -317,20 +331,32 @@ impl Actor<'_> {
     }
 
     /// Sends a change to Kafka.
-    async fn send<T, E: std::error::Error + 'static>(
+    async fn send<K, T, E: std::error::Error + 'static>(
         &self,
         kind: &str,
         what: &str,
-        call: impl Future<Output = Result<T, E>>,
+        call: impl Future<Output = Result<Results<K, T>, E>>,
         outcome: impl FnOnce(&E) -> Outcome,
-    ) -> Result<T, Problem> {
-        let done = self.ctx.writer.kafka(kind, what, call, outcome).await;
+    ) -> Result<Results<K, T>, Problem> {
+        let done = self.ctx.writer.kafka_with(kind, what, call, outcome, has_changed).await;
         done.map_err(|error: KafkaWriteError<E>| {
             let why = chain(&error);
             tracing::debug!("{why}");
             Problem::no_answer(&why)
         })
     }
+}
+
+/// What Kafka answered for each of several topics.
+type Results<K, T> = BTreeMap<K, Result<T, Refusal>>;
+
+/// Whether one of the topics was changed, or may have been.
+fn has_changed<K, T>(results: &Results<K, T>) -> bool {
+    let may_have = |result: &Result<T, Refusal>| match result {
+        Ok(_) => true,
+        Err(refusal) => refusal.outcome() == Outcome::Unknown,
+    };
+    results.values().any(may_have)
 }
 
 /// Why a change failed, with the code if Kafka answered.
@@ -408,5 +434,25 @@ fn listed<'a>(verb: &str, topics: impl IntoIterator<Item = &'a TopicName>) -> St
         1 => format!("{verb} topic {first}"),
         count if count <= NAMED_MAX => format!("{verb} topics {first}"),
         count => format!("{verb} {count} topics: {first}, ..."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_kafka_refuses_for_all_topics_is_no_act() {
+        let refused = |code| Err(Refusal { code, message: None });
+        let rows: [(Vec<Result<(), Refusal>>, bool); 4] = [
+            (vec![refused(Code::INVALID_CONFIG), refused(Code::TOPIC_ALREADY_EXISTS)], false),
+            (vec![refused(Code::INVALID_CONFIG), Ok(())], true),
+            (vec![refused(Code::REQUEST_TIMED_OUT)], true),
+            (vec![], false),
+        ];
+        for (answers, expected) in rows {
+            let results: Results<usize, ()> = answers.into_iter().enumerate().collect();
+            assert_eq!(has_changed(&results), expected, "{results:?}");
+        }
     }
 }

@@ -33,6 +33,8 @@ struct Cluster {
     is_leaving: bool,
     is_gone: bool,
     schedule: Schedule,
+    /// Whether moves of replicas of its topics run.
+    is_moving: bool,
     /// Resources without a finalizer that are gone, and whose topics may have to be deleted.
     vanished: Vec<Arc<Entry>>,
 }
@@ -123,7 +125,9 @@ impl Cache {
             }
             None => {
                 let (schedule, vanished) = (Schedule::new(now), Vec::new());
-                let cluster = Cluster { topics, is_leaving, is_gone: false, schedule, vanished };
+                let (is_gone, is_moving) = (false, false);
+                let cluster =
+                    Cluster { topics, is_leaving, is_gone, schedule, is_moving, vanished };
                 self.clusters.insert(names, cluster);
             }
         }
@@ -279,6 +283,7 @@ impl Cache {
         let cluster = self.clusters.get_mut(names)?;
         let scope = cluster.schedule.begin(now)?;
         let vanished = std::mem::take(&mut cluster.vanished);
+        let is_moving = cluster.is_moving;
         let task = match cluster.is_leaving {
             true => Task::Release,
             false => Task::Reconcile { settings: cluster.topics.settings.clone() },
@@ -296,12 +301,12 @@ impl Cache {
         let ownership = Ownership::of(all.iter().map(|one| &one.resource));
         let is_all = scope == Scope::All;
         let entries = match scope {
-            Scope::All => all,
+            Scope::All => all.clone(),
             Scope::These(these) => {
-                all.into_iter().filter(|one| these.contains(&one.resource.name)).collect()
+                all.iter().filter(|one| these.contains(&one.resource.name)).cloned().collect()
             }
         };
-        Some(Work { task, is_all, entries, vanished, ownership })
+        Some(Work { task, is_all, entries, vanished, ownership, all, is_moving })
     }
 
     /// A pass has ended.
@@ -317,6 +322,10 @@ impl Cache {
         };
         let interval = Duration::from_millis(cluster.topics.settings.interval_ms);
         cluster.schedule.end(now, end, interval);
+        cluster.is_moving = done.is_moving.unwrap_or(cluster.is_moving);
+        if cluster.is_moving {
+            cluster.schedule.touch_moves(now);
+        }
         if cluster.is_gone && is_through {
             self.clusters.remove(names);
         }

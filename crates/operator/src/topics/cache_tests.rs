@@ -72,7 +72,7 @@ impl World {
         let lines = due.iter().map(line).collect();
         for (names, work) in due {
             let end = End::Through(BTreeSet::new());
-            let done = Done { end, vanished: work.vanished };
+            let done = Done { end, vanished: work.vanished, is_moving: Some(false) };
             self.cache.ended(&names, done, self.now);
         }
         lines
@@ -171,7 +171,11 @@ fn without_finalizers_a_resource_that_is_gone_is_remembered_until_its_topic_is()
         let due = world.cache.due(world.now);
         assert_eq!(due[0].1.vanished.len(), 1, "until a pass has dealt with it");
         for (names, work) in due {
-            let done = Done { end: End::Through(BTreeSet::new()), vanished: work.vanished };
+            let done = Done {
+                end: End::Through(BTreeSet::new()),
+                vanished: work.vanished,
+                is_moving: None,
+            };
             world.cache.ended(&names, done, world.now);
         }
     }
@@ -190,11 +194,15 @@ fn a_cluster_that_goes_lets_go_of_its_resources() {
     assert_eq!(due[0].1.entries.len(), 1);
     let failed = End::Through(BTreeSet::from(["a".to_owned()]));
     let names = due[0].0.clone();
-    world.cache.ended(&names, Done { end: failed, vanished: Vec::new() }, world.now);
+    world.cache.ended(
+        &names,
+        Done { end: failed, vanished: Vec::new(), is_moving: None },
+        world.now,
+    );
     world.now += Duration::from_secs(3);
     let due = world.cache.due(world.now);
     assert_eq!(due.len(), 1, "tried again");
-    let done = Done { end: End::Through(BTreeSet::new()), vanished: Vec::new() };
+    let done = Done { end: End::Through(BTreeSet::new()), vanished: Vec::new(), is_moving: None };
     world.cache.ended(&names, done, world.now);
     assert_eq!(world.cache.next_due(), None, "nothing is left of it");
 }

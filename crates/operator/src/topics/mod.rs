@@ -15,6 +15,8 @@
 mod act;
 mod cache;
 mod error;
+mod foresee;
+mod moves;
 mod pass;
 mod schedule;
 mod status;
@@ -38,6 +40,9 @@ use kube::runtime::{WatchStreamExt as _, watcher};
 use crate::client::watching;
 use crate::context::{Context, dynamic};
 use cache::Cache;
+pub use error::TopicsError;
+pub use foresee::Foreseen;
+pub(crate) use foresee::replicas as foresee_replicas;
 use pass::{Done, Work};
 
 /// An event of a watch, with the place that is watched.

@@ -18,6 +18,7 @@ use model::{TopicId, TopicName};
 use super::act::Actor;
 use super::cache::Entry;
 use super::error::TopicsError;
+use super::moves::Mover;
 use super::schedule::End;
 use super::view;
 use crate::context::Context;
@@ -39,6 +40,41 @@ pub(super) struct Work {
     pub(super) vanished: Vec<Arc<Entry>>,
     /// The claims of all resources of the cluster.
     pub(super) ownership: Ownership,
+    /// All resources of the cluster.
+    pub(super) all: Vec<Arc<Entry>>,
+    /// Whether moves of replicas of topics run, as far as this process knows.
+    pub(super) is_moving: bool,
+}
+
+impl Work {
+    /// The resources to look at again when the moves of these topics have ended: their own, and those that waited.
+    fn after_moves(&self, ended: &BTreeSet<TopicName>) -> BTreeSet<String> {
+        if ended.is_empty() {
+            return BTreeSet::new();
+        }
+        let concerned = self.all.iter().map(|entry| &entry.resource).filter(|one| {
+            let has_moved = || ended.iter().any(|topic| topic.as_str() == one.topic());
+            one.status.replicas_change.is_some() || has_moved()
+        });
+        concerned.map(|one| one.name.clone()).collect()
+    }
+
+    /// The number of replicas that each managed topic should have.
+    pub(super) fn asked(&self) -> BTreeMap<TopicName, Option<usize>> {
+        let of = |entry: &Arc<Entry>| {
+            let Triage::Reconcile { topic } = triage(&entry.resource, &self.ownership) else {
+                return None;
+            };
+            Some((topic, replicas(entry)))
+        };
+        self.all.iter().filter_map(of).collect()
+    }
+}
+
+/// The number of replicas that a resource asks for.
+fn replicas(entry: &Entry) -> Option<usize> {
+    let count = entry.resource.spec.as_ref().and_then(|spec| spec.replicas)?;
+    usize::try_from(count).ok()
 }
 
 /// What is done with the resources.
@@ -56,43 +92,67 @@ pub(super) struct Done {
     pub(super) end: End,
     /// Resources that are gone and whose topics still have to be deleted.
     pub(super) vanished: Vec<Arc<Entry>>,
+    /// Whether moves of replicas of topics run; `None` if that is as unknown as before.
+    pub(super) is_moving: Option<bool>,
+}
+
+impl Done {
+    fn through(retry: BTreeSet<String>) -> Self {
+        Self { end: End::Through(retry), vanished: Vec::new(), is_moving: Some(false) }
+    }
 }
 
 /// Makes one pass.
 pub(super) async fn run(ctx: &Context, names: &Names, work: Work) -> Done {
-    if work.entries.is_empty() && work.vanished.is_empty() {
-        return Done { end: End::Through(BTreeSet::new()), vanished: Vec::new() };
+    let has_moves = work.is_moving || work.is_all;
+    if work.entries.is_empty() && work.vanished.is_empty() && !has_moves {
+        return Done::through(BTreeSet::new());
     }
     let Task::Reconcile { settings } = &work.task else {
         let actor = Actor { ctx, admin: None };
         let held: Vec<_> =
             work.entries.iter().filter(|one| one.resource.has_finalizer).cloned().collect();
         let retry = actor.release(held).await;
-        return Done { end: End::Through(retry), vanished: Vec::new() };
+        return Done::through(retry);
     };
-    match reconcile(ctx, names, &work, settings).await {
-        Ok((retry, vanished)) => Done { end: End::Through(retry), vanished },
+    let failed = |error: &TopicsError| {
+        let (of, error) = (&names.cluster, chain(error));
+        tracing::debug!("topics of {}/{of} are not reconciled: {error}", names.namespace);
+    };
+    let access = ctx.admins.kept(names).and_then(|access| access.brokers);
+    let Some(admin) = access else {
+        failed(&TopicsError::NoBrokers);
+        return Done { end: End::NotBegun, vanished: work.vanished, is_moving: None };
+    };
+    let mut mover = Mover::new(ctx, names, &admin);
+    let outcome = reconcile((ctx, names, &admin), &work, settings, &mut mover).await;
+    // Whatever became of the topics, what has begun to move goes on.
+    let driven = mover.drive(&work).await;
+    let is_moving = driven.as_ref().ok().map(|driven| driven.is_running);
+    let ended = driven.inspect_err(failed).map(|driven| driven.ended).unwrap_or_default();
+    match outcome {
+        Ok((mut retry, vanished)) => {
+            retry.extend(work.after_moves(&ended));
+            Done { end: End::Through(retry), vanished, is_moving }
+        }
         Err(error) => {
-            let (of, error) = (&names.cluster, chain(&error));
-            tracing::debug!("topics of {}/{of} are not reconciled: {error}", names.namespace);
-            Done { end: End::NotBegun, vanished: work.vanished }
+            failed(&error);
+            Done { end: End::NotBegun, vanished: work.vanished, is_moving }
         }
     }
 }
 
 async fn reconcile(
-    ctx: &Context,
-    names: &Names,
+    (ctx, names, admin): (&Context, &Names, &Admin),
     work: &Work,
     settings: &Settings,
+    mover: &mut Mover<'_>,
 ) -> Result<(BTreeSet<String>, Vec<Arc<Entry>>), TopicsError> {
-    let access = ctx.admins.kept(names).and_then(|access| access.brokers);
-    let admin = access.ok_or(TopicsError::NoBrokers)?;
     no_entity_operator(ctx, names).await?;
     let mut retry = BTreeSet::new();
-    let pass = Pass { actor: Actor { ctx, admin: Some(&admin) }, admin: &admin, work, settings };
+    let pass = Pass { actor: Actor { ctx, admin: Some(admin) }, admin, work, settings };
     for some in work.entries.chunks(CHUNK) {
-        retry.extend(pass.chunk(some).await?);
+        retry.extend(pass.chunk(some, mover).await?);
     }
     let vanished = pass.vanished().await;
     Ok((retry, vanished))
@@ -131,7 +191,11 @@ pub(super) type Deletion = (Arc<Entry>, TopicName, Option<TopicId>);
 
 impl Pass<'_> {
     /// Some resources; those that are to be tried again are returned.
-    async fn chunk(&self, entries: &[Arc<Entry>]) -> Result<BTreeSet<String>, TopicsError> {
+    async fn chunk(
+        &self,
+        entries: &[Arc<Entry>],
+        mover: &mut Mover<'_>,
+    ) -> Result<BTreeSet<String>, TopicsError> {
         let begun = Instant::now();
         let metrics = self.actor.ctx.writer.metrics();
         for one in entries {
@@ -148,6 +212,7 @@ impl Pass<'_> {
         let (plans, again) = self.actor.mark(plans).await;
         retry.extend(again);
         let mut answers = self.actor.change(&plans).await;
+        self.move_replicas(&plans, &mut answers, mover).await;
         for (topic, (entry, plan)) in &plans {
             let answer = answers.answers.remove(topic).unwrap_or_default();
             sorted.reports.push((entry.clone(), plan.report(&entry.resource, answer)));
@@ -159,6 +224,29 @@ impl Pass<'_> {
         }
         retry.extend(self.actor.report(sorted.reports).await);
         Ok(retry)
+    }
+
+    /// Begins changes of the number of replicas, where nothing else has failed.
+    async fn move_replicas(&self, plans: &Plans, answers: &mut Changed, mover: &mut Mover<'_>) {
+        let has_failed = |topic: &TopicName| {
+            answers.answers.get(topic).is_some_and(|answer| answer.problem.is_some())
+        };
+        let wanted = plans.iter().filter(|(topic, _)| !has_failed(topic));
+        let wanted: BTreeMap<_, _> = wanted
+            .filter_map(|(topic, (_, plan))| Some((topic.clone(), plan.replicas.clone()?)))
+            .collect();
+        match mover.begin(&wanted).await {
+            Ok(changes) => {
+                for (topic, change) in changes {
+                    answers.answers.entry(topic).or_default().replicas = Some(change);
+                }
+            }
+            Err(error) => {
+                tracing::info!("replicas of topics are not changed: {}", chain(&error));
+                let names = wanted.keys().map(|topic| plans[topic].0.resource.name.clone());
+                answers.retry.extend(names);
+            }
+        }
     }
 
     fn sort(&self, entries: &[Arc<Entry>]) -> Sorted {
@@ -181,10 +269,6 @@ impl Pass<'_> {
         &self,
         compared: &BTreeMap<TopicName, Arc<Entry>>,
     ) -> Result<BTreeMap<TopicName, View>, TopicsError> {
-        let replicas = |entry: &Entry| {
-            let spec = entry.resource.spec.as_ref();
-            spec.and_then(|spec| spec.replicas).and_then(|count| usize::try_from(count).ok())
-        };
         let wanted =
             compared.iter().map(|(topic, entry)| (topic.clone(), replicas(entry))).collect();
         view::read(self.admin, self.actor.ctx.writer.metrics(), &wanted).await

@@ -38,6 +38,8 @@ pub(super) struct Schedule {
     changed_since: Option<Instant>,
     retry: BTreeSet<String>,
     retry_at: Option<Instant>,
+    /// When moves that run are looked at again.
+    moves_at: Option<Instant>,
     all_at: Instant,
     /// Whether everything became due again during the pass that runs.
     all_again: bool,
@@ -52,6 +54,7 @@ impl Schedule {
             changed_since: None,
             retry: BTreeSet::new(),
             retry_at: None,
+            moves_at: None,
             all_at: now,
             all_again: false,
             running: None,
@@ -70,13 +73,18 @@ impl Schedule {
         self.all_again = self.running.is_some();
     }
 
+    /// Moves run, and are looked at again soon.
+    pub(super) fn touch_moves(&mut self, now: Instant) {
+        self.moves_at = Some(now + RETRY);
+    }
+
     /// When a pass is due; `None` while one runs.
     pub(super) fn next(&self) -> Option<Instant> {
         if self.running.is_some() {
             return None;
         }
         let changed = self.changed_since.map(|since| since + DEBOUNCE);
-        [changed, self.retry_at].into_iter().flatten().chain([self.all_at]).min()
+        [changed, self.retry_at, self.moves_at].into_iter().flatten().chain([self.all_at]).min()
     }
 
     /// Begins a pass, if one is due.
@@ -84,6 +92,7 @@ impl Schedule {
         if self.next().is_none_or(|next| next > now) {
             return None;
         }
+        self.moves_at = None;
         let scope = if self.all_at <= now {
             (self.changed, self.changed_since) = (BTreeSet::new(), None);
             (self.retry, self.retry_at) = (BTreeSet::new(), None);
@@ -166,6 +175,20 @@ mod tests {
         assert_eq!(schedule.begin(at(2070)), Some(these(&["b"])));
         schedule.end(at(2080), through(&[]), INTERVAL);
         assert_eq!(schedule.next(), Some(at(120_020)));
+    }
+
+    #[test]
+    fn moves_that_run_are_looked_at_although_no_resource_has_changed() {
+        let start = Instant::now();
+        let at = |ms| start + Duration::from_millis(ms);
+        let mut schedule = Schedule::new(start);
+        schedule.begin(start);
+        schedule.end(start, through(&[]), INTERVAL);
+        schedule.touch_moves(at(0));
+        assert_eq!(schedule.begin(at(1999)), None);
+        assert_eq!(schedule.begin(at(2000)), Some(these(&[])));
+        schedule.end(at(2000), through(&[]), INTERVAL);
+        assert_eq!(schedule.next(), Some(start + INTERVAL), "until they have ended");
     }
 
     #[test]

@@ -1,13 +1,18 @@
 //! The status of a `KafkaTopic`, by Strimzi's names.
 
+use api::topic::ReplicasChangeState;
 use api::{KafkaTopic, KafkaTopicStatus};
-use control::topics::{Condition, Report};
-use kube::{Api, ResourceExt as _};
+use control::topics::{ChangeState, Condition, News, ReplicasChange, Report};
+use kube::runtime::events::{Event, EventType};
+use kube::{Api, Resource as _, ResourceExt as _};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
 use crate::context::Context;
 use crate::write::WriteError;
+
+/// Letters of an Event. The API server takes 1024.
+const NOTE_LENGTH_MAX: usize = 1000;
 
 /// Writes the status of a resource, if it says something new.
 pub(super) async fn write(
@@ -18,7 +23,7 @@ pub(super) async fn write(
     let name = topic.name_any();
     let namespace = topic.namespace().unwrap_or_default();
     let api: Api<KafkaTopic> = Api::namespaced(ctx.client.clone(), &namespace);
-    let status = serde_json::to_value(render(report, topic.status.as_ref(), &now()));
+    let status = serde_json::to_value(render(report, &now()));
     let status = status.map_err(|source| WriteError::Encode {
         what: format!("patch status KafkaTopic {namespace}/{name}"),
         source,
@@ -27,15 +32,42 @@ pub(super) async fn write(
     Ok(())
 }
 
-fn render(report: &Report, before: Option<&KafkaTopicStatus>, now: &str) -> KafkaTopicStatus {
-    let change = before.and_then(|before| before.replicas_change.clone());
+/// Publishes an Event on a resource. One that is lost is no trouble: the status says the same.
+pub(super) async fn publish(ctx: &Context, topic: &KafkaTopic, news: News) {
+    let event = Event {
+        type_: if news.is_warning { EventType::Warning } else { EventType::Normal },
+        reason: news.reason.to_owned(),
+        note: Some(news.message.chars().take(NOTE_LENGTH_MAX).collect()),
+        action: "Reconcile".to_owned(),
+        secondary: None,
+    };
+    if let Err(error) = ctx.recorder.publish(&event, &topic.object_ref(&())).await {
+        tracing::info!("cannot publish an Event: {error}");
+    }
+}
+
+fn render(report: &Report, now: &str) -> KafkaTopicStatus {
     KafkaTopicStatus {
         conditions: Some(report.conditions.iter().map(|one| condition(one, now)).collect()),
         observed_generation: Some(report.observed_generation),
         topic_name: report.topic_name.clone(),
         topic_id: report.topic_id.clone(),
-        replicas_change: change.filter(|_| report.keeps_replicas_change),
+        replicas_change: report.replicas_change.as_ref().map(change),
         ..KafkaTopicStatus::default()
+    }
+}
+
+fn change(change: &ReplicasChange) -> api::topic::ReplicasChange {
+    let state = change.state.map(|state| match state {
+        ChangeState::Pending => ReplicasChangeState::Pending,
+        ChangeState::Ongoing => ReplicasChangeState::Ongoing,
+    });
+    api::topic::ReplicasChange {
+        target_replicas: Some(change.target),
+        state,
+        message: change.message.clone(),
+        session_id: change.session.clone(),
+        ..api::topic::ReplicasChange::default()
     }
 }
 
@@ -71,12 +103,9 @@ mod tests {
             conditions: vec![ready],
             topic_name: Some("a".to_owned()),
             topic_id: Some("id".to_owned()),
-            keeps_replicas_change: false,
+            replicas_change: None,
         };
-        let before: KafkaTopicStatus =
-            serde_json::from_value(json!({ "replicasChange": { "state": "pending" } })).unwrap();
-        let written =
-            |report: &Report| serde_json::to_value(render(report, Some(&before), "t")).unwrap();
+        let written = |report: &Report| serde_json::to_value(render(report, "t")).unwrap();
         let condition = json!({ "type": "Ready", "status": "True", "lastTransitionTime": "t" });
         let expected = json!({
             "conditions": [condition], "observedGeneration": 3, "topicName": "a", "topicId": "id",
@@ -88,14 +117,20 @@ mod tests {
             reason: Some(Reason::KafkaError),
             message: Some("why".to_owned()),
         };
-        (report.topic_id, report.keeps_replicas_change) = (None, true);
+        let change = ReplicasChange {
+            target: 2,
+            state: Some(ChangeState::Ongoing),
+            message: None,
+            session: Some("s".to_owned()),
+        };
+        (report.topic_id, report.replicas_change) = (None, Some(change));
         let condition = json!({
             "type": "Ready", "status": "False", "lastTransitionTime": "t",
             "reason": "KafkaError", "message": "why",
         });
         let expected = json!({
             "conditions": [condition], "observedGeneration": 3, "topicName": "a",
-            "replicasChange": { "state": "pending" },
+            "replicasChange": { "targetReplicas": 2, "state": "ongoing", "sessionId": "s" },
         });
         assert_eq!(written(&report), expected, "T6.6");
     }

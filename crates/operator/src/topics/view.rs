@@ -6,9 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use control::topics::batch::DESCRIBED_MAX;
 use control::topics::config::Setting;
-use control::topics::{Found, Problem, View};
-use kafka_admin::{Admin, Code, ConfigEntry, ConfigSource, Partition, Refusal, Topic};
-use model::{TopicName, TopicPartition};
+use control::topics::{Found, Problem, View, replicas};
+use kafka_admin::{
+    Admin, Code, ConfigEntry, ConfigSource, Partition, Reassignment, Refusal, Topic,
+};
+use model::{NodeId, TopicName, TopicPartition};
 
 use super::error::TopicsError;
 use crate::liveness;
@@ -39,10 +41,10 @@ pub(super) async fn read(
         views.extend(page.refused.into_iter().map(view));
     }
     let mut settings = settings(admin, metrics, &topics).await?;
-    let removed = removed(admin, metrics, &topics, wanted).await?;
+    let moves = moves(admin, metrics, &topics, wanted).await?;
     for topic in topics {
         let view = match settings.remove(&topic.name) {
-            Some(Ok(config)) => View::Found(found(&topic, config, &removed)),
+            Some(Ok(config)) => View::Found(found(&topic, config, &moves)),
             // Each of them was asked for; this is for the compiler.
             None => continue,
             Some(Err(refusal)) => View::Refused(problem(&refusal)),
@@ -75,43 +77,48 @@ async fn settings(
     Ok(all)
 }
 
-/// How many replicas moves in flight take from each partition. Asked for only where a topic has not the number of replicas
-/// that it should have.
-async fn removed(
+type Moves = BTreeMap<TopicPartition, Reassignment>;
+
+/// The moves in flight. Asked for only where a topic has not the number of replicas that it should have.
+async fn moves(
     admin: &Admin,
     metrics: &Metrics,
     topics: &[Topic],
     wanted: &BTreeMap<TopicName, Option<usize>>,
-) -> Result<BTreeMap<TopicPartition, usize>, TopicsError> {
+) -> Result<Moves, TopicsError> {
     let differs = |topic: &Topic| {
         let wanted = wanted.get(&topic.name).copied().flatten();
         let other = |one: &Partition| Some(one.replicas.len()) != wanted;
         wanted.is_some() && topic.partitions.iter().any(other)
     };
     if !topics.iter().any(differs) {
-        return Ok(BTreeMap::new());
+        return Ok(Moves::new());
     }
     metrics.kafka_call("list reassignments", KafkaEffect::Read);
-    let moves = admin.list_reassignments().await?;
-    Ok(moves.into_iter().map(|(partition, one)| (partition, one.removing.len())).collect())
+    Ok(admin.list_reassignments().await?)
 }
 
-fn found(
-    topic: &Topic,
-    config: Vec<ConfigEntry>,
-    removed: &BTreeMap<TopicPartition, usize>,
-) -> Found {
+fn found(topic: &Topic, config: Vec<ConfigEntry>, moves: &Moves) -> Found {
     let setting = |entry: ConfigEntry| {
         let is_override = entry.source == ConfigSource::Topic;
         (entry.name, Setting { value: entry.value, is_override })
     };
-    let replicas = |one: &Partition| {
-        let key = TopicPartition::new(topic.name.clone(), one.id.0);
-        one.replicas.len() - removed.get(&key).copied().unwrap_or(0).min(one.replicas.len())
+    let partition = |one: &Partition| {
+        let moving = moves.get(&TopicPartition::new(topic.name.clone(), one.id.0));
+        // The controller tells of a move before the brokers do.
+        let replicas = moving.map_or(&one.replicas, |moving| &moving.replicas).iter().copied();
+        let stays = |broker: &NodeId| moving.is_none_or(|moving| !moving.removing.contains(broker));
+        replicas::Partition {
+            number: one.id.0,
+            replicas: replicas.filter(stays).collect(),
+            in_sync: one.isr.iter().copied().collect(),
+            leader: one.leader,
+            is_moving: moving.is_some(),
+        }
     };
     Found {
         id: topic.id,
-        replicas: topic.partitions.iter().map(replicas).collect(),
+        partitions: topic.partitions.iter().map(partition).collect(),
         config: config.into_iter().map(setting).collect(),
     }
 }

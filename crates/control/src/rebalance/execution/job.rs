@@ -77,6 +77,9 @@ pub struct Job {
     pub tasks: Vec<Task>,
     /// The replicas that change their disk.
     pub disks: Vec<DiskTask>,
+    /// Whether partitions get another number of replicas. A plan for a rebalance never does that.
+    #[serde(default)]
+    pub changes_count: bool,
 }
 
 impl Job {
@@ -89,7 +92,7 @@ impl Job {
             bytes: (change.mb * MB).round() as u64,
         };
         let tasks = plan.changes.iter().map(task).collect();
-        Self { limits, tasks, disks: Vec::new() }
+        Self { limits, tasks, ..Self::default() }
     }
 
     /// The job of moving replicas between the disks of their brokers.
@@ -103,7 +106,7 @@ impl Job {
             path: change.to.clone(),
             bytes: (change.mb * MB).round() as u64,
         };
-        Self { limits, tasks: Vec::new(), disks: changes.iter().map(task).collect() }
+        Self { limits, disks: changes.iter().map(task).collect(), ..Self::default() }
     }
 }
 

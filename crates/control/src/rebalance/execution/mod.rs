@@ -355,6 +355,8 @@ fn enter(
 }
 
 #[cfg(test)]
+mod counts;
+#[cfg(test)]
 mod sim;
 #[cfg(test)]
 mod tests;

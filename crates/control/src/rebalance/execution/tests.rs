@@ -6,17 +6,17 @@ use super::sim::{Cluster, SIZE, broker, ids, partition};
 use super::*;
 
 /// A job that gives partitions, by their number, new brokers.
-fn job(tasks: &[(i32, &[i32])], limits: Limits) -> Job {
+pub(super) fn job(tasks: &[(i32, &[i32])], limits: Limits) -> Job {
     let task = |(number, target): &(i32, &[i32])| Task {
         partition: partition(*number),
         target: ids(target),
         bytes: SIZE,
     };
-    Job { limits, tasks: tasks.iter().map(task).collect(), disks: Vec::new() }
+    Job { limits, tasks: tasks.iter().map(task).collect(), ..Job::default() }
 }
 
 /// One pass: decides, records, acts.
-fn pass(job: &Job, recorded: &mut Recorded, cluster: &mut Cluster) -> Vec<Act> {
+pub(super) fn pass(job: &Job, recorded: &mut Recorded, cluster: &mut Cluster) -> Vec<Act> {
     let decision = decide(job, recorded, &cluster.facts());
     *recorded = decision.recorded;
     decision.acts.iter().for_each(|act| cluster.act(act));
@@ -25,7 +25,7 @@ fn pass(job: &Job, recorded: &mut Recorded, cluster: &mut Cluster) -> Vec<Act> {
 }
 
 /// Lives it through to its end.
-fn live(job: &Job, recorded: &mut Recorded, cluster: &mut Cluster) {
+pub(super) fn live(job: &Job, recorded: &mut Recorded, cluster: &mut Cluster) {
     for _ in 0..500 {
         pass(job, recorded, cluster);
         if recorded.phase == Ended {
@@ -36,11 +36,11 @@ fn live(job: &Job, recorded: &mut Recorded, cluster: &mut Cluster) {
     panic!("it does not end: {recorded:?}");
 }
 
-fn begin(job: &Job) -> Recorded {
+pub(super) fn begin(job: &Job) -> Recorded {
     Recorded::begin(&job.limits, 1_000)
 }
 
-fn reassigned(acts: &[Act]) -> Vec<TopicPartition> {
+pub(super) fn reassigned(acts: &[Act]) -> Vec<TopicPartition> {
     let which = |act: &Act| match act {
         Act::Reassign(which, _) => Some(which.clone()),
         Act::Configure(..) | Act::Cancel(_) | Act::Shift(..) | Act::Elect(_) => None,

@@ -48,12 +48,14 @@ impl Standing {
 pub(super) fn standings(job: &Job, recorded: &Recorded, facts: &Facts) -> Option<Vec<Standing>> {
     let all = facts.partitions.as_ref()?;
     let live = facts.live.as_ref()?;
-    let of = |task: &Task| standing(task, all.get(&task.partition), recorded, facts, live);
+    let of = |task: &Task| {
+        standing((task, job.changes_count), all.get(&task.partition), recorded, facts, live)
+    };
     Some(job.tasks.iter().map(of).collect())
 }
 
 fn standing(
-    task: &Task,
+    (task, changes_count): (&Task, bool),
     now: Option<&PartitionNow>,
     recorded: &Recorded,
     facts: &Facts,
@@ -72,7 +74,7 @@ fn standing(
     }
     let adding: Vec<&NodeId> = target.iter().filter(|b| !now.replicas.contains(b)).collect();
     // Who has changed the number of replicas since did not do it for a plan to undo it.
-    let changed = target.len() != now.replicas.len();
+    let changed = !changes_count && target.len() != now.replicas.len();
     if changed && recorded.in_flight.contains(&task.partition) {
         return Standing::Changed;
     }

@@ -7,7 +7,7 @@
 mod plan;
 mod roll;
 mod snapshot;
-mod stage;
+pub(crate) mod stage;
 mod status;
 mod why;
 

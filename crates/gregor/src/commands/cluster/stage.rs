@@ -23,17 +23,17 @@ use crate::commands::reach::Reach;
 const DOMAIN: &str = "cluster.local";
 
 /// Where to look, and with what.
-pub(super) struct Staged {
-    pub(super) stage: Stage,
-    pub(super) names: Names,
+pub(crate) struct Staged {
+    pub(crate) stage: Stage,
+    pub(crate) names: Names,
     /// The API server.
-    pub(super) server: String,
+    pub(crate) server: String,
     /// What had to be assumed of the operator.
-    pub(super) assumed: Option<String>,
+    pub(crate) assumed: Option<String>,
 }
 
 /// Makes the stage for one cluster. `version` is a Kafka that is asked for.
-pub(super) async fn stage(
+pub(crate) async fn stage(
     (reach, hosts): (&Reach, &Hosts),
     cluster: &str,
     namespace: Option<&str>,

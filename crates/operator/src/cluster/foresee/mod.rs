@@ -8,6 +8,7 @@
 mod edit;
 mod observed;
 mod saved;
+mod topics;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -111,7 +111,7 @@ pub(super) async fn drive_own(work: &mut Work, orders: Orders) -> Result<Told, R
 }
 
 /// Makes one pass over moves that run.
-async fn drive(
+pub(crate) async fn drive(
     ctx: &Context,
     site: &Site,
     (place, kept): (&Place, &mut Kept<Moves>),
@@ -209,6 +209,9 @@ pub(crate) async fn drive_unclaimed(ctx: &Context, site: &Site) -> Result<(), Re
     let Some(moves) = kept.value.as_ref().filter(|moves| !moves.is_over()) else {
         return Ok(());
     };
+    if moves.is_for_topics_of(&site.kafka) {
+        return Ok(());
+    }
     let api: Api<api::KafkaRebalance> = Api::namespaced(ctx.client.clone(), &site.names.namespace);
     let found = api.get_opt(&moves.by.name).await;
     let found = found.map_err(|error| RebalanceError::Read(Box::new(error)))?;

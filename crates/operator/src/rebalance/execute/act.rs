@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 
-use control::rebalance::execution::{Act, Disk, Facts, Subject, Values};
+use control::rebalance::execution::{Act, Disk, Facts, Job, Subject, Values};
 use kafka_admin::{
     AlterConfigsError, CallError, Code, Election, ElectionOutcome, Refusal, ReplicaMove,
     ThrottleValues,
@@ -43,7 +43,7 @@ enum Batch<'a> {
 
 /// Does these acts, those of a kind that follow each other together. When one fails, or the facts are too old for one
 /// that is not the first of its pass, the rest is left.
-pub async fn act(reach: &Reach<'_>, acts: &[Act], facts: &Facts) -> Done {
+pub async fn act(reach: &Reach<'_>, job: &Job, acts: &[Act], facts: &Facts) -> Done {
     let mut done = Done::default();
     let mut has_moved = false;
     for (first, batch) in batches(acts) {
@@ -52,7 +52,7 @@ pub async fn act(reach: &Reach<'_>, acts: &[Act], facts: &Facts) -> Done {
         }
         has_moved |= first.can_hurt();
         done.acts += 1;
-        if let Err(error) = send(reach, batch, facts, &mut done).await {
+        if let Err(error) = send((reach, job), batch, facts, &mut done).await {
             done.error = Some(error);
             break;
         }
@@ -108,7 +108,7 @@ fn throttle(values: &Values) -> ThrottleValues {
 }
 
 async fn send(
-    reach: &Reach<'_>,
+    (reach, job): (&Reach<'_>, &Job),
     batch: Batch<'_>,
     facts: &Facts,
     done: &mut Done,
@@ -129,7 +129,7 @@ async fn send(
         }
         Batch::Reassign(all) => {
             let what = format!("move {}", list(all.keys()));
-            let call = admin.alter_reassignments(&all, true);
+            let call = admin.alter_reassignments(&all, !job.changes_count);
             let results = writer.kafka("move partitions", &what, call, |it| it.outcome()).await;
             let results = results.map_err(|error| failed(&what, error))?;
             take(done, "move", results, Some(Code::UNKNOWN_TOPIC_OR_PARTITION));

@@ -132,7 +132,7 @@ pub async fn pass<S: Store>(
     }
     keep(store, recorded, &decision.recorded).await?;
     let Decision { event, recorded: mut new, acts, reads: _, progress } = decision;
-    let done = act(reach, &acts, &observed.facts).await;
+    let done = act(reach, job, &acts, &observed.facts).await;
     // A broker that is away cannot be asked for what it has: that Kafka acknowledged it must do.
     let before = new.clone();
     done.settled.iter().for_each(|broker| new.forget_former(*broker));

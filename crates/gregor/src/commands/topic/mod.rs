@@ -2,10 +2,13 @@
 //!
 //! The commands read and write Kubernetes only; the operator brings topics to Kafka.
 
+mod plan;
+
 use std::collections::BTreeMap;
 
 use anyhow::{Context as _, bail};
 use api::names::CLUSTER_LABEL;
+use api::topic::{ReplicasChange, ReplicasChangeState};
 use api::{KafkaTopic, KafkaTopicSpec, Verbatim};
 use clap::{Args, Subcommand};
 use kube::api::{ListParams, PostParams};
@@ -13,6 +16,7 @@ use kube::{Api, ResourceExt as _};
 use serde::Serialize;
 use serde_json::Value;
 
+use self::plan::Plan;
 use super::reach::Reach;
 use crate::failure::{EXIT_CODES, OutcomeUnknown, Usage};
 use crate::output::{Format, Grid, Out, View, note, optional};
@@ -38,6 +42,7 @@ fn after_help() -> String {
         "Examples:\n  \
          gregor topic list --cluster my-cluster\n  \
          gregor topic describe orders --cluster my-cluster -o json\n  \
+         gregor topic plan orders --cluster my-cluster --replicas 4\n  \
          gregor topic create orders --cluster my-cluster --partitions 12 --replicas 3 --config retention.ms=604800000\n\n\
          {EXIT_CODES}"
     )
@@ -54,6 +59,8 @@ enum Command {
     },
     /// Create a KafkaTopic resource
     Create(Create),
+    /// Show what a change of the number of replicas would move; changes nothing
+    Plan(Plan),
 }
 
 /// A topic to create.
@@ -94,6 +101,7 @@ impl Topic {
             let (client, namespace) = self.reach.client().await?;
             let api: Api<KafkaTopic> = Api::namespaced(client, &namespace);
             match self.command {
+                Command::Plan(plan) => plan.run(&self.reach, &cluster, &mut out).await,
                 Command::List => list(&api, &cluster, &mut out).await,
                 Command::Describe { name } => describe(&api, (&cluster, &name), &mut out).await,
                 Command::Create(create) => {
@@ -175,7 +183,33 @@ struct TopicView {
     /// `null` before the operator has written a status for the present spec.
     ready: Option<bool>,
     topic_id: Option<String>,
+    replicas_change: Option<ReplicasChangeView>,
     conditions: Vec<ConditionView>,
+}
+
+/// A change of the number of replicas.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ReplicasChangeView {
+    target: Option<i64>,
+    state: Option<&'static str>,
+    message: Option<String>,
+}
+
+impl ReplicasChangeView {
+    fn of(change: &ReplicasChange) -> Self {
+        let state = change.state.map(|state| match state {
+            ReplicasChangeState::Pending => "pending",
+            ReplicasChangeState::Ongoing => "ongoing",
+        });
+        Self { target: change.target_replicas, state, message: change.message.clone() }
+    }
+
+    fn line(&self) -> String {
+        let message = self.message.as_ref().map(|message| format!(": {message}"));
+        let (target, state) = (optional(self.target), optional(self.state));
+        format!("{state}, to {target} replicas{}", message.unwrap_or_default())
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -210,6 +244,9 @@ impl TopicView {
             replicas: topic.spec.replicas,
             ready: ready.filter(|_| is_current).map(|one| one.status == "True"),
             topic_id: status.and_then(|status| status.topic_id.clone()),
+            replicas_change: status
+                .and_then(|status| status.replicas_change.as_ref())
+                .map(ReplicasChangeView::of),
             conditions,
         }
     }
@@ -222,6 +259,8 @@ impl TopicView {
     fn notes(&self) -> String {
         let told = self.conditions.iter().filter(|one| one.kind != "Ready" || one.status != "True");
         let told = told.map(|one| one.reason.clone().unwrap_or_else(|| one.kind.clone()));
+        let state = self.replicas_change.as_ref().and_then(|change| change.state);
+        let told = told.chain(state.map(|state| format!("replicas change {state}")));
         told.collect::<Vec<_>>().join(", ")
     }
 }
@@ -271,6 +310,9 @@ impl View for DescribedView {
         line("Partitions:", optional(topic.partitions));
         line("Replicas:", optional(topic.replicas));
         line("Ready:", topic.ready());
+        if let Some(change) = &topic.replicas_change {
+            line("Change:", change.line());
+        }
         for (name, value) in &self.config {
             line("Config:", format!("{name}={value}"));
         }
@@ -310,15 +352,21 @@ mod tests {
         let stale = json!({
             "observedGeneration": 1,
             "conditions": [{ "type": "Ready", "status": "True" }],
+            "replicasChange": { "targetReplicas": 2, "state": "pending", "message": "why" },
         });
-        let views =
-            TopicsView([refused.clone(), stale].map(|one| TopicView::of(&topic(one))).into());
+        let views = TopicsView(
+            [refused.clone(), stale.clone()].map(|one| TopicView::of(&topic(one))).into(),
+        );
         let expected = "\
 NAME    TOPIC   PARTITIONS  REPLICAS  READY  CONDITIONS
 orders  orders  12          -         False  NotSupported
-orders  orders  12          -         -      -
+orders  orders  12          -         -      replicas change pending
 ";
         assert_eq!(views.table(None), expected);
+        let changing = topic(stale);
+        let view = DescribedView { topic: TopicView::of(&changing), config: BTreeMap::new() };
+        let text = view.table(None);
+        assert!(text.contains("\nChange:      pending, to 2 replicas: why\n"), "{text}");
         let one = topic(refused);
         let view = DescribedView { topic: TopicView::of(&one), config: config(&one) };
         let expected = "\
