@@ -5,11 +5,15 @@
 //!   brokers on the nodes as they are, it is less than that Kafka takes, whatever the sums say.
 //! - `nodeInfo.current`: the nodes that exist, also those that are not ready: they are coming or are sick,
 //!   and both are paid for. `floor` and `ceiling` are the bounds of the pool; a floor is at least one node.
-//! - `nodeInfo.currentWorkLoadMinimum`: the least number of nodes on which all brokers find room, packed
-//!   first-fit by decreasing size, in several zones each zone by itself.
+//! - `nodeInfo.currentWorkLoadMinimum`: the least number of nodes on which all brokers find room, in several zones each
+//!   zone by itself. Which nodes would go is the provider's choice, so the smallest of them are taken to stay.
 //! - `resizeInfo`: the step of the pool, and what so many nodes offer.
+//! - Nodes on which a Kafka of Model T can never be placed are [`Unsuitable`]: more of them would not help.
+//!
+//! The brokers of a Kafka are spread over the zones, and where their number is not a multiple of three, those left over
+//! come to the zones with the most room.
 
-use super::report::{Capacity, NodeInfo, ResizeInfo};
+use super::report::{Capacity, NodeInfo, ResizeInfo, Unsuitable};
 
 /// Zones of a data plane that is in several.
 const ZONES: usize = 3;
@@ -21,6 +25,19 @@ pub struct BrokerNeed {
     pub memory_bytes: u64,
     /// Thousandths of a processor.
     pub cpu_milli: u64,
+}
+
+impl BrokerNeed {
+    fn holds(self, other: Self) -> bool {
+        self.memory_bytes >= other.memory_bytes && self.cpu_milli >= other.cpu_milli
+    }
+
+    fn at_most(self, other: Self) -> Self {
+        Self {
+            memory_bytes: self.memory_bytes.min(other.memory_bytes),
+            cpu_milli: self.cpu_milli.min(other.cpu_milli),
+        }
+    }
 }
 
 /// A Kafka that is on the data plane.
@@ -37,8 +54,8 @@ pub struct HostedKafka {
 /// A node for Kafkas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlaneNode {
-    /// Its zone, as a number from 0.
-    pub zone: usize,
+    /// Its zone, as a number from 0; unknown if the node has no zone label.
+    pub zone: Option<usize>,
     /// Whether it is ready and takes pods.
     pub usable: bool,
     /// What pods may have of it.
@@ -56,8 +73,6 @@ pub struct Pool {
     pub node_delta: u32,
     /// Whether they are in several zones.
     pub multi_az: bool,
-    /// What pods may have of one node.
-    pub offers: BrokerNeed,
     /// The room for Kafkas that one node gives.
     pub per_node: Capacity,
     /// A Kafka of Model T.
@@ -75,6 +90,8 @@ pub struct Survey {
     pub nodes: NodeInfo,
     /// One step.
     pub resize: ResizeInfo,
+    /// Why brokers cannot be placed on the nodes, however many there are.
+    pub unsuitable: Option<Unsuitable>,
 }
 
 /// Computes the numbers of a report.
@@ -97,30 +114,62 @@ pub fn survey(pool: &Pool, nodes: &[PlaneNode], kafkas: &[HostedKafka]) -> Surve
             ceiling: pool.nodes_max,
             floor: pool.nodes_min.max(1),
             current: u32::try_from(nodes.len()).unwrap_or(u32::MAX),
-            current_work_load_minimum: workload_minimum(pool, kafkas, used),
+            current_work_load_minimum: workload_minimum(pool, nodes, (kafkas, used)),
         },
         resize: ResizeInfo {
             node_delta: pool.node_delta,
             delta: pool.per_node.times(u64::from(pool.node_delta)),
         },
+        unsuitable: unsuitable(pool, nodes),
     }
+}
+
+/// Fewer nodes than zones are only too few.
+fn unsuitable(pool: &Pool, nodes: &[PlaneNode]) -> Option<Unsuitable> {
+    let mut zones: Vec<_> = nodes.iter().filter_map(|node| node.zone).collect();
+    zones.sort_unstable();
+    zones.dedup();
+    if pool.multi_az && nodes.len() >= ZONES && zones.len() < ZONES {
+        return Some(Unsuitable::ZonesMissing);
+    }
+    let fits = nodes.iter().any(|node| node.offers.holds(pool.model_t.need));
+    (!nodes.is_empty() && !fits).then_some(Unsuitable::NodesTooSmall)
 }
 
 /// The least number of the pool's nodes that the Kafkas can do with; never below the floor, as fewer are not
 /// to be had.
-fn workload_minimum(pool: &Pool, kafkas: &[HostedKafka], used: Capacity) -> u32 {
-    let by = if pool.multi_az { ZONES } else { 1 };
+fn workload_minimum(
+    pool: &Pool,
+    nodes: &[PlaneNode],
+    (kafkas, used): (&[HostedKafka], Capacity),
+) -> u32 {
+    let by = zones(pool);
     let least = nodes_for(pool.per_node, used).max(u64::from(pool.nodes_min)).max(1);
     let mut count = usize::try_from(least).unwrap_or(usize::MAX).next_multiple_of(by);
-    let packed = |count: usize| {
-        let node = |index| PlaneNode { zone: index % by, usable: true, offers: pool.offers };
-        packs(pool, &(0..count).map(node).collect::<Vec<_>>(), kafkas)
-    };
-    // No broker is larger than a node here, so this ends when each has one to itself.
-    while !packed(count) {
+    let largest = nodes.iter().map(|node| node.offers).max().unwrap_or_default();
+    // What runs there runs, so no broker is larger than the largest node; and this ends when each has one to itself.
+    let clamped: Vec<_> = kafkas
+        .iter()
+        .map(|kafka| HostedKafka { need: kafka.need.at_most(largest), ..*kafka })
+        .collect();
+    while !packs(pool, &smallest(nodes, by, count / by, largest), &clamped) {
         count += by;
     }
     u32::try_from(count).unwrap_or(u32::MAX)
+}
+
+/// So many nodes in each zone: the smallest of those there are, and more of the largest kind where there are fewer.
+fn smallest(nodes: &[PlaneNode], by: usize, each: usize, largest: BrokerNeed) -> Vec<PlaneNode> {
+    let mut chosen = Vec::with_capacity(by * each);
+    for zone in 0..by {
+        let more = PlaneNode { zone: Some(zone), usable: true, offers: largest };
+        let here =
+            nodes.iter().filter(|node| by == 1 || node.zone.map(|one| one % by) == Some(zone));
+        let mut here: Vec<_> = here.copied().collect();
+        here.sort_by_key(|node| node.offers);
+        chosen.extend(here.into_iter().chain(std::iter::repeat(more)).take(each));
+    }
+    chosen
 }
 
 /// How many nodes give that much room. What a node gives nothing of does not come from nodes.
@@ -135,34 +184,54 @@ fn nodes_for(per_node: Capacity, used: Capacity) -> u64 {
     counts.map(|(used, each)| used.div_ceil(each)).max().unwrap_or(0)
 }
 
-/// Whether all brokers find room, largest first, each on the first node of its zone that has some.
+fn zones(pool: &Pool) -> usize {
+    if pool.multi_az { ZONES } else { 1 }
+}
+
+/// Whether all brokers find room on these very nodes, largest first.
 fn packs(pool: &Pool, nodes: &[PlaneNode], kafkas: &[HostedKafka]) -> bool {
-    let zones = if pool.multi_az { ZONES } else { 1 };
-    let mut brokers: Vec<(BrokerNeed, usize)> = Vec::new();
-    for kafka in kafkas {
-        let need = BrokerNeed {
-            memory_bytes: kafka.need.memory_bytes.min(pool.offers.memory_bytes),
-            cpu_milli: kafka.need.cpu_milli.min(pool.offers.cpu_milli),
-        };
-        let count = usize::try_from(kafka.brokers).unwrap_or(usize::MAX);
-        brokers.extend((0..count).map(|index| (need, index % zones)));
-    }
-    brokers.sort_by(|a, b| b.cmp(a));
-    let mut free: Vec<(BrokerNeed, usize)> =
-        nodes.iter().map(|node| (node.offers, node.zone % zones)).collect();
-    brokers.iter().all(|(need, zone)| {
-        let room = free.iter_mut().find(|(left, of)| {
-            of == zone && left.memory_bytes >= need.memory_bytes && left.cpu_milli >= need.cpu_milli
-        });
-        match room {
-            Some((left, _)) => {
-                left.memory_bytes -= need.memory_bytes;
-                left.cpu_milli -= need.cpu_milli;
-                true
-            }
-            None => false,
+    let by = zones(pool);
+    let mut free: Vec<Vec<BrokerNeed>> = vec![Vec::new(); by];
+    for node in nodes {
+        // A node that does not say where it is takes no broker that must be in a zone.
+        if let Some(zone) = if by == 1 { Some(0) } else { node.zone } {
+            free[zone % by].push(node.offers);
         }
+    }
+    let mut kafkas: Vec<_> = kafkas.iter().collect();
+    kafkas.sort_by(|a, b| b.need.cmp(&a.need));
+    kafkas.into_iter().all(|kafka| spread(kafka, &mut free))
+}
+
+/// Places as many brokers in each zone, and those left over in the zones with the most room, one in each.
+fn spread(kafka: &HostedKafka, free: &mut [Vec<BrokerNeed>]) -> bool {
+    let brokers = usize::try_from(kafka.brokers).unwrap_or(usize::MAX);
+    let (each, over) = (brokers / free.len(), brokers % free.len());
+    let in_each = free.iter_mut().all(|zone| (0..each).all(|_| take(zone, kafka.need)));
+    let mut order: Vec<usize> = (0..free.len()).collect();
+    order.sort_by_key(|zone| (std::cmp::Reverse(sum(&free[*zone])), *zone));
+    let mut left = over;
+    for zone in order {
+        if left > 0 && take(&mut free[zone], kafka.need) {
+            left -= 1;
+        }
+    }
+    in_each && left == 0
+}
+
+fn sum(zone: &[BrokerNeed]) -> BrokerNeed {
+    zone.iter().fold(BrokerNeed::default(), |sum, one| BrokerNeed {
+        memory_bytes: sum.memory_bytes.saturating_add(one.memory_bytes),
+        cpu_milli: sum.cpu_milli.saturating_add(one.cpu_milli),
     })
+}
+
+/// From the node with the least room of those that have enough, so that large ones stay free for large brokers.
+fn take(zone: &mut [BrokerNeed], need: BrokerNeed) -> bool {
+    let Some(left) = zone.iter_mut().filter(|left| left.holds(need)).min() else { return false };
+    left.memory_bytes -= need.memory_bytes;
+    left.cpu_milli -= need.cpu_milli;
+    true
 }
 
 #[cfg(test)]
@@ -191,7 +260,6 @@ mod tests {
             nodes_max: 12,
             node_delta: 3,
             multi_az,
-            offers: BrokerNeed { memory_bytes: 16 * GIB, cpu_milli: 4000 },
             per_node: room(1000, 1000),
             model_t: kafka(3, 4, 100),
         }
@@ -199,9 +267,9 @@ mod tests {
 
     fn nodes(count: usize, unusable: usize) -> Vec<PlaneNode> {
         let node = |index| PlaneNode {
-            zone: index % 3,
+            zone: Some(index % 3),
             usable: index >= unusable,
-            offers: pool(true).offers,
+            offers: BrokerNeed { memory_bytes: 16 * GIB, cpu_milli: 4000 },
         };
         (0..count).map(node).collect()
     }
@@ -233,6 +301,9 @@ mod tests {
             // Four brokers of one processor fit on a node of four.
             (true, vec![kafka(3, 1, 10); 4], 3),
             (true, vec![kafka(3, 1, 10); 5], 6),
+            // A broker of its own in each zone for four.
+            (true, vec![kafka(1, 16, 10); 3], 3),
+            (true, vec![kafka(1, 16, 10); 4], 6),
             // The sums decide where the brokers would fit.
             (true, vec![kafka(3, 1, 3500)], 6),
             (false, vec![kafka(1, 16, 100); 4], 4),
@@ -254,6 +325,72 @@ mod tests {
         let uneven = [kafka(1, 16, 100)];
         assert!(!survey(&pool(true), &nodes(3, 0), &uneven).remaining.covers(room(100, 100)));
         assert!(survey(&pool(true), &nodes(4, 0), &uneven).remaining.covers(room(100, 100)));
+    }
+
+    /// Nodes of that many GiB in these zones.
+    fn mixed(sizes: &[(Option<usize>, u64)]) -> Vec<PlaneNode> {
+        let node = |(zone, gib): &(Option<usize>, u64)| PlaneNode {
+            zone: *zone,
+            usable: true,
+            offers: BrokerNeed { memory_bytes: gib * GIB, cpu_milli: 64_000 },
+        };
+        sizes.iter().map(node).collect()
+    }
+
+    #[test]
+    fn kafkas_of_one_broker_are_spread_by_what_is_free() {
+        // Three of them need a node each; in one zone two of them would have none.
+        let small = [kafka(1, 16, 100); 3];
+        let found = survey(&pool(true), &nodes(3, 0), &small);
+        assert_eq!(found.nodes.current_work_load_minimum, 3);
+        let found = survey(&pool(true), &nodes(6, 0), &small);
+        assert!(found.remaining.covers(room(100, 100)), "{}", found.remaining);
+        // Four brokers: two in the zone that has the most room.
+        let four = [kafka(4, 16, 100)];
+        assert_eq!(survey(&pool(true), &nodes(4, 0), &four).nodes.current_work_load_minimum, 6);
+        assert!(packs(&pool(true), &nodes(4, 0), &four));
+        assert!(!packs(&pool(true), &nodes(4, 0), &[kafka(5, 16, 100)]));
+    }
+
+    #[test]
+    fn brokers_are_packed_on_the_nodes_that_there_are() {
+        let (a, b, c) = (Some(0), Some(1), Some(2));
+        // A broker of 16 GiB does not fit on a node of 8, whatever its neighbours are.
+        let small = mixed(&[(a, 8), (b, 8), (c, 8)]);
+        let large = mixed(&[(a, 8), (b, 8), (c, 8), (a, 32), (b, 32), (c, 32)]);
+        assert!(!packs(&pool(true), &small, &[kafka(3, 16, 100)]));
+        assert!(packs(&pool(true), &large, &[kafka(3, 16, 100)]));
+        // Two brokers of 16 GiB fit on one node of 32, and the small node takes nothing of it.
+        let (pool, two) = (pool(true), [kafka(6, 16, 100)]);
+        assert!(survey(&pool, &large, &two).remaining.covers(room(100, 100)), "4 GiB fit on 8");
+        let full = mixed(&[(a, 2), (b, 2), (c, 2), (a, 32), (b, 32), (c, 32)]);
+        assert!(!survey(&pool, &full, &two).remaining.covers(room(100, 100)));
+        // The provider may remove the large ones, so all six are needed.
+        assert_eq!(survey(&pool, &large, &two).nodes.current_work_load_minimum, 6);
+        assert_eq!(survey(&pool, &large, &[kafka(3, 8, 100)]).nodes.current_work_load_minimum, 3);
+    }
+
+    #[test]
+    fn nodes_that_no_kafka_can_be_placed_on_are_told() {
+        use Unsuitable::{NodesTooSmall, ZonesMissing};
+        let (a, b, c) = (Some(0), Some(1), Some(2));
+        let rows: [(bool, &[(Option<usize>, u64)], Option<Unsuitable>); 10] = [
+            (true, &[(a, 16), (b, 16), (c, 16)], None),
+            (true, &[(a, 16), (b, 16), (c, 16), (None, 16)], None),
+            (true, &[(a, 16), (b, 16), (b, 16)], Some(ZonesMissing)),
+            (true, &[(a, 16), (a, 16), (a, 16), (a, 16)], Some(ZonesMissing)),
+            (true, &[(None, 16), (None, 16), (None, 16)], Some(ZonesMissing)),
+            (true, &[(a, 16), (b, 16), (None, 16)], Some(ZonesMissing)),
+            // They are only too few: the others may come to the other zones.
+            (true, &[(a, 16), (b, 16)], None),
+            (false, &[(None, 16), (None, 16), (None, 16)], None),
+            (true, &[(a, 2), (b, 2), (c, 3)], Some(NodesTooSmall)),
+            (false, &[], None),
+        ];
+        for (multi_az, sizes, expected) in rows {
+            let found = survey(&pool(multi_az), &mixed(sizes), &[]);
+            assert_eq!(found.unsuitable, expected, "{multi_az} {sizes:?}");
+        }
     }
 
     proptest! {

@@ -6,14 +6,17 @@
 //! 2. `ready` is said only if a Kafka of Model T fits; `full` if and only if none fits and no step up is
 //!    permitted.
 //! 3. After a step down there is still room for a Kafka of Model T, so that the step is not taken back.
-//! 4. What is not known permits nothing: without the provider's word that no step is going on, none begins.
+//! 4. What is not known permits nothing: without the provider's word that no step is going on, none begins. While a step
+//!    is in progress none begins, and steps are counted from what was asked for, never from what has arrived of it.
 //! 5. Contradictions of a report are recorded. Each bound holds by itself, so a report with contradictory bounds
 //!    takes a node away only if all of them permit it.
+//! 6. Nodes on which the brokers of a Kafka cannot be placed, however many there are, are a reason for a person to look and
+//!    never a reason for more nodes.
 
-use std::fmt;
-
+use super::reasons::{NodeReason, OutOfBounds, StateReason};
 use super::report::{AgentReady, Assumption, Capacity, Report, broken_assumptions};
 use super::state::PlaneState;
+use super::steps::StepProgress;
 
 /// A data plane in several zones has as many nodes in each, so nodes come and go by three.
 const MULTI_AZ_NODES: u32 = 3;
@@ -45,25 +48,6 @@ pub struct NodeBounds {
     pub node_delta_max: u32,
 }
 
-/// A number of a report that is outside the manager's bounds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OutOfBounds {
-    /// The ceiling is higher than the manager permits.
-    Ceiling {
-        /// The reported ceiling.
-        reported: u32,
-        /// The most nodes.
-        limit: u32,
-    },
-    /// A step is larger than the manager permits.
-    NodeDelta {
-        /// The reported step.
-        reported: u32,
-        /// The most nodes of one step.
-        limit: u32,
-    },
-}
-
 /// What is known of a data plane besides its report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlaneFacts {
@@ -79,10 +63,14 @@ pub struct PlaneFacts {
     pub model_t: Capacity,
     /// What Kafkas take that were placed here and that the report does not count yet.
     pub reserved: Capacity,
-    /// What the largest Kafka takes that waits for a place and may come here.
+    /// What the Kafkas take that wait for a place and were given to this data plane to grow for.
     pub queued: Option<Capacity>,
-    /// Whether the provider has nodes to make or to remove; unknown if it could not be asked.
-    pub in_progress: Option<bool>,
+    /// Whether any Kafka waits that may come here, given to this data plane or not.
+    pub others_wait: bool,
+    /// How far the last step has come.
+    pub progress: StepProgress,
+    /// How many nodes the provider is to make. Steps are counted from this; from the report if it is not known.
+    pub desired: Option<u32>,
     /// Whether nobody scales its nodes: no step is ever permitted.
     pub nodes_fixed: bool,
     /// How many Kafkas are placed here; unknown if nobody has counted them.
@@ -136,123 +124,6 @@ pub struct Judgement {
     pub broken: Vec<Assumption>,
     /// Why the report is refused; empty if it is not. A refused report changes nothing.
     pub refused: Vec<OutOfBounds>,
-}
-
-/// Why a data plane is in its state.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum StateReason {
-    /// The report is outside the manager's bounds.
-    Refused,
-    /// In this state reports change nothing.
-    NotAccepting,
-    /// The agent says so, or says nothing.
-    AgentNotReady,
-    /// Nothing has been heard for so long.
-    AgentSilent {
-        /// How long.
-        for_ms: u64,
-    },
-    /// The agent has been heard of recently.
-    AgentHeard,
-    /// Room is not looked at.
-    Manual,
-    /// One more Kafka of Model T fits.
-    Room {
-        /// What is left.
-        remaining: Capacity,
-    },
-    /// None fits, and there can be more nodes.
-    CanGrow {
-        /// What is left.
-        remaining: Capacity,
-    },
-    /// None fits, and there cannot be more nodes.
-    CannotGrow {
-        /// Why not.
-        because: NodeReason,
-    },
-}
-
-/// Why nodes come, go or stay.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NodeReason {
-    /// The state, the agent or the mode let no step begin.
-    NotAsked,
-    /// No Kafka of Model T fits in what is left.
-    NoRoom {
-        /// What is left.
-        remaining: Capacity,
-    },
-    /// A Kafka that waits for a place does not fit in what is left.
-    Queued {
-        /// What it takes.
-        need: Capacity,
-    },
-    /// There are as many nodes as there may be.
-    AtCeiling {
-        /// How many there are.
-        current: u32,
-        /// The restricted ceiling.
-        ceiling: u32,
-    },
-    /// One step would be too many.
-    StepOverCeiling {
-        /// How many there are.
-        current: u32,
-        /// One step.
-        step: u32,
-        /// The restricted ceiling.
-        ceiling: u32,
-    },
-    /// A step without nodes is none.
-    StepIsZero,
-    /// An earlier step is not done.
-    InProgress,
-    /// Whether an earlier step is done cannot be said.
-    ProgressUnknown,
-    /// More than a step is free, and what is left will do.
-    Spare {
-        /// What is left.
-        remaining: Capacity,
-        /// The room of one step.
-        delta: Capacity,
-    },
-    /// There is room, but not more than one step.
-    NothingToSpare,
-    /// After a step down there would be no room, and the nodes would come back.
-    WouldComeBack {
-        /// What would be left.
-        left: Capacity,
-    },
-    /// What runs there needs all nodes.
-    WorkloadNeedsAll {
-        /// How many there are.
-        current: u32,
-        /// How many it needs.
-        minimum: u32,
-    },
-    /// After a step down there would be too few.
-    TooFew {
-        /// How many there are.
-        current: u32,
-        /// One step.
-        step: u32,
-        /// How many there must be.
-        minimum: u32,
-        /// What says so.
-        bound: &'static str,
-    },
-    /// The last step up was a short time ago.
-    CoolingDown,
-    /// Somebody waits for a place.
-    QueueNotEmpty,
-    /// The report says that the workload needs no nodes, and there may be Kafkas.
-    WorkloadNotCounted {
-        /// How many there are, if that is known.
-        kafkas: Option<u64>,
-    },
-    /// Nobody scales these nodes.
-    NodesFixed,
 }
 
 /// "Restricted Ceiling: The provided ceiling in the status but rounded down to multi-az node requirements
@@ -311,6 +182,10 @@ pub fn judge_report(facts: &PlaneFacts, report: &Report) -> Judgement {
     if report.ready == AgentReady::No {
         return stay(PlaneState::WaitingForAgent, StateReason::AgentNotReady);
     }
+    if let Some(unsuitable) = report.unsuitable {
+        let judged = stay(PlaneState::WaitingForAgent, StateReason::Unsuitable(unsuitable));
+        return Judgement { step_reason: NodeReason::Unsuitable(unsuitable), ..judged };
+    }
     if facts.mode == Mode::Manual {
         return stay(PlaneState::Ready, StateReason::Manual);
     }
@@ -352,6 +227,9 @@ fn capacity_state(facts: &PlaneFacts, report: &Report) -> (PlaneState, StateReas
     if remaining.covers(facts.model_t) {
         return (PlaneState::Ready, StateReason::Room { remaining });
     }
+    if facts.progress == (StepProgress::Going { growing: true }) && !facts.nodes_fixed {
+        return (PlaneState::ScalingUp, StateReason::Grows { remaining });
+    }
     match step_up(facts, report) {
         Ok(_) => (PlaneState::ScalingUp, StateReason::CanGrow { remaining }),
         Err(because) => (PlaneState::Full, StateReason::CannotGrow { because }),
@@ -385,22 +263,37 @@ fn need_for_more(facts: &PlaneFacts, report: &Report) -> Option<NodeReason> {
     if !remaining.covers(facts.model_t) {
         return Some(NodeReason::NoRoom { remaining });
     }
-    let need = facts.queued.filter(|_| !facts.nodes_fixed)?;
-    let steps = restricted_ceiling(report.nodes.ceiling, facts.multi_az)
-        .saturating_sub(report.nodes.current)
-        .checked_div(step_nodes(report.resize.node_delta, facts.multi_az))?;
-    let grown = remaining.plus(step_capacity(facts, report).times(u64::from(steps)));
+    let need = facts.queued?;
+    let grown = remaining.plus(growth(facts, report));
     (!remaining.holds(need) && grown.holds(need)).then_some(NodeReason::Queued { need })
+}
+
+/// The room that all further steps up would add, those of a step in progress included.
+#[must_use]
+pub fn growth(facts: &PlaneFacts, report: &Report) -> Capacity {
+    let fails = matches!(facts.progress, StepProgress::Failed { growing: true, .. });
+    if facts.nodes_fixed || fails || facts.mode == Mode::Manual || report.unsuitable.is_some() {
+        return Capacity::default();
+    }
+    let ceiling = restricted_ceiling(report.nodes.ceiling, facts.multi_az);
+    let steps = ceiling
+        .saturating_sub(report.nodes.current)
+        .checked_div(step_nodes(report.resize.node_delta, facts.multi_az))
+        .unwrap_or(0);
+    step_capacity(facts, report).times(u64::from(steps))
 }
 
 /// "The current number of nodes is smaller than the restricted ceiling value. The number of nodes that would
 /// result after performing scale-up is still less or equal than the restricted ceiling value."
 fn step_up(facts: &PlaneFacts, report: &Report) -> Result<u32, NodeReason> {
-    let current = report.nodes.current;
+    let current = facts.desired.unwrap_or(report.nodes.current);
     let ceiling = restricted_ceiling(report.nodes.ceiling, facts.multi_az);
     let step = step_nodes(report.resize.node_delta, facts.multi_az);
     if facts.nodes_fixed {
         return Err(NodeReason::NodesFixed);
+    }
+    if let StepProgress::Failed { growing: true, wanted, actual } = facts.progress {
+        return Err(NodeReason::StepFailed { wanted, actual });
     }
     if current >= ceiling {
         return Err(NodeReason::AtCeiling { current, ceiling });
@@ -421,7 +314,7 @@ fn step_up(facts: &PlaneFacts, report: &Report) -> Result<u32, NodeReason> {
 ///
 /// "Higher than" is "no lower than" for the first three: six nodes become three where three are enough.
 fn step_down(facts: &PlaneFacts, report: &Report) -> Result<u32, NodeReason> {
-    let current = report.nodes.current;
+    let current = facts.desired.unwrap_or(report.nodes.current);
     let minimum = report.nodes.current_work_load_minimum;
     let step = step_nodes(report.resize.node_delta, facts.multi_az);
     let remaining = report.remaining.less(facts.reserved);
@@ -452,7 +345,7 @@ fn step_down(facts: &PlaneFacts, report: &Report) -> Result<u32, NodeReason> {
     if !left.covers(facts.model_t) {
         return Err(NodeReason::WouldComeBack { left });
     }
-    if facts.queued.is_some() {
+    if facts.queued.is_some() || facts.others_wait {
         return Err(NodeReason::QueueNotEmpty);
     }
     if facts.since_step_up_ms.is_some_and(|since| since < facts.cool_down_ms) {
@@ -478,89 +371,22 @@ fn step_capacity(facts: &PlaneFacts, report: &Report) -> Capacity {
 
 /// "There's no scaling action already in progress".
 fn begin(facts: &PlaneFacts, target: u32) -> Result<u32, NodeReason> {
-    match facts.in_progress {
-        Some(false) => Ok(target),
-        Some(true) => Err(NodeReason::InProgress),
-        None => Err(NodeReason::ProgressUnknown),
-    }
-}
-
-impl fmt::Display for OutOfBounds {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            OutOfBounds::Ceiling { reported, limit } => {
-                write!(f, "nodeInfo.ceiling is {reported}, and at most {limit} nodes are permitted")
-            }
-            OutOfBounds::NodeDelta { reported, limit } => {
-                write!(f, "resizeInfo.nodeDelta is {reported}, and at most {limit} are permitted")
-            }
+    match facts.progress {
+        StepProgress::Done => Ok(target),
+        // More nodes than before it are asked for in place of a step down that does not come to its end.
+        StepProgress::Failed { growing: false, wanted, .. } if target > wanted => Ok(target),
+        StepProgress::Failed { wanted, actual, .. } => {
+            Err(NodeReason::StepFailed { wanted, actual })
         }
-    }
-}
-
-impl fmt::Display for StateReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            StateReason::Refused => write!(f, "the report is outside the bounds of the manager"),
-            StateReason::NotAccepting => write!(f, "reports change nothing in this state"),
-            StateReason::AgentNotReady => write!(f, "the agent is not ready"),
-            StateReason::AgentSilent { for_ms } => {
-                write!(f, "the agent has been silent for {} s", for_ms / 1000)
-            }
-            StateReason::AgentHeard => write!(f, "the agent was heard of recently"),
-            StateReason::Manual => write!(f, "nodes are scaled by hand"),
-            StateReason::Room { remaining } => write!(f, "room for {remaining}"),
-            StateReason::CanGrow { remaining } => {
-                write!(f, "room for no more than {remaining}; more nodes are permitted")
-            }
-            StateReason::CannotGrow { because } => write!(f, "no room; {because}"),
-        }
-    }
-}
-
-impl fmt::Display for NodeReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            NodeReason::NotAsked => write!(f, "no step: nodes were not looked at"),
-            NodeReason::NoRoom { remaining } => write!(f, "room for no more than {remaining}"),
-            NodeReason::Queued { need } => write!(f, "a Kafka waits for {need}"),
-            NodeReason::AtCeiling { current, ceiling } => {
-                write!(f, "no step: {current} >= ceiling {ceiling}")
-            }
-            NodeReason::StepOverCeiling { current, step, ceiling } => {
-                write!(f, "no step: {current}+{step} > ceiling {ceiling}")
-            }
-            NodeReason::StepIsZero => write!(f, "no step: nodeDelta is 0"),
-            NodeReason::InProgress => write!(f, "no step: the last one is in progress"),
-            NodeReason::ProgressUnknown => {
-                write!(f, "no step: the provider has not said whether the last one is done")
-            }
-            NodeReason::Spare { remaining, delta } => {
-                write!(f, "{remaining} left, more than {delta}")
-            }
-            NodeReason::NothingToSpare => write!(f, "no step: no whole step is free"),
-            NodeReason::WouldComeBack { left } => {
-                write!(f, "no step: with {left} left the nodes would have to come back")
-            }
-            NodeReason::WorkloadNeedsAll { current, minimum } => {
-                write!(f, "no step: {current} <= workload minimum {minimum}")
-            }
-            NodeReason::TooFew { current, step, minimum, bound } => {
-                write!(f, "no step: {current}-{step} < {bound} {minimum}")
-            }
-            NodeReason::CoolingDown => write!(f, "no step: the last step up was just now"),
-            NodeReason::QueueNotEmpty => write!(f, "no step: a Kafka waits for a place"),
-            NodeReason::WorkloadNotCounted { kafkas: Some(kafkas) } => {
-                write!(f, "no step: the workload minimum is 0 with {kafkas} Kafkas placed")
-            }
-            NodeReason::WorkloadNotCounted { kafkas: None } => {
-                write!(f, "no step: the workload minimum is 0 and the Kafkas are not counted")
-            }
-            NodeReason::NodesFixed => write!(f, "no step: nobody scales these nodes"),
-        }
+        StepProgress::Going { .. } => Err(NodeReason::InProgress),
+        StepProgress::Unknown => Err(NodeReason::ProgressUnknown),
     }
 }
 
 #[cfg(test)]
 #[path = "nodes_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "nodes_step_tests.rs"]
+mod step_tests;

@@ -35,6 +35,8 @@ pub struct Candidate {
     pub draining: bool,
     /// What its last report says is left, less what was placed there since.
     pub free: Capacity,
+    /// What all further nodes that are permitted would add.
+    pub growth: Capacity,
 }
 
 /// Where a Kafka comes to.
@@ -66,14 +68,8 @@ pub enum PlaceReason {
 /// The tightest of the places that fit, so that others become empty and can go. All four numbers must fit.
 #[must_use]
 pub fn place(request: &Request, candidates: &[Candidate]) -> Placed {
-    let ready = candidates.iter().filter(|one| {
-        one.provider == request.provider
-            && one.region == request.region
-            && one.state == PlaneState::Ready
-            && !one.draining
-            && (one.multi_az || !request.multi_az)
-    });
-    let ready: Vec<_> = ready.collect();
+    let ready = candidates.iter().filter(|one| one.state == PlaneState::Ready);
+    let ready: Vec<_> = ready.filter(|one| is_home(request, one)).collect();
     let fits: Vec<_> = ready.iter().filter(|one| one.free.holds(request.need)).collect();
     // What is scarcer decides, by the share of it that the Kafka takes; the id makes the order total.
     let tightest = fits.iter().min_by_key(|one| {
@@ -86,6 +82,14 @@ pub fn place(request: &Request, candidates: &[Candidate]) -> Placed {
         (None, ready) => PlaceReason::NoneFits { ready },
     };
     Placed { on: tightest.map(|one| one.id.clone()), reason }
+}
+
+/// Whether a Kafka may come there at all, if there is room.
+pub(super) fn is_home(request: &Request, one: &Candidate) -> bool {
+    one.provider == request.provider
+        && one.region == request.region
+        && !one.draining
+        && (one.multi_az || !request.multi_az)
 }
 
 impl fmt::Display for PlaceReason {
@@ -117,6 +121,7 @@ mod tests {
             state: PlaneState::Ready,
             draining: false,
             free,
+            growth: Capacity::default(),
         }
     }
 

@@ -2,7 +2,8 @@
 //!
 //! 1. One data plane at a time is created in a region: one that is coming holds back the next.
 //! 2. The last ready data plane of its kind in a region is never removed.
-//! 3. A data plane with a Kafka on it is not empty, whatever state that Kafka is in. One that has failed
+//! 3. Where the nodes of a data plane are unsuitable, another data plane would be no better: none is created.
+//! 4. A data plane with a Kafka on it is not empty, whatever state that Kafka is in. One that has failed
 //!    may hold data, and only its deletion says that nobody wants it.
 
 use std::fmt;
@@ -27,6 +28,8 @@ pub struct PlaneInRegion {
     pub draining: bool,
     /// Whether nodes are being made for a Kafka that waits.
     pub growing: bool,
+    /// Whether brokers cannot be placed on its nodes, however many there are.
+    pub unsuitable: bool,
 }
 
 /// A region of a provider.
@@ -34,10 +37,12 @@ pub struct PlaneInRegion {
 pub struct RegionFacts {
     /// All its data planes that are not deleted.
     pub planes: Vec<PlaneInRegion>,
-    /// How many Kafkas wait that fit on none of them.
+    /// How many Kafkas wait that fit on none of them, and that none of them grows for.
     pub unplaced: u64,
-    /// The most data planes there may be; nothing means no limit.
-    pub planes_max: Option<u64>,
+    /// How many Kafkas wait, those included that a data plane grows for.
+    pub waiting: u64,
+    /// The most data planes there may be.
+    pub planes_max: u64,
 }
 
 /// Whether a data plane is created.
@@ -76,6 +81,27 @@ pub enum CreationReason {
         /// How many.
         planes: usize,
     },
+    /// Brokers cannot be placed on the nodes of some; a person has to look.
+    Unsuitable {
+        /// How many.
+        planes: usize,
+    },
+}
+
+impl Creation {
+    /// Whether one is needed and not permitted: the region does not grow any more, and a person has to know.
+    #[must_use]
+    pub fn is_held(self) -> bool {
+        match self.reason {
+            CreationReason::AtLimit { .. }
+            | CreationReason::TooManyFailed { .. }
+            | CreationReason::Unsuitable { .. } => true,
+            CreationReason::NoPlane
+            | CreationReason::AllFull
+            | CreationReason::Unplaced { .. }
+            | CreationReason::HasRoom { .. } => false,
+        }
+    }
 }
 
 /// "For each region it will create a new OSD cluster in it if all the following conditions are true: All of
@@ -88,7 +114,7 @@ pub fn plan_creation(region: &RegionFacts) -> Creation {
     let there: Vec<_> = region.planes.iter().filter(|plane| !plane.state.is_going()).collect();
     let no = |reason| Creation { create: false, reason };
     let open = there.iter().find(|plane| {
-        plane.state.is_coming()
+        (plane.state.is_coming() && !plane.unsuitable)
             || (matches!(plane.state, PlaneState::Ready | PlaneState::ScalingUp) && !plane.draining)
     });
     let reason = match open {
@@ -97,12 +123,16 @@ pub fn plan_creation(region: &RegionFacts) -> Creation {
         None if there.is_empty() => CreationReason::NoPlane,
         None => CreationReason::AllFull,
     };
+    let unsuitable = there.iter().filter(|plane| plane.unsuitable).count();
+    if unsuitable > 0 {
+        return no(CreationReason::Unsuitable { planes: unsuitable });
+    }
     let failed = there.iter().filter(|plane| plane.state == PlaneState::Failed).count();
     if failed >= FAILED_MAX {
         return no(CreationReason::TooManyFailed { planes: failed });
     }
     let planes = there.len() as u64;
-    if region.planes_max.is_some_and(|max| planes >= max) {
+    if planes >= region.planes_max {
         return no(CreationReason::AtLimit { planes });
     }
     Creation { create: true, reason }
@@ -112,7 +142,7 @@ pub fn plan_creation(region: &RegionFacts) -> Creation {
 /// it proves that another would not either.
 fn starves(region: &RegionFacts, there: &[&PlaneInRegion]) -> bool {
     let hopeful = |plane: &&PlaneInRegion| {
-        plane.state.is_coming()
+        (plane.state.is_coming() && !plane.unsuitable)
             || plane.state == PlaneState::ScalingUp
             || plane.growing
             || (plane.state == PlaneState::Ready && plane.kafkas == 0 && !plane.draining)
@@ -179,7 +209,7 @@ pub fn plan_removals(region: &RegionFacts) -> Vec<Removal> {
             .planes
             .iter()
             .find(|other| is_sibling(plane, other) && !going.contains(&other.id.as_str()));
-        let (remove, reason) = judge_removal(plane, sibling, region.unplaced);
+        let (remove, reason) = judge_removal(plane, sibling, region.waiting);
         if remove {
             going.push(&plane.id);
         }
@@ -218,7 +248,7 @@ fn is_sibling(plane: &PlaneInRegion, other: &PlaneInRegion) -> bool {
 fn judge_removal(
     plane: &PlaneInRegion,
     sibling: Option<&PlaneInRegion>,
-    unplaced: u64,
+    waiting: u64,
 ) -> (bool, RemovalReason) {
     if plane.kafkas > 0 {
         return (false, RemovalReason::NotEmpty { kafkas: plane.kafkas });
@@ -226,8 +256,8 @@ fn judge_removal(
     if plane.state != PlaneState::Ready {
         return (false, RemovalReason::NotReady { state: plane.state });
     }
-    if unplaced > 0 {
-        return (false, RemovalReason::QueueNotEmpty { kafkas: unplaced });
+    if waiting > 0 {
+        return (false, RemovalReason::QueueNotEmpty { kafkas: waiting });
     }
     match sibling {
         Some(other) => (true, RemovalReason::Empty { sibling: other.id.clone() }),
@@ -247,6 +277,12 @@ impl fmt::Display for CreationReason {
             CreationReason::AtLimit { planes } => write!(f, "{planes} data planes are the limit"),
             CreationReason::TooManyFailed { planes } => {
                 write!(f, "{planes} data planes have failed; delete them when the cause is found")
+            }
+            CreationReason::Unsuitable { planes } => {
+                write!(
+                    f,
+                    "Kafkas cannot be placed on the nodes of {planes} data planes, and another would be no better"
+                )
             }
         }
     }
@@ -274,11 +310,19 @@ mod tests {
 
     fn plane(id: &str, state: PlaneState, kafkas: u64) -> PlaneInRegion {
         let id = id.to_owned();
-        PlaneInRegion { id, state, multi_az: true, kafkas, draining: false, growing: false }
+        PlaneInRegion {
+            id,
+            state,
+            multi_az: true,
+            kafkas,
+            draining: false,
+            growing: false,
+            unsuitable: false,
+        }
     }
 
     fn region(planes: Vec<PlaneInRegion>) -> RegionFacts {
-        RegionFacts { planes, unplaced: 0, planes_max: None }
+        RegionFacts { planes, unplaced: 0, waiting: 0, planes_max: 100 }
     }
 
     #[test]
@@ -309,11 +353,10 @@ mod tests {
 
     #[test]
     fn a_limit_of_data_planes_is_kept() {
-        for (planes_max, create) in
-            [(None, true), (Some(1), false), (Some(2), true), (Some(0), false)]
-        {
+        for (planes_max, create) in [(100, true), (1, false), (2, true), (0, false)] {
             let facts = RegionFacts { planes_max, ..region(vec![plane("a", Full, 1)]) };
-            assert_eq!(plan_creation(&facts).create, create, "{planes_max:?}");
+            let creation = plan_creation(&facts);
+            assert_eq!((creation.create, creation.is_held()), (create, !create), "{planes_max}");
         }
     }
 
@@ -331,8 +374,62 @@ mod tests {
             (vec![plane("a", Ready, 3), draining], true),
         ];
         for (planes, create) in rows {
-            let facts = RegionFacts { unplaced: 1, ..region(planes) };
+            let facts = RegionFacts { unplaced: 1, waiting: 1, ..region(planes) };
             assert_eq!(plan_creation(&facts).create, create, "{facts:?}");
+        }
+    }
+
+    #[test]
+    fn a_region_that_does_not_grow_any_more_says_so() {
+        let unsuitable = |state| PlaneInRegion { unsuitable: true, ..plane("u", state, 0) };
+        let full = || plane("f", Full, 3);
+        let failed = || plane("x", Failed, 0);
+        let rows = [
+            // Nothing is needed.
+            (vec![plane("a", Ready, 1)], 0, None),
+            (vec![unsuitable(WaitingForAgent), plane("a", Ready, 1)], 0, None),
+            (vec![failed(), failed(), failed(), plane("a", Ready, 1)], 0, None),
+            // One is needed, and may not be created.
+            (
+                vec![failed(), failed(), failed()],
+                0,
+                Some("3 data planes have failed; delete them when the cause is found"),
+            ),
+            (
+                vec![failed(), failed(), failed(), plane("a", Ready, 1)],
+                1,
+                Some("3 data planes have failed; delete them when the cause is found"),
+            ),
+            (
+                vec![unsuitable(WaitingForAgent)],
+                0,
+                Some(
+                    "Kafkas cannot be placed on the nodes of 1 data planes, and another would be no better",
+                ),
+            ),
+            (
+                vec![full(), unsuitable(Full)],
+                0,
+                Some(
+                    "Kafkas cannot be placed on the nodes of 1 data planes, and another would be no better",
+                ),
+            ),
+            (
+                vec![plane("a", Ready, 1), unsuitable(WaitingForAgent)],
+                1,
+                Some(
+                    "Kafkas cannot be placed on the nodes of 1 data planes, and another would be no better",
+                ),
+            ),
+            (vec![full(), full(), full(), full(), full()], 0, Some("5 data planes are the limit")),
+        ];
+        for (planes, unplaced, held) in rows {
+            let facts =
+                RegionFacts { unplaced, waiting: unplaced, planes_max: 5, ..region(planes) };
+            let creation = plan_creation(&facts);
+            assert!(!creation.create, "{facts:?}");
+            let told = creation.is_held().then(|| creation.reason.to_string());
+            assert_eq!(told.as_deref(), held, "{facts:?}");
         }
     }
 
@@ -362,7 +459,7 @@ mod tests {
         for (planes, expected) in rows {
             let facts = region(planes);
             assert_eq!(removed(&facts), expected, "{facts:?}");
-            assert!(removed(&RegionFacts { unplaced: 1, ..facts }).is_empty());
+            assert!(removed(&RegionFacts { waiting: 1, ..facts }).is_empty());
         }
     }
 

@@ -108,11 +108,58 @@ pub enum AgentReady {
     No,
 }
 
+/// Why brokers cannot be placed on the nodes of a data plane, however many there are. A person has to change the nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Unsuitable {
+    /// The data plane is to be in three zones, and its nodes are in fewer, or do not say in which.
+    ZonesMissing,
+    /// A broker of Model T is larger than every node.
+    NodesTooSmall,
+    /// The agent names another reason.
+    Other,
+}
+
+impl Unsuitable {
+    /// As reports have it.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Unsuitable::ZonesMissing => "ZonesMissing",
+            Unsuitable::NodesTooSmall => "NodesTooSmall",
+            Unsuitable::Other => "Other",
+        }
+    }
+
+    /// From a report. A reason that is not known here is a reason all the same.
+    #[must_use]
+    pub fn from_name(name: &str) -> Self {
+        match name {
+            "ZonesMissing" => Unsuitable::ZonesMissing,
+            "NodesTooSmall" => Unsuitable::NodesTooSmall,
+            _ => Unsuitable::Other,
+        }
+    }
+}
+
+impl fmt::Display for Unsuitable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Unsuitable::ZonesMissing => {
+                "the nodes are in fewer than three zones, or have no zone label"
+            }
+            Unsuitable::NodesTooSmall => "no node is large enough for a broker of Model T",
+            Unsuitable::Other => "the agent says that the nodes are unsuitable",
+        })
+    }
+}
+
 /// One report. Fields that are missing or negative never become one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Report {
     /// Whether the agent is ready.
     pub ready: AgentReady,
+    /// Why brokers cannot be placed on these nodes, if the agent says so.
+    pub unsuitable: Option<Unsuitable>,
     /// All the room there is.
     pub total: Capacity,
     /// The room that is left.

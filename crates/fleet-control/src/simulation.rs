@@ -5,13 +5,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::demand::{Waiting, give};
 use super::nodes::{
-    COOL_DOWN_MS, Mode, NodeBounds, NodeStep, PlaneFacts, judge_report, step_nodes,
+    COOL_DOWN_MS, Mode, NodeBounds, NodeStep, PlaneFacts, growth, judge_report, step_nodes,
 };
 use super::placement::{Candidate, Request, place};
 use super::regions::{PlaneInRegion, RegionFacts, plan_creation, plan_removals};
 use super::report::{AgentReady, Capacity, NodeInfo, Report, ResizeInfo};
 use super::state::PlaneState;
+use super::steps::StepProgress;
 
 /// A Kafka that comes and goes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -106,6 +108,8 @@ struct World<'a> {
     planes: Vec<Plane>,
     by_region: Vec<Vec<usize>>,
     waiting: Vec<Vec<usize>>,
+    /// By Kafka that waits: the data plane that grows for it.
+    given: BTreeMap<usize, usize>,
     events: BTreeMap<u64, BTreeSet<Event>>,
     outcome: Outcome,
     now: u64,
@@ -122,6 +126,7 @@ pub fn simulate(arrivals: &[Arrival], policy: &Policy) -> Outcome {
         planes: Vec::new(),
         by_region: vec![Vec::new(); regions.len()],
         waiting: vec![Vec::new(); regions.len()],
+        given: BTreeMap::new(),
         regions,
         events: BTreeMap::new(),
         outcome: Outcome::default(),
@@ -203,16 +208,13 @@ impl World<'_> {
     }
 
     fn report(&mut self, region: usize) {
-        let largest = self.waiting[region]
-            .iter()
-            .map(|kafka| self.arrivals[*kafka].need)
-            .max_by_key(|need| (need.connections, need.partitions));
+        self.give(region);
         for index in self.by_region[region].clone() {
-            let facts = self.facts(index, largest);
+            let facts = self.facts(index);
             let report = self.numbers(index);
             let judged = judge_report(&facts, &report);
             let mut step = judged.step;
-            if self.policy.by_the_letter && facts.in_progress == Some(false) {
+            if self.policy.by_the_letter && facts.progress == StepProgress::Done {
                 step = by_the_letter(&facts, &report).unwrap_or(step);
             }
             self.planes[index].state = judged.state;
@@ -220,8 +222,40 @@ impl World<'_> {
         }
     }
 
-    fn facts(&self, index: usize, queued: Option<Capacity>) -> PlaneFacts {
+    /// Chooses the data planes that grow for those who wait.
+    fn give(&mut self, region: usize) {
+        let candidates: Vec<_> =
+            self.by_region[region].iter().map(|index| self.candidate(*index)).collect();
+        let waiting = self.waiting[region].iter().map(|kafka| Waiting {
+            id: kafka.to_string(),
+            request: self.request(*kafka),
+            given: self.given.get(kafka).map(usize::to_string),
+        });
+        let given = give(&waiting.collect::<Vec<_>>(), &candidates);
+        for kafka in &self.waiting[region] {
+            let on = given.get(&kafka.to_string()).and_then(|id| id.parse().ok());
+            match on {
+                Some(on) => self.given.insert(*kafka, on),
+                None => self.given.remove(kafka),
+            };
+        }
+    }
+
+    fn request(&self, kafka: usize) -> Request {
+        Request {
+            provider: String::new(),
+            region: String::new(),
+            multi_az: self.policy.multi_az,
+            need: self.arrivals[kafka].need,
+        }
+    }
+
+    fn facts(&self, index: usize) -> PlaneFacts {
         let plane = &self.planes[index];
+        let waiting = &self.waiting[plane.region];
+        let given = waiting.iter().filter(|kafka| self.given.get(kafka) == Some(&index));
+        let queued = given.map(|kafka| self.arrivals[*kafka].need).reduce(Capacity::plus);
+        let coming = plane.coming.unwrap_or(plane.nodes);
         PlaneFacts {
             state: plane.state,
             multi_az: self.policy.multi_az,
@@ -234,7 +268,12 @@ impl World<'_> {
             model_t: self.policy.headroom,
             reserved: Capacity::default(),
             queued,
-            in_progress: Some(plane.coming.is_some()),
+            others_wait: !waiting.is_empty(),
+            progress: match plane.coming {
+                None => StepProgress::Done,
+                Some(coming) => StepProgress::Going { growing: coming > plane.nodes },
+            },
+            desired: Some(coming),
             nodes_fixed: false,
             kafkas: Some(plane.kafkas),
             since_step_up_ms: plane.last_up.map(|at| (self.now - at) * 60_000),
@@ -253,6 +292,7 @@ impl World<'_> {
         let minimum = u32::try_from(shares.into_iter().max().unwrap_or(0)).unwrap_or(u32::MAX);
         Report {
             ready: AgentReady::Yes,
+            unsuitable: None,
             total,
             remaining: total.less(plane.used),
             nodes: NodeInfo {
@@ -297,12 +337,7 @@ impl World<'_> {
         let queue = std::mem::take(&mut self.waiting[region]);
         for kafka in queue {
             let one = &self.arrivals[kafka];
-            let request = Request {
-                provider: String::new(),
-                region: String::new(),
-                multi_az: self.policy.multi_az,
-                need: one.need,
-            };
+            let request = self.request(kafka);
             let candidates: Vec<_> =
                 self.by_region[region].iter().map(|index| self.candidate(*index)).collect();
             let on = place(&request, &candidates).on.and_then(|id| id.parse::<usize>().ok());
@@ -312,6 +347,7 @@ impl World<'_> {
                     let plane = &mut self.planes[index];
                     plane.used = plane.used.plus(one.need);
                     plane.kafkas += 1;
+                    self.given.remove(&kafka);
                     self.outcome.placed += 1;
                     self.outcome.waited_minutes += waited;
                     self.at(self.now + one.stays, Event::Leaves { plane: index, kafka });
@@ -324,7 +360,7 @@ impl World<'_> {
 
     fn candidate(&self, index: usize) -> Candidate {
         let plane = &self.planes[index];
-        // Nodes that are about to go give no room.
+        // Nodes that are about to go give no capacity.
         let nodes = plane.coming.map_or(plane.nodes, |coming| coming.min(plane.nodes));
         Candidate {
             id: index.to_string(),
@@ -334,6 +370,7 @@ impl World<'_> {
             state: plane.state,
             draining: false,
             free: self.policy.per_node.times(u64::from(nodes)).less(plane.used),
+            growth: growth(&self.facts(index), &self.numbers(index)),
         }
     }
 
@@ -347,10 +384,14 @@ impl World<'_> {
                 kafkas: plane.kafkas,
                 draining: false,
                 growing: plane.coming.is_some_and(|coming| coming > plane.nodes),
+                unsuitable: false,
             }
         });
-        let unplaced = self.waiting[region].len() as u64;
-        let facts = RegionFacts { planes: planes.collect(), unplaced, planes_max: None };
+        let waiting = self.waiting[region].len() as u64;
+        let alone = self.waiting[region].iter().filter(|kafka| !self.given.contains_key(kafka));
+        let unplaced = alone.count() as u64;
+        let planes = planes.collect();
+        let facts = RegionFacts { planes, unplaced, waiting, planes_max: u64::MAX };
         if plan_creation(&facts).create {
             self.create(region);
         }

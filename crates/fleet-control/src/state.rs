@@ -16,9 +16,9 @@ pub enum PlaneState {
     WaitingForAgent,
     /// There is room for one more Kafka of Model T.
     Ready,
-    /// There is no room, and a step up is permitted.
+    /// There is no capacity, and a step up is permitted.
     ScalingUp,
-    /// There is no room, and no step up is permitted.
+    /// There is no capacity, and no step up is permitted.
     Full,
     /// The provider could not create it. A person has to look.
     Failed,

@@ -1,5 +1,6 @@
 //! A small HTTP client: JSON out, JSON in, with a deadline.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Full, Limited};
@@ -52,6 +53,20 @@ impl ClientError {
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         matches!(self, ClientError::Status { status: StatusCode::NOT_FOUND, .. })
+    }
+}
+
+/// Whether nobody on the way can read what is sent to an address: it is `https`, or on this machine.
+#[must_use]
+pub fn is_confidential(url: &str) -> bool {
+    let Ok(uri) = url.parse::<hyper::Uri>() else { return false };
+    match (uri.scheme_str(), uri.host()) {
+        (Some("https"), Some(_)) => true,
+        (Some("http"), Some(host)) => {
+            let bare = host.trim_start_matches('[').trim_end_matches(']');
+            host == "localhost" || bare.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
+        }
+        _ => false,
     }
 }
 
@@ -220,6 +235,27 @@ mod tests {
         let client = Client::new(Duration::from_secs(2)).unwrap();
         let (asked, written) = tokio::join!(client.get_bytes(&url), serve);
         (asked.unwrap_err(), written)
+    }
+
+    #[test]
+    fn what_is_on_the_way_in_the_clear_is_known() {
+        let rows = [
+            ("https://fleet.example.com/x", true),
+            ("http://127.0.0.1:8080", true),
+            ("http://127.9.9.9", true),
+            ("http://[::1]:8080/", true),
+            ("http://localhost:1", true),
+            ("http://fleet.example.com", false),
+            ("http://10.0.0.1", false),
+            ("http://localhost.example.com", false),
+            ("http://127.0.0.1.example.com", false),
+            ("ftp://127.0.0.1", false),
+            ("fleet.example.com", false),
+            ("", false),
+        ];
+        for (url, expected) in rows {
+            assert_eq!(is_confidential(url), expected, "{url}");
+        }
     }
 
     #[tokio::test]

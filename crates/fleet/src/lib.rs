@@ -2,6 +2,7 @@
 //!
 //! - `http`: what agents, users and administrators ask, and who they are.
 //! - `store`: what is remembered, in SQLite or PostgreSQL.
+//! - `facts`: what decisions about nodes are made from.
 //! - `reports`: what agents report, decided and stored.
 //! - `workers`: what is done about it, by one replica at a time.
 //! - `provider`: who makes data planes and nodes.
@@ -14,9 +15,11 @@ pub mod agent;
 pub mod auth;
 pub mod client;
 pub mod config;
+pub mod facts;
 pub mod http;
 pub mod identity;
 pub mod limits;
+pub mod metrics;
 pub mod provider;
 pub mod reports;
 pub mod service;

@@ -11,11 +11,11 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use fleet_control::{Capacity, Mode, NodeBounds, NodeStep, PlaneFacts, Report, judge_report};
+use fleet_control::{Capacity, NodeStep, PlaneFacts, Report, is_complete, judge_report};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::facts::NodeRules;
 use crate::identity::account_name;
-use crate::provider::STANDALONE;
 use crate::store::{
     DecisionKind, Demand, NewDecision, Plane, Store, StoreError, StoredReport, Tx, now_ms,
 };
@@ -39,23 +39,20 @@ pub enum ReportOutcome {
     NoSuchPlane,
 }
 
-/// What the meaning of a report depends on besides.
-#[derive(Debug, Clone, Copy)]
-pub struct ReportWriterOptions {
-    /// What one Kafka of Model T takes.
-    pub model_t: Capacity,
-    /// Who decides about nodes.
-    pub mode: Mode,
-    /// What the manager permits.
-    pub bounds: NodeBounds,
-    /// How long after a step up none goes down.
-    pub cool_down_ms: u64,
+/// A report as it came in.
+#[derive(Debug, Clone)]
+pub struct Received {
+    /// Its number; one that is not above the last changes nothing.
+    pub sequence: Option<i64>,
+    /// The report.
+    pub report: Report,
+    /// What the agent says about unsuitable nodes, for people.
+    pub message: String,
 }
 
 struct Job {
     plane: String,
-    sequence: Option<i64>,
-    report: Report,
+    received: Received,
     answer: oneshot::Sender<Result<ReportOutcome, StoreError>>,
 }
 
@@ -68,9 +65,9 @@ pub struct ReportWriter {
 impl ReportWriter {
     /// Starts the task.
     #[must_use]
-    pub fn start(store: Store, options: ReportWriterOptions) -> Self {
+    pub fn start(store: Store, rules: NodeRules) -> Self {
         let (jobs, queue) = mpsc::channel(QUEUE);
-        tokio::spawn(write_batches(store, options, queue));
+        tokio::spawn(write_batches(store, rules, queue));
         Self { jobs }
     }
 
@@ -81,23 +78,22 @@ impl ReportWriter {
     pub async fn write(
         &self,
         plane: &str,
-        sequence: Option<i64>,
-        report: Report,
+        received: Received,
     ) -> Result<ReportOutcome, StoreError> {
         let (answer, answered) = oneshot::channel();
-        let job = Job { plane: plane.to_owned(), sequence, report, answer };
+        let job = Job { plane: plane.to_owned(), received, answer };
         self.jobs.send(job).await.map_err(|_| StoreError::Stopped)?;
         answered.await.map_err(|_| StoreError::Stopped)?
     }
 }
 
-async fn write_batches(store: Store, options: ReportWriterOptions, mut queue: mpsc::Receiver<Job>) {
+async fn write_batches(store: Store, rules: NodeRules, mut queue: mpsc::Receiver<Job>) {
     let mut jobs = Vec::new();
     while queue.recv_many(&mut jobs, BATCH_MAX).await > 0 {
         // In the order of ids, so that two replicas never wait for each other's rows. The sort is stable,
         // so the reports of one data plane stay in their order.
         jobs.sort_by(|a, b| a.plane.cmp(&b.plane));
-        match write_batch(&store, &options, &jobs).await {
+        match write_batch(&store, &rules, &jobs).await {
             Ok(outcomes) => {
                 for (job, outcome) in jobs.drain(..).zip(outcomes) {
                     let _ = job.answer.send(Ok(outcome));
@@ -117,7 +113,7 @@ async fn write_batches(store: Store, options: ReportWriterOptions, mut queue: mp
 
 async fn write_batch(
     store: &Store,
-    options: &ReportWriterOptions,
+    rules: &NodeRules,
     jobs: &[Job],
 ) -> Result<Vec<ReportOutcome>, StoreError> {
     let mut tx = store.begin().await?;
@@ -130,7 +126,7 @@ async fn write_batch(
     let mut outcomes = Vec::with_capacity(jobs.len());
     for job in jobs {
         let outcome = match planes.get_mut(&job.plane) {
-            Some(plane) => write_one(&mut tx, (options, &demand), plane, job).await?,
+            Some(plane) => write_one(&mut tx, (rules, &demand), plane, job).await?,
             None => ReportOutcome::NoSuchPlane,
         };
         if matches!(outcome, ReportOutcome::Stored | ReportOutcome::Refused(_)) {
@@ -146,43 +142,61 @@ async fn write_batch(
 
 async fn write_one(
     tx: &mut Tx,
-    (options, demand): (&ReportWriterOptions, &Demand),
+    (rules, demand): (&NodeRules, &Demand),
     plane: &mut Plane,
     job: &Job,
 ) -> Result<ReportOutcome, StoreError> {
-    if let (Some(last), Some(new)) = (plane.sequence, job.sequence)
+    let Received { sequence, report, message } = &job.received;
+    if let (Some(last), Some(new)) = (plane.sequence, *sequence)
         && new <= last
     {
         return Ok(ReportOutcome::Old);
     }
     let now = now_ms();
-    let mut reserved = demand.reserved.get(&plane.id).copied().unwrap_or_default();
-    if reserved != Capacity::default() && plane.state().accepts_reports() {
-        reserved = tx.count_reported(&plane.id).await?;
-    }
-    let mut facts = facts(plane, options, demand, reserved, now);
-    if job.report.nodes.current_work_load_minimum == 0 {
-        // Some agents do not compute it; then the Kafkas that are placed there count.
-        facts.kafkas = Some(tx.kafkas_on(&plane.id).await?);
-    }
-    let judged = judge_report(&facts, &job.report);
+    let facts = facts(tx, (rules, demand), (plane, report), now).await?;
+    let judged = judge_report(&facts, report);
     if !judged.refused.is_empty() {
         let why: Vec<_> = judged.refused.iter().map(ToString::to_string).collect();
         return refuse(tx, plane, why.join("; ")).await;
     }
     plane.last_seen = Some(now);
-    plane.sequence = job.sequence.or(plane.sequence);
+    plane.sequence = sequence.or(plane.sequence);
     if plane.state().accepts_reports() {
-        plane.report = Some(StoredReport::from(&job.report));
+        plane.report = Some(StoredReport::from(report));
         let broken: Vec<_> = judged.broken.iter().map(ToString::to_string).collect();
         plane.broken = broken.join("; ");
         plane.step_reason = judged.step_reason.to_string();
-        let reason = judged.state_reason.to_string();
+        if is_complete(&plane.provider_nodes(now), report.nodes.current) {
+            plane.nodes_reached = plane.nodes_wanted;
+        }
+        let mut reason = judged.state_reason.to_string();
+        if report.unsuitable.is_some() && !message.is_empty() {
+            reason = format!("{reason}: {message}");
+        }
+        let unsuitable = report.unsuitable.map(|_| reason.clone()).unwrap_or_default();
+        let is_news = !unsuitable.is_empty() && plane.unsuitable != unsuitable;
+        if is_news && judged.state == plane.state() {
+            tx.decide(no_change(plane, &reason)).await?;
+        }
+        plane.unsuitable = unsuitable;
         tx.change_state(DecisionKind::State, plane, judged.state, &reason).await?;
         let step = (judged.step, judged.step_reason.to_string());
-        change_nodes(tx, plane, step, demand.dry_run, now).await?;
+        change_nodes(tx, plane, step, demand.dry_run).await?;
     }
     Ok(ReportOutcome::Stored)
+}
+
+/// A decision that leaves the state as it is, for a reason that a person should know.
+fn no_change<'a>(plane: &'a Plane, reason: &str) -> NewDecision<'a> {
+    NewDecision {
+        plane: Some(&plane.id),
+        region: None,
+        kind: DecisionKind::State,
+        was: plane.state().to_string(),
+        becomes: plane.state().to_string(),
+        reason: reason.to_owned(),
+        dry_run: false,
+    }
 }
 
 /// Audits a refused report, once for each reason: an agent repeats itself every minute.
@@ -197,34 +211,33 @@ async fn refuse(tx: &mut Tx, plane: &mut Plane, why: String) -> Result<ReportOut
     Ok(ReportOutcome::Refused(why))
 }
 
-fn facts(
-    plane: &Plane,
-    options: &ReportWriterOptions,
-    demand: &Demand,
-    reserved: Capacity,
+async fn facts(
+    tx: &mut Tx,
+    (rules, demand): (&NodeRules, &Demand),
+    (plane, report): (&Plane, &Report),
     now: i64,
-) -> PlaneFacts {
-    let queued = |multi_az| {
-        let key = (plane.cloud_provider.clone(), plane.region.clone(), multi_az);
-        demand.queued.get(&key).copied()
-    };
-    // A Kafka without zones may come to where there are some, but not the other way round.
-    let both = [queued(false), if plane.multi_az { queued(true) } else { None }];
-    let queued = both.into_iter().flatten().max_by_key(|need| (need.connections, need.partitions));
-    PlaneFacts {
-        state: plane.state(),
-        multi_az: plane.multi_az,
-        mode: options.mode,
-        bounds: options.bounds,
-        model_t: options.model_t,
-        reserved,
-        queued: queued.filter(|_| !plane.draining),
-        in_progress: plane.in_progress(),
-        nodes_fixed: plane.provider_type == STANDALONE,
-        kafkas: None,
-        since_step_up_ms: plane.last_step_up.map(|at| u64::try_from(now - at).unwrap_or(0)),
-        cool_down_ms: options.cool_down_ms,
+) -> Result<PlaneFacts, StoreError> {
+    let mut reserved = demand.reserved.get(&plane.id).copied().unwrap_or_default();
+    if reserved != Capacity::default() && plane.state().accepts_reports() {
+        reserved = tx.count_reported(&plane.id).await?;
     }
+    let waits = |multi_az| {
+        let key = (plane.cloud_provider.clone(), plane.region.clone(), multi_az);
+        demand.waiting.contains(&key)
+    };
+    // Some agents do not compute the minimum; then the Kafkas that are placed there count.
+    let kafkas = match report.nodes.current_work_load_minimum {
+        0 => Some(tx.kafkas_on(&plane.id).await?),
+        _ => None,
+    };
+    Ok(PlaneFacts {
+        reserved,
+        queued: demand.given.get(&plane.id).copied().filter(|_| !plane.draining),
+        // A Kafka without zones may come to where there are some, but not the other way round.
+        others_wait: !plane.draining && (waits(false) || (plane.multi_az && waits(true))),
+        kafkas,
+        ..rules.facts(plane, report.nodes.current, now)
+    })
 }
 
 async fn change_nodes(
@@ -232,10 +245,9 @@ async fn change_nodes(
     plane: &mut Plane,
     (step, reason): (NodeStep, String),
     dry_run: bool,
-    now: i64,
 ) -> Result<(), StoreError> {
     let Some(target) = step.target().map(i64::from) else { return Ok(()) };
-    let was = plane.report.as_ref().map(|report| report.nodes[2].to_string()).unwrap_or_default();
+    let was = plane.nodes_wanted.map(|nodes| nodes.to_string()).unwrap_or_default();
     let decision = NewDecision {
         plane: Some(&plane.id),
         region: None,
@@ -247,10 +259,7 @@ async fn change_nodes(
     };
     tx.decide(decision).await?;
     if !dry_run {
-        plane.nodes_wanted = Some(target);
-        if matches!(step, NodeStep::Up { .. }) {
-            plane.last_step_up = Some(now);
-        }
+        plane.want_nodes(target, false);
     }
     Ok(())
 }

@@ -86,6 +86,7 @@ pub async fn run(
     let app = App::new(store.clone(), auth, Arc::clone(&config), Arc::clone(&wake));
     let (told, stopped) = watch::channel(false);
     let workers = Workers::new(store.clone(), config, providers, identity, wake);
+    let workers = workers.counting(app.counters());
     let workers = tokio::spawn(workers.run(stopped));
     let served = serve(listener, app, stop).await.map_err(ServiceError::Serve);
     let _ = told.send(true);

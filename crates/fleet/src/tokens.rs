@@ -142,11 +142,19 @@ mod tests {
     async fn tokens_are_good_for_whoever_knows_the_key() {
         let dir = tempfile::tempdir().unwrap();
         let key = dir.path().join("key.der");
-        let realm = Realm { issuer: "us".to_owned(), audience: "them".to_owned() };
+        let realm =
+            Realm { issuer: "us".to_owned(), audience: "them".to_owned(), ..Realm::default() };
         let issuer = Issuer::open(&key, &realm).unwrap();
         let file = dir.path().join("jwks.json");
         fs::write(&file, issuer.jwks().unwrap().to_string()).unwrap();
-        let auth = Auth { jwks_more: vec![file], ..Auth::default() };
+        let of = || realm.clone();
+        let auth = Auth {
+            jwks_more: vec![file],
+            agent: of(),
+            public: of(),
+            admin: of(),
+            ..Auth::default()
+        };
         let client = Client::new(Duration::from_secs(5)).unwrap();
         let authenticator = Authenticator::new(&auth, client).await.unwrap();
         let hour = Duration::from_secs(3600);

@@ -30,5 +30,19 @@ async fn every_scenario_on_postgresql() {
         a_dry_run_decides_and_does_nothing
         silence_is_noticed
         limits_are_kept
+        a_step_is_one_until_its_nodes_are_there
+        nodes_that_do_not_come_fail_the_step
+        a_provider_that_fails_is_asked_again
+        what_the_provider_or_a_person_changes_is_adopted
+        with_manual_scaling_the_manager_changes_nothing
+        nodes_go_through_the_provider
+        one_data_plane_grows_for_a_kafka_that_waits
+        nodes_without_zones_are_told_and_make_no_data_planes
+        a_region_that_stops_growing_says_so
+        a_sibling_is_of_the_same_provider_region_and_zones
+        a_removal_is_looked_at_again
+        a_cluster_of_somebody_else_is_not_adopted
+        quotas_are_kept
+        a_change_and_its_audit_are_one
     }
 }

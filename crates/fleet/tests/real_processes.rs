@@ -49,6 +49,7 @@ impl World {
         let jwks = dir.path().join("jwks.json");
         fs::write(&jwks, json!({ "keys": [signer.jwk()] }).to_string()).unwrap();
         let realm = json!({ "issuer": ISSUER, "audience": AUDIENCE });
+        let most = json!({ "kafkas": 1_000_000, "connections": 1_000_000_000, "partitions": 1_000_000_000 });
         let config = json!({
             "cloud_providers": [{ "id": "aws", "regions": [
                 { "id": "us-east-1", "provider": "ocm", "planes_max": 0 },
@@ -57,6 +58,7 @@ impl World {
             "scaling": "manual",
             "ocm": { "url": ocm.url, "machine_type": "m5.xlarge" },
             "auth": { "jwks_file": jwks, "agent": realm, "public": realm, "admin": realm },
+            "quotas": { "organisation": most, "user": most },
             "limits": { "requests_per_second": 1_000_000, "burst": 1_000_000 },
             "times": { "round_ms": 50, "lease_ms": LEASE.as_millis() as u64, "provider_ms": 1000 },
         });
@@ -141,8 +143,7 @@ impl World {
         let clusters = self.ocm.clusters.lock().unwrap();
         assert!(clusters.created.values().all(|count| *count == 1), "{:?}", clusters.created);
         for plane in planes {
-            let name = format!("mk-{}", &plane[plane.len() - 12..]);
-            assert_eq!(clusters.created.get(&name), Some(&1), "{plane}");
+            assert_eq!(clusters.created.get(plane), Some(&1), "{plane}");
         }
     }
 }

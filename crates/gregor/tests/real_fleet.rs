@@ -156,8 +156,12 @@ impl Management {
 
     /// What the controller of the workers says of so many of them.
     fn count(&self, generation: u64, replicas: u64) {
+        self.count_ready(generation, replicas, replicas);
+    }
+
+    fn count_ready(&self, generation: u64, replicas: u64, ready: u64) {
         let status = json!({
-            "observedGeneration": generation, "replicas": replicas, "readyReplicas": replicas,
+            "observedGeneration": generation, "replicas": replicas, "readyReplicas": ready,
         });
         self.set_status("machinedeployment", "workers", &status);
     }
@@ -194,7 +198,17 @@ async fn data_planes_of_cluster_api_are_objects_that_an_api_server_takes() {
     // Asked twice, as after a crash: it is one.
     let name = capi.create(&plane(None)).await.unwrap();
     assert_eq!(capi.create(&plane(None)).await.unwrap(), name);
-    assert_eq!(name, "mk-0192ab-x");
+    assert_eq!(name, fleet::provider::cluster_name("0192aB_x"));
+    // The cluster of another id is not adopted under this name, and not deleted either.
+    let other = PlaneRef { id: "0192aB.x".to_owned(), ..plane(None) };
+    let taken = fleet::provider::cluster_name(&other.id);
+    management.apply(&json!({
+        "apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "Cluster",
+        "metadata": { "name": taken, "namespace": "default" },
+    }));
+    assert!(capi.create(&other).await.is_err());
+    assert!(capi.delete(&other).await.unwrap(), "there is nothing of it");
+    management.kubectl(&["get", "cluster", &taken]);
     let made = plane(Some(&name));
     let cluster = management.kubectl(&["get", "cluster", &name, "-o", "json"]);
     let topology = serde_json::from_str::<Value>(&cluster).unwrap()["spec"]["topology"].clone();
@@ -216,11 +230,20 @@ async fn data_planes_of_cluster_api_are_objects_that_an_api_server_takes() {
     }));
     assert!(capi.nodes(&made).await.is_err(), "nobody has counted");
     management.count(1, 1);
-    assert_eq!(capi.nodes(&made).await.unwrap(), NodeCounts { desired: 1, actual: 1 });
+    assert_eq!(capi.nodes(&made).await.unwrap(), NodeCounts::new(1, 1));
     capi.set_nodes(&made, 3).await.unwrap();
     assert!(capi.nodes(&made).await.is_err(), "what was counted before the change says nothing");
     management.count(2, 2);
-    assert_eq!(capi.nodes(&made).await.unwrap(), NodeCounts { desired: 3, actual: 2 });
+    assert_eq!(capi.nodes(&made).await.unwrap(), NodeCounts::new(3, 2));
+    // All machines exist, and two of them are ready.
+    management.count_ready(2, 3, 2);
+    assert_eq!(capi.nodes(&made).await.unwrap(), NodeCounts::new(3, 2));
+    // Fewer: those that are still there count.
+    capi.set_nodes(&made, 1).await.unwrap();
+    management.count_ready(3, 3, 3);
+    assert_eq!(capi.nodes(&made).await.unwrap(), NodeCounts::new(1, 3));
+    management.count(3, 1);
+    assert_eq!(capi.nodes(&made).await.unwrap(), NodeCounts::new(1, 1));
 
     install_agent(&management, &capi, &made).await;
 

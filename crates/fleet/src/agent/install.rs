@@ -107,7 +107,7 @@ fn rules() -> Value {
     let kafka = "kafka.strimzi.io";
     json!([
         rule("", &["nodes"], &["list", "watch"]),
-        rule("", &["namespaces"], &["create", "patch", "delete"]),
+        rule("", &["namespaces"], &["get", "create", "patch", "delete"]),
         rule(kafka, &["kafkas"], &["list", "watch", "create", "patch", "delete"]),
         rule(kafka, &["kafkanodepools"], &["create", "patch", "delete"]),
     ])

@@ -7,9 +7,11 @@ use control::annotations::Annotation;
 use control::cluster::quantity;
 use fleet_control::{BrokerNeed, Capacity, HostedKafka};
 use k8s_openapi::api::core::v1::Namespace;
-use kube::Api;
-use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
+use kube::api::{
+    ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, Preconditions,
+};
 use kube::core::GroupVersionKind;
+use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 
 use super::{Agent, AgentError};
@@ -21,7 +23,7 @@ use crate::http::{
 /// Who writes the resources.
 const MANAGER: &str = "gregor-agent";
 
-/// The id of a Kafka of ours.
+/// The id of a Kafka of ours: an annotation of the Kafka, and a label of the namespace that was made for it.
 const ID: &str = "bf2.org/id";
 
 /// What a Kafka takes, written down beside it: the count of what is there needs nobody else.
@@ -93,18 +95,35 @@ impl Agent {
                 }
                 // Its namespace has what is left of it.
                 (true, None) => match self.delete_namespace(kafka).await? {
-                    true => said("False", "Deleted", ""),
-                    false => said("False", "Deprovision", "it is being deleted"),
+                    Going::Gone => said("False", "Deleted", ""),
+                    Going::Going => said("False", "Deprovision", "it is being deleted"),
+                    Going::NotOurs => said("False", "Deprovision", NOT_OURS),
                 },
                 (false, Some(there)) => {
-                    self.apply(kafka).await?;
-                    status(&there.object)
+                    // One that an older agent made has no label yet.
+                    let ours = there.object.namespace().as_deref()
+                        == Some(kafka.metadata.namespace.as_str());
+                    match self.make_namespace(kafka, ours).await? {
+                        true => {
+                            self.apply(kafka).await?;
+                            status(&there.object)
+                        }
+                        false => said("False", "Error", NOT_OURS),
+                    }
                 }
                 (false, None) => {
                     hosting.push(hosted(&kafka.spec));
                     if self.has_room(config, &hosting).await? {
-                        self.apply(kafka).await?;
-                        said("False", "Installing", "")
+                        match self.make_namespace(kafka, false).await? {
+                            true => {
+                                self.apply(kafka).await?;
+                                said("False", "Installing", "")
+                            }
+                            false => {
+                                hosting.pop();
+                                said("False", "Error", NOT_OURS)
+                            }
+                        }
                     } else {
                         hosting.pop();
                         said("False", "Rejected", "Cluster has insufficient resources")
@@ -120,11 +139,6 @@ impl Agent {
         let failed = |error| AgentError::Apply(kafka.metadata.name.clone(), error);
         let namespace = &kafka.metadata.namespace;
         let params = PatchParams::apply(MANAGER).force();
-        let object = json!({
-            "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": namespace },
-        });
-        let namespaces = Api::<Namespace>::all(self.kubernetes.clone());
-        namespaces.patch(namespace, &params, &Patch::Apply(object)).await.map_err(failed)?;
         let (kafkas, pools) = resources();
         let (pool, object) = manifests(kafka, self.options.kafka_version.as_deref());
         let name = &kafka.metadata.name;
@@ -153,18 +167,67 @@ impl Agent {
         Ok(())
     }
 
-    /// Whether the namespace of a Kafka that is deleted is gone, and with it all that was in it.
-    async fn delete_namespace(&self, kafka: &ManagedKafka) -> Result<bool, AgentError> {
+    /// Makes the namespace of a Kafka; false if there is one of that name that the agent did not make for it.
+    async fn make_namespace(&self, kafka: &ManagedKafka, adopt: bool) -> Result<bool, AgentError> {
+        let failed = |error| AgentError::Apply(kafka.metadata.name.clone(), error);
         let namespaces = Api::<Namespace>::all(self.kubernetes.clone());
         let name = &kafka.metadata.namespace;
-        match namespaces.delete(name, &DeleteParams::default()).await {
-            Err(kube::Error::Api(status)) if status.code == 404 => Ok(true),
-            // It is going already.
-            Err(kube::Error::Api(status)) if status.code == 409 => Ok(false),
-            Err(error) => Err(AgentError::Delete(kafka.metadata.name.clone(), error)),
-            Ok(_) => Ok(false),
+        if let Some(there) = namespaces.get_opt(name).await.map_err(failed)? {
+            if is_for(&there, &kafka.id) {
+                return Ok(true);
+            }
+            if !adopt {
+                return Ok(false);
+            }
+        }
+        let object = json!({
+            "apiVersion": "v1", "kind": "Namespace",
+            "metadata": { "name": name, "labels": { ID: kafka.id } },
+        });
+        let params = PatchParams::apply(MANAGER);
+        namespaces.patch(name, &params, &Patch::Apply(object)).await.map_err(failed)?;
+        Ok(true)
+    }
+
+    /// Deletes the namespace that the agent made for a Kafka, and with it all that is left of it.
+    async fn delete_namespace(&self, kafka: &ManagedKafka) -> Result<Going, AgentError> {
+        let failed = |error| AgentError::Delete(kafka.metadata.name.clone(), error);
+        let namespaces = Api::<Namespace>::all(self.kubernetes.clone());
+        let name = &kafka.metadata.namespace;
+        let Some(there) = namespaces.get_opt(name).await.map_err(failed)? else {
+            return Ok(Going::Gone);
+        };
+        if !is_for(&there, &kafka.id) {
+            tracing::error!(namespace = name, kafka = kafka.id, "{NOT_OURS}");
+            return Ok(Going::NotOurs);
+        }
+        // The very one that was looked at.
+        let preconditions =
+            Preconditions { uid: there.metadata.uid.clone(), resource_version: None };
+        let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+        match namespaces.delete(name, &params).await {
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(Going::Gone),
+            // It is going already, or another has come in its place.
+            Err(kube::Error::Api(status)) if status.code == 409 => Ok(Going::Going),
+            Err(error) => Err(failed(error)),
+            Ok(_) => Ok(Going::Going),
         }
     }
+}
+
+/// How far the namespace of a Kafka that is to be deleted has come.
+enum Going {
+    Gone,
+    Going,
+    NotOurs,
+}
+
+/// What is said of a namespace that a Kafka should have and somebody else made.
+const NOT_OURS: &str = "the namespace exists and was not made by this agent for this Kafka";
+
+/// Whether the agent made a namespace for this Kafka.
+fn is_for(namespace: &Namespace, kafka: &str) -> bool {
+    namespace.labels().get(ID).is_some_and(|id| id == kafka)
 }
 
 /// A pool of nodes with both roles, and the Kafka. One broker is all there is for one without zones.
@@ -261,6 +324,17 @@ mod tests {
             "metadata": { "name": "k", "generation": 2 }, "status": status,
         }))
         .unwrap()
+    }
+
+    #[test]
+    fn a_namespace_is_ours_by_its_label_and_not_by_its_name() {
+        let namespace = |labels: Value| -> Namespace {
+            let metadata = json!({ "name": "kafka-k", "labels": labels });
+            serde_json::from_value(json!({ "metadata": metadata })).unwrap()
+        };
+        assert!(is_for(&namespace(json!({ "bf2.org/id": "k" })), "k"));
+        assert!(!is_for(&namespace(json!({ "bf2.org/id": "other" })), "k"));
+        assert!(!is_for(&namespace(json!({ "kubernetes.io/metadata.name": "kafka-k" })), "k"));
     }
 
     #[test]

@@ -29,7 +29,7 @@ use tokio::sync::Notify;
 
 pub use token::TokenSource;
 
-use crate::client::{Client, ClientError};
+use crate::client::{Client, ClientError, is_confidential};
 use crate::http::{AgentConfig, BASE, ManagedKafkaList};
 use crate::store::now_ms;
 use token::Tokens;
@@ -60,6 +60,9 @@ pub enum AgentError {
     /// The token, or the secret for it, cannot be read.
     #[error("cannot read {0:?}")]
     Token(PathBuf, #[source] std::io::Error),
+    /// Whoever is on the way could read the token.
+    #[error("{0} must begin with https://, unless it is on this machine; no token is sent to it")]
+    Insecure(String),
     /// The identity provider gives no token.
     #[error("cannot get a token")]
     NoToken(#[source] ClientError),
@@ -131,6 +134,9 @@ impl Agent {
     /// # Errors
     /// At the first thing that cannot be had; the next pass begins anew.
     pub async fn pass(&mut self) -> Result<(), AgentError> {
+        if !is_confidential(&self.options.manager) {
+            return Err(AgentError::Insecure(self.options.manager.clone()));
+        }
         let config: AgentConfig = self.get("ask for the configuration", "").await?;
         let wanted: ManagedKafkaList = self.get("ask for the Kafkas", "/kafkas").await?;
         let statuses = self.bring_about(&config, &wanted).await?;

@@ -3,14 +3,16 @@
 use std::collections::BTreeSet;
 
 use control::cluster::quantity;
-use fleet_control::{BrokerNeed, Capacity, HostedKafka, PlaneNode, Pool, Survey, survey};
-use k8s_openapi::api::core::v1::Node;
+use fleet_control::{
+    BrokerNeed, Capacity, HostedKafka, PlaneNode, Pool, Survey, Unsuitable, survey,
+};
+use k8s_openapi::api::core::v1::{Node, Taint};
 use kube::Api;
 use kube::api::ListParams;
 
 use super::kafkas::hosted;
 use super::{Agent, AgentError};
-use crate::http::{AgentConfig, AgentReport, Amounts, Condition, Nodes, Resize};
+use crate::http::{AgentConfig, AgentReport, Amounts, Condition, NODES_SUITABLE, Nodes, Resize};
 
 /// The zone of a node.
 const ZONE: &str = "topology.kubernetes.io/zone";
@@ -38,7 +40,7 @@ impl Agent {
             None => return Ok(true),
         };
         // The question is the one of Model T, for this Kafka.
-        let pool = Pool { model_t: last, ..pool(config, &nodes) };
+        let pool = Pool { model_t: last, ..pool(config) };
         Ok(survey(&pool, &plane_nodes(&nodes), others).remaining.holds(last.capacity))
     }
 
@@ -46,45 +48,88 @@ impl Agent {
     pub(super) async fn survey(&self, config: &AgentConfig) -> Result<AgentReport, AgentError> {
         let nodes = self.nodes().await?;
         let kafkas: Vec<_> = self.present().await?.iter().filter_map(|one| one.takes).collect();
-        let found = survey(&pool(config, &nodes), &plane_nodes(&nodes), &kafkas);
-        Ok(written(&found))
+        let found = survey(&pool(config), &plane_nodes(&nodes), &kafkas);
+        let mut report = written(&found);
+        let conditions = report.conditions.get_or_insert_default();
+        conditions.extend(found.unsuitable.map(|why| unsuitable(&nodes, why)));
+        Ok(report)
     }
 }
 
-/// Nodes for the control plane only are not for Kafkas.
+/// Roles of nodes that are not for Kafkas: taints keep brokers away from them.
+const OTHER_ROLES: [&str; 3] = [
+    "node-role.kubernetes.io/control-plane",
+    "node-role.kubernetes.io/master",
+    "node-role.kubernetes.io/infra",
+];
+
+/// Nodes for infrastructure are labelled, and not always tainted; providers do not count them either.
 fn is_for_kafkas(node: &Node) -> bool {
-    let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
-    !taints.into_iter().flatten().any(|taint| taint.key == "node-role.kubernetes.io/control-plane")
+    let other = |taint: &&Taint| OTHER_ROLES.contains(&taint.key.as_str());
+    let labels = node.metadata.labels.as_ref();
+    let infra = labels.is_some_and(|labels| labels.contains_key(OTHER_ROLES[2]));
+    !infra && !taints(node).any(|taint| other(&taint))
 }
 
-fn pool(config: &AgentConfig, nodes: &[Node]) -> Pool {
+fn taints(node: &Node) -> impl Iterator<Item = &Taint> {
+    node.spec.as_ref().and_then(|spec| spec.taints.as_ref()).into_iter().flatten()
+}
+
+fn pool(config: &AgentConfig) -> Pool {
     let spec = &config.spec;
-    let offers = nodes.iter().map(offers);
     Pool {
         nodes_min: spec.nodes.min,
         nodes_max: spec.nodes.max,
         node_delta: spec.nodes.delta,
         multi_az: spec.multi_az,
-        // The smallest, so that what is said to fit does fit.
-        offers: offers.min().unwrap_or_default(),
         per_node: Capacity::from(&spec.nodes.per_node),
         model_t: hosted(&spec.model_t),
     }
 }
 
+fn zone(node: &Node) -> Option<&String> {
+    node.metadata.labels.as_ref()?.get(ZONE)
+}
+
 fn plane_nodes(nodes: &[Node]) -> Vec<PlaneNode> {
-    let zone = |node: &Node| {
-        let labels = node.metadata.labels.as_ref();
-        labels.and_then(|labels| labels.get(ZONE)).cloned().unwrap_or_default()
-    };
-    let zones: BTreeSet<_> = nodes.iter().map(zone).collect();
-    let number = |node: &Node| zones.iter().position(|one| *one == zone(node)).unwrap_or(0);
+    let zones: BTreeSet<_> = nodes.iter().filter_map(zone).collect();
     let plane_node = |node: &Node| PlaneNode {
-        zone: number(node),
+        zone: zone(node).and_then(|zone| zones.iter().position(|one| *one == zone)),
         usable: is_usable(node),
         offers: offers(node),
     };
     nodes.iter().map(plane_node).collect()
+}
+
+/// What a person needs to know to change the nodes.
+fn unsuitable(nodes: &[Node], why: Unsuitable) -> Condition {
+    let zones: BTreeSet<_> = nodes.iter().filter_map(zone).cloned().collect();
+    let unlabelled = nodes.iter().filter(|node| zone(node).is_none());
+    let names: Vec<_> =
+        unlabelled.map(|node| node.metadata.name.clone().unwrap_or_default()).collect();
+    let message = match why {
+        Unsuitable::ZonesMissing => {
+            let zones: Vec<_> = zones.into_iter().collect();
+            let found = if zones.is_empty() { "none".to_owned() } else { zones.join(", ") };
+            let without = match names.as_slice() {
+                [] => String::new(),
+                names => format!("; nodes without the label {ZONE}: {}", names.join(", ")),
+            };
+            format!("zones found: {found}{without}")
+        }
+        Unsuitable::NodesTooSmall => {
+            let largest = nodes.iter().map(offers).max().unwrap_or_default();
+            let mib = largest.memory_bytes >> 20;
+            format!("the largest node offers {mib} MiB and {}m", largest.cpu_milli)
+        }
+        Unsuitable::Other => String::new(),
+    };
+    Condition {
+        kind: Some(NODES_SUITABLE.to_owned()),
+        status: Some("False".to_owned()),
+        reason: Some(why.name().to_owned()),
+        message: Some(message),
+    }
 }
 
 fn is_usable(node: &Node) -> bool {
@@ -93,7 +138,9 @@ fn is_usable(node: &Node) -> bool {
     let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
     let ready =
         conditions.into_iter().flatten().any(|one| one.type_ == "Ready" && one.status == "True");
-    ready && !cordoned && node.metadata.deletion_timestamp.is_none()
+    // Brokers tolerate no taints.
+    let repels = taints(node).any(|one| one.effect == "NoSchedule" || one.effect == "NoExecute");
+    ready && !cordoned && !repels && node.metadata.deletion_timestamp.is_none()
 }
 
 fn offers(node: &Node) -> BrokerNeed {
@@ -167,6 +214,55 @@ mod tests {
         }
     }
 
+    fn node(value: serde_json::Value) -> Node {
+        serde_json::from_value(value).unwrap()
+    }
+
+    fn ready(name: &str, labels: &[(&str, &str)], taint: Option<&str>) -> Node {
+        let labels: std::collections::BTreeMap<_, _> = labels.iter().copied().collect();
+        let taints: Vec<_> = taint
+            .map(|key| serde_json::json!({ "key": key, "effect": "NoSchedule" }))
+            .into_iter()
+            .collect();
+        node(serde_json::json!({
+            "metadata": { "name": name, "labels": labels }, "spec": { "taints": taints },
+            "status": {
+                "allocatable": { "cpu": "4", "memory": "16Gi" },
+                "conditions": [{ "type": "Ready", "status": "True" }],
+            },
+        }))
+    }
+
+    #[test]
+    fn nodes_for_infrastructure_do_not_count_and_tainted_ones_take_no_broker() {
+        let infra = "node-role.kubernetes.io/infra";
+        let rows = [
+            (ready("a", &[], None), true, true),
+            (ready("b", &[(infra, "")], None), false, true),
+            (ready("c", &[], Some(infra)), false, false),
+            (ready("d", &[], Some("node-role.kubernetes.io/control-plane")), false, false),
+            (ready("e", &[], Some("gpu")), true, false),
+        ];
+        for (node, counts, usable) in rows {
+            assert_eq!((is_for_kafkas(&node), is_usable(&node)), (counts, usable), "{node:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_with_the_zones_is_told_by_name() {
+        let zone = |name| [(ZONE, name)];
+        let nodes =
+            [ready("a", &zone("z1"), None), ready("b", &zone("z2"), None), ready("c", &[], None)];
+        let numbers: Vec<_> = plane_nodes(&nodes).iter().map(|node| node.zone).collect();
+        assert_eq!(numbers, [Some(0), Some(1), None]);
+        let told = unsuitable(&nodes, Unsuitable::ZonesMissing);
+        let expected =
+            "zones found: z1, z2; nodes without the label topology.kubernetes.io/zone: c";
+        assert_eq!(told.message.as_deref(), Some(expected));
+        let told = unsuitable(&nodes, Unsuitable::NodesTooSmall);
+        assert_eq!(told.message.as_deref(), Some("the largest node offers 16384 MiB and 4000m"));
+    }
+
     #[test]
     fn a_report_that_we_write_is_one_that_we_read() {
         let room =
@@ -178,7 +274,10 @@ mod tests {
             current_work_load_minimum: 3,
         };
         let resize = fleet_control::ResizeInfo { node_delta: 3, delta: room };
-        let read = written(&Survey { total: room, remaining: room, nodes, resize }).read().unwrap();
+        let read =
+            written(&Survey { total: room, remaining: room, nodes, resize, unsuitable: None })
+                .read()
+                .unwrap();
         assert_eq!((read.total, read.nodes, read.resize), (room, nodes, resize));
     }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Mutex;
 
 use super::AgentError;
-use crate::client::Client;
+use crate::client::{Client, is_confidential};
 
 /// A token is not used in its last seconds: the request would come too late.
 const SKEW: Duration = Duration::from_secs(5);
@@ -61,6 +61,9 @@ impl Tokens {
             TokenSource::File(file) => return read(file).await,
             TokenSource::Client { url, id, secret_file } => (url, id, secret_file),
         };
+        if !is_confidential(url) {
+            return Err(AgentError::Insecure(url.clone()));
+        }
         let mut held = self.held.lock().await;
         if let Some((token, until)) = &*held
             && Instant::now() < *until
@@ -86,4 +89,19 @@ async fn read(file: &PathBuf) -> Result<String, AgentError> {
     let text = tokio::fs::read_to_string(file).await;
     let text = text.map_err(|error| AgentError::Token(file.clone(), error))?;
     Ok(text.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_secret_is_not_sent_in_the_clear() {
+        let url = "http://sso.example.com/token".to_owned();
+        let secret_file = PathBuf::from("/nowhere");
+        let tokens = Tokens::new(TokenSource::Client { url, id: "agent".to_owned(), secret_file });
+        let client = Client::new(Duration::from_secs(1)).unwrap();
+        let refused = tokens.get(&client).await;
+        assert!(matches!(refused, Err(AgentError::Insecure(_))), "{refused:?}");
+    }
 }

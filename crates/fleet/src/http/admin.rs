@@ -7,12 +7,10 @@ use fleet_control::PlaneState;
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::callers::{Admin, Body, Id, Params, is_id};
+use super::callers::{Admin, Body, Change, Id, Params, is_new_id};
 use super::error::{Code, Error, Refusal};
 use super::{App, BASE, rfc3339};
-use crate::store::{
-    Decision, DecisionKind, NewDecision, NewPlane, Plane, PlaneFilter, new_id, now_ms,
-};
+use crate::store::{Decision, DecisionKind, NewDecision, NewPlane, Plane, PlaneFilter, new_id};
 
 /// As many nodes as no data plane has.
 const NODES_MAX: i64 = 10_000;
@@ -35,6 +33,12 @@ pub(super) struct DataPlane {
     /// What its last report contradicts itself in.
     #[serde(skip_serializing_if = "Option::is_none")]
     contradictions: Option<String>,
+    /// Why Kafkas cannot be placed on its nodes, however many there are. A person has to change the nodes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    nodes_unsuitable: Option<String>,
+    /// Why the provider cannot make the nodes that are wanted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    nodes_failed: Option<String>,
     /// Nothing is placed on it.
     draining: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -107,6 +111,8 @@ fn served(plane: &Plane) -> DataPlane {
         status_reason: plane.state_reason.clone(),
         nodes_reason: plane.step_reason.clone(),
         contradictions: (!plane.broken.is_empty()).then(|| plane.broken.clone()),
+        nodes_unsuitable: (!plane.unsuitable.is_empty()).then(|| plane.unsuitable.clone()),
+        nodes_failed: (!plane.nodes_failed.is_empty()).then(|| plane.nodes_failed.clone()),
         draining: plane.draining,
         nodes_wanted: plane.nodes_wanted,
         nodes_desired: plane.nodes_desired,
@@ -149,7 +155,7 @@ pub(super) struct DataPlaneRequest {
     region: String,
     /// The id, for a `standalone` one whose agent has it already.
     #[serde(default)]
-    #[schema(pattern = "^[A-Za-z0-9._-]{1,64}$")]
+    #[schema(pattern = "^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$")]
     id: Option<String>,
     /// Who makes it; as the region says if nothing is said here.
     #[serde(default)]
@@ -165,13 +171,17 @@ pub(super) struct DataPlaneRequest {
 pub(super) async fn create_plane(
     State(app): State<App>,
     _: Admin,
+    change: Change,
     Body(request): Body<DataPlaneRequest>,
 ) -> Result<(StatusCode, Json<DataPlane>), Refusal> {
     let region = app.config.region(&request.cloud_provider, &request.region);
     let region = region.ok_or_else(|| Refusal::new(Code::Region, Code::Region.meaning()))?;
     let id = request.id.unwrap_or_else(new_id);
-    if !is_id(&id) {
-        return Err(Refusal::new(Code::Fields, "id is no id"));
+    if !is_new_id(&id) {
+        return Err(Refusal::new(
+            Code::Fields,
+            "id must have at most 63 letters, digits, dashes, dots and underscores, and begin and end with a letter or digit",
+        ));
     }
     let provider_type = request.provider_type.unwrap_or_else(|| region.provider.clone());
     if provider_type != region.provider && provider_type != "standalone" {
@@ -200,6 +210,7 @@ pub(super) async fn create_plane(
         dry_run: false,
     })
     .await?;
+    change.audit(&mut tx, StatusCode::ACCEPTED).await?;
     tx.commit().await?;
     app.wake.notify_waiters();
     Ok((StatusCode::ACCEPTED, Json(served(&plane(&app, &id).await?))))
@@ -230,6 +241,7 @@ pub(super) async fn get_plane(
 pub(super) async fn delete_plane(
     State(app): State<App>,
     _: Admin,
+    change: Change,
     Id(id): Id,
 ) -> Result<(StatusCode, Json<DataPlane>), Refusal> {
     let mut tx = app.store.begin().await?;
@@ -244,9 +256,10 @@ pub(super) async fn delete_plane(
         tx.change_state(DecisionKind::Remove, &mut plane, next, "deleted by hand").await?;
         plane.removed_by_hand = true;
         tx.save_plane(&plane).await?;
-        tx.commit().await?;
-        app.wake.notify_waiters();
     }
+    change.audit(&mut tx, StatusCode::ACCEPTED).await?;
+    tx.commit().await?;
+    app.wake.notify_waiters();
     Ok((StatusCode::ACCEPTED, Json(served(&plane))))
 }
 
@@ -267,6 +280,7 @@ pub(super) struct DrainRequest {
 pub(super) async fn drain_plane(
     State(app): State<App>,
     _: Admin,
+    change: Change,
     Id(id): Id,
     Body(request): Body<DrainRequest>,
 ) -> Result<Json<DataPlane>, Refusal> {
@@ -274,6 +288,7 @@ pub(super) async fn drain_plane(
     let mut plane = tx.plane(&id).await?.ok_or_else(Refusal::not_found)?;
     plane.draining = request.draining;
     tx.save_plane(&plane).await?;
+    change.audit(&mut tx, StatusCode::OK).await?;
     tx.commit().await?;
     app.wake.notify_waiters();
     Ok(Json(served(&plane)))
@@ -297,6 +312,7 @@ pub(super) struct ScaleRequest {
 pub(super) async fn scale_plane(
     State(app): State<App>,
     _: Admin,
+    change: Change,
     Id(id): Id,
     Body(request): Body<ScaleRequest>,
 ) -> Result<Json<DataPlane>, Refusal> {
@@ -323,11 +339,9 @@ pub(super) async fn scale_plane(
         dry_run: false,
     })
     .await?;
-    if plane.nodes_wanted.is_none_or(|wanted| wanted < request.nodes) {
-        plane.last_step_up = Some(now_ms());
-    }
-    plane.nodes_wanted = Some(request.nodes);
+    plane.want_nodes(request.nodes, true);
     tx.save_plane(&plane).await?;
+    change.audit(&mut tx, StatusCode::OK).await?;
     tx.commit().await?;
     app.wake.notify_waiters();
     Ok(Json(served(&plane)))
@@ -342,7 +356,7 @@ pub(super) struct ServedDecision {
     data_plane_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     region: Option<String>,
-    /// `state`, `nodes`, `create`, `remove` or `place`.
+    /// `state`, `nodes`, `create`, `remove`, `place`, `grow` or `hold`.
     kind: String,
     was: String,
     becomes: String,
@@ -427,9 +441,13 @@ pub(super) async fn get_settings(
 pub(super) async fn put_settings(
     State(app): State<App>,
     _: Admin,
+    change: Change,
     Body(settings): Body<Settings>,
 ) -> Result<Json<Settings>, Refusal> {
-    app.store.set("dry_run", if settings.dry_run { "true" } else { "false" }).await?;
+    let mut tx = app.store.begin().await?;
+    tx.set("dry_run", if settings.dry_run { "true" } else { "false" }).await?;
+    change.audit(&mut tx, StatusCode::OK).await?;
+    tx.commit().await?;
     Ok(Json(settings))
 }
 

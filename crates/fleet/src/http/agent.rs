@@ -14,10 +14,10 @@ use super::callers::{Agent, Body, is_id};
 use super::error::{Code, Error, Refusal};
 use super::report::{AgentReport, Condition};
 use crate::config::Size;
-use crate::reports::ReportOutcome;
+use crate::reports::{Received, ReportOutcome};
 use crate::store::{Kafka, Tx, new_id, now_ms};
 
-/// What a condition says when there is no room after all.
+/// What a condition says when there is no capacity after all.
 const INSUFFICIENT: &str = "Cluster has insufficient resources";
 
 /// What an agent is told about its data plane.
@@ -253,7 +253,16 @@ pub(super) async fn put_status(
     if body.sequence.is_some_and(|sequence| sequence < 0) {
         return Err(Refusal::new(Code::Fields, "sequence must not be negative"));
     }
-    match app.reports.write(&agent.plane, body.sequence, report).await? {
+    let received = Received { sequence: body.sequence, report, message: clean(&body.message()) };
+    let outcome = app.reports.write(&agent.plane, received).await;
+    app.counters.report(match &outcome {
+        Ok(ReportOutcome::Stored) => "stored",
+        Ok(ReportOutcome::Old) => "old",
+        Ok(ReportOutcome::Refused(_)) => "refused",
+        Ok(ReportOutcome::NoSuchPlane) => "unknown",
+        Err(_) => "failed",
+    });
+    match outcome? {
         ReportOutcome::Refused(reason) => Err(Refusal::new(Code::Fields, reason)),
         ReportOutcome::NoSuchPlane => Err(no_such_agent(&agent.plane)),
         ReportOutcome::Stored | ReportOutcome::Old => Ok(StatusCode::NO_CONTENT),

@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 use super::App;
 use super::error::{Code, Refusal};
 use crate::auth::{AGENT_ROLE, AuthError, Claims};
+use crate::store::Tx;
 
 /// The roles of administrators.
 const ADMIN_ROLES: [&str; 3] = [
@@ -46,7 +47,7 @@ async fn claims(parts: &Parts, app: &App) -> Result<Claims, Refusal> {
     match app.auth.check(token.ok_or_else(stranger)?.trim()).await {
         Ok(claims) => Ok(claims),
         Err(AuthError::Token(_) | AuthError::UnknownKey) => Err(stranger()),
-        Err(error @ AuthError::Keys(_)) => {
+        Err(error @ (AuthError::Keys(_) | AuthError::Config(_))) => {
             tracing::error!(error = %crate::chain(&error), "tokens cannot be checked");
             Err(stranger())
         }
@@ -85,9 +86,9 @@ impl FromRequestParts<App> for User {
             return Err(Refusal::new(Code::Unauthenticated, Code::Unauthenticated.meaning()));
         }
         let forbidden = |what| Refusal::new(Code::Forbidden, format!("the token has no {what}"));
-        let name = claims.username.ok_or_else(|| forbidden("username"))?;
-        let organisation = claims.org_id.ok_or_else(|| forbidden("org_id"))?;
-        limit(app, &format!("user {name}"))?;
+        let name = claims.name().ok_or_else(|| forbidden("username"))?.to_owned();
+        let organisation = claims.organisation().ok_or_else(|| forbidden("org_id"))?.to_owned();
+        limit(app, &format!("user {organisation} {name}"))?;
         Ok(Self { name, organisation, is_org_admin: claims.is_org_admin })
     }
 }
@@ -111,10 +112,37 @@ impl FromRequestParts<App> for Admin {
     }
 }
 
+/// A change that is asked for, as the audit log has it. It is written in the transaction of the change.
+#[derive(Debug)]
+pub(super) struct Change {
+    subject: String,
+    method: Method,
+    path: String,
+}
+
+impl Change {
+    /// Remembers the change, if the transaction is.
+    pub(super) async fn audit(&self, tx: &mut Tx, status: StatusCode) -> Result<(), Refusal> {
+        let (method, status) = (self.method.as_str(), status.as_u16());
+        Ok(tx.audit(&self.subject, method, &self.path, status).await?)
+    }
+}
+
+impl FromRequestParts<App> for Change {
+    type Rejection = Refusal;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
+        let claims = claims(parts, app).await?;
+        let subject = claims.name().unwrap_or(&claims.sub).to_owned();
+        let path = parts.uri.path().chars().take(500).collect();
+        Ok(Self { subject, method: parts.method.clone(), path })
+    }
+}
+
 /// Who asks, for the audit log; whether they may is decided elsewhere.
 pub(super) async fn subject(parts: &Parts, app: &App) -> Option<String> {
     let claims = claims(parts, app).await.ok()?;
-    Some(claims.username.unwrap_or(claims.sub))
+    Some(claims.name().unwrap_or(&claims.sub).to_owned())
 }
 
 /// The id in the path. What cannot be an id is not found.
@@ -136,6 +164,12 @@ impl FromRequestParts<App> for Id {
 pub(super) fn is_id(text: &str) -> bool {
     let fits = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     (1..=64).contains(&text.len()) && text.chars().all(fits)
+}
+
+/// Whether a text can become the id of a data plane. It must be good as the value of a Kubernetes label.
+pub(super) fn is_new_id(text: &str) -> bool {
+    let ends = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
+    is_id(text) && text.len() <= 63 && ends(text.chars().next()) && ends(text.chars().next_back())
 }
 
 /// A JSON body.

@@ -38,6 +38,8 @@ pub(crate) struct Refusal {
 pub(crate) enum Code {
     /// This caller may not do that.
     Forbidden = 4,
+    /// A limit of the organisation or the user.
+    Quota = 5,
     /// What is there does not allow it.
     Conflict = 6,
     /// There is no such thing, or not for this caller.
@@ -79,8 +81,9 @@ pub(crate) enum Code {
 }
 
 /// All of them.
-pub(crate) const CODES: [Code; 20] = [
+pub(crate) const CODES: [Code; 21] = [
     Code::Forbidden,
+    Code::Quota,
     Code::Conflict,
     Code::NotFound,
     Code::General,
@@ -107,7 +110,7 @@ impl Code {
     #[must_use]
     pub(super) fn status(self) -> StatusCode {
         match self {
-            Code::Forbidden => StatusCode::FORBIDDEN,
+            Code::Forbidden | Code::Quota => StatusCode::FORBIDDEN,
             Code::Conflict | Code::DuplicateName => StatusCode::CONFLICT,
             Code::NotFound => StatusCode::NOT_FOUND,
             Code::General => StatusCode::INTERNAL_SERVER_ERROR,
@@ -134,6 +137,7 @@ impl Code {
     pub(super) fn meaning(self) -> &'static str {
         match self {
             Code::Forbidden => "Forbidden to perform this action",
+            Code::Quota => "Forbidden to create more instances than the maximum allowed",
             Code::Conflict => "An entity with the specified unique values already exists",
             Code::NotFound => "Resource not found",
             Code::General => "Unspecified error",

@@ -8,10 +8,13 @@ mod agent;
 mod callers;
 mod error;
 mod public;
+mod quotas;
+mod regions;
 mod report;
+mod server;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::{Method, StatusCode};
@@ -19,23 +22,27 @@ use axum::middleware::{self, Next};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::get;
 use axum::{Json, Router};
-use tokio::net::TcpListener;
 use tokio::sync::Notify;
 use utoipa::OpenApi as _;
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+pub use server::serve;
+
 pub use agent::{
     AgentConfig, AgentSpec, DataPlaneKafkaStatus, KafkaCapacity, KafkaSpec, ManagedKafka,
     ManagedKafkaList, MaxNodes, Metadata, Net, PoolSpec, Versions,
 };
+pub(crate) use report::NODES_SUITABLE;
 pub use report::{AgentReport, Amounts, Condition, FieldErrors, Nodes, Resize};
 
 use crate::auth::Authenticator;
 use crate::config::Config;
+use crate::facts::NodeRules;
 use crate::limits::Limiter;
-use crate::reports::{ReportWriter, ReportWriterOptions};
+use crate::metrics::Counters;
+use crate::reports::ReportWriter;
 use crate::store::Store;
 use error::{Code, Refusal};
 
@@ -44,6 +51,12 @@ pub const BASE: &str = "/api/kafkas_mgmt/v1";
 
 /// No request takes longer; whoever waits for longer has gone away.
 const REQUEST_MAX: Duration = Duration::from_secs(30);
+
+/// Between two questions to the database whether it answers.
+const PING_PAUSE: Duration = Duration::from_secs(5);
+
+/// What the numbers are written in.
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// What handlers share.
 #[derive(Debug, Clone)]
@@ -55,26 +68,32 @@ pub struct App {
     config: Arc<Config>,
     /// Wakes the workers: there is something to do.
     wake: Arc<Notify>,
+    counters: Counters,
+    /// When the database last answered, and whether it did.
+    pinged: Arc<tokio::sync::Mutex<Option<(Instant, bool)>>>,
 }
 
 impl App {
     /// What handlers share.
     #[must_use]
     pub fn new(store: Store, auth: Authenticator, config: Arc<Config>, wake: Arc<Notify>) -> Self {
-        let options = ReportWriterOptions {
-            model_t: config.model_t.capacity(),
-            mode: config.mode(),
-            bounds: config.bounds(),
-            cool_down_ms: config.times.cool_down_ms,
-        };
+        let rules = NodeRules::from(&*config);
         Self {
-            reports: ReportWriter::start(store.clone(), options),
+            reports: ReportWriter::start(store.clone(), rules),
             store,
             auth: Arc::new(auth),
             limiter: Arc::new(Limiter::new(config.limits.requests_per_second, config.limits.burst)),
             config,
             wake,
+            counters: Counters::default(),
+            pinged: Arc::default(),
         }
+    }
+
+    /// What is counted while it runs.
+    #[must_use]
+    pub fn counters(&self) -> Counters {
+        self.counters.clone()
     }
 }
 
@@ -104,6 +123,8 @@ fn api() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(admin::get_plane, admin::delete_plane))
         .routes(routes!(admin::drain_plane))
         .routes(routes!(admin::scale_plane))
+        .routes(routes!(regions::list_regions))
+        .routes(routes!(quotas::list_quotas, quotas::put_quota, quotas::delete_quota))
         .routes(routes!(admin::plane_decisions))
         .routes(routes!(admin::list_decisions))
         .routes(routes!(admin::get_settings, admin::put_settings))
@@ -131,6 +152,7 @@ pub fn router(app: App) -> Router {
     api.route(&format!("{BASE}/openapi"), get(serve))
         .route("/healthz", get(|| async { StatusCode::OK }))
         .route("/readyz", get(ready))
+        .route("/metrics", get(metrics))
         .fallback(|| async { Refusal::not_found() })
         .method_not_allowed_fallback(|| async {
             Refusal::new(Code::NotImplemented, Code::NotImplemented.meaning())
@@ -141,11 +163,24 @@ pub fn router(app: App) -> Router {
         .with_state(app)
 }
 
-async fn ready(State(app): State<App>) -> Response {
-    match app.store.ping().await {
-        Ok(()) => StatusCode::OK.into_response(),
-        Err(_) => StatusCode::SERVICE_UNAVAILABLE.into_response(),
-    }
+/// Whether the database answers. It is asked seldom, however often anybody asks this.
+async fn ready(State(app): State<App>) -> StatusCode {
+    let mut pinged = app.pinged.lock().await;
+    let answers = match *pinged {
+        Some((at, answers)) if at.elapsed() < PING_PAUSE => answers,
+        _ => {
+            let answers = app.store.ping().await.is_ok();
+            *pinged = Some((Instant::now(), answers));
+            answers
+        }
+    };
+    if answers { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }
+}
+
+/// The numbers of the fleet, for administrators: they say how large it is.
+async fn metrics(State(app): State<App>, _: callers::Admin) -> Result<Response, Refusal> {
+    let text = app.counters.encode(&app.store).await?;
+    Ok(([("content-type", OPEN_METRICS)], text).into_response())
 }
 
 async fn in_time(request: Request, next: Next) -> Response {
@@ -158,7 +193,8 @@ async fn in_time(request: Request, next: Next) -> Response {
     }
 }
 
-/// Whatever an administrator asks, and whatever a person changes, is remembered with its answer.
+/// What an administrator reads, and what anybody is refused, is remembered with its answer. Changes write their own entries
+/// ([`callers::Change`]).
 async fn audit(State(app): State<App>, request: Request, next: Next) -> Response {
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let by_admin = path.starts_with(&format!("{BASE}/admin/"));
@@ -169,26 +205,20 @@ async fn audit(State(app): State<App>, request: Request, next: Next) -> Response
     let (parts, body) = request.into_parts();
     let subject = callers::subject(&parts, &app).await;
     let response = next.run(Request::from_parts(parts, body)).await;
-    // Strangers must not be able to fill the log; they were refused.
+    // Strangers must not be able to fill the log, nor callers who ask too often; they were refused.
     let Some(subject) = subject else { return response };
+    let refused = [StatusCode::UNAUTHORIZED, StatusCode::TOO_MANY_REQUESTS];
+    // A change that was made is written with it, in one transaction.
+    let is_written = method != Method::GET && response.status().is_success();
+    if is_written || refused.contains(&response.status()) {
+        return response;
+    }
     let path: String = path.chars().take(500).collect();
     let status = response.status().as_u16();
     if let Err(error) = app.store.audit(&subject, method.as_str(), &path, status).await {
         tracing::error!(error = %crate::chain(&error), "the audit log was not written");
     }
     response
-}
-
-/// Serves until told to stop, and then until what was begun is answered.
-///
-/// # Errors
-/// If the socket fails.
-pub async fn serve(
-    listener: TcpListener,
-    app: App,
-    stop: impl Future<Output = ()> + Send + 'static,
-) -> std::io::Result<()> {
-    axum::serve(listener, router(app)).with_graceful_shutdown(stop).await
 }
 
 /// Times as they are served.

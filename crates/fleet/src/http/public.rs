@@ -3,14 +3,14 @@
 use axum::Json;
 use axum::extract::{RawPathParams, State};
 use axum::http::StatusCode;
-use fleet_control::KafkaEvent;
+use fleet_control::{Allowance, Holder, KafkaEvent, admit};
 use serde::{Deserialize, Serialize};
 use utoipa::{IntoParams, ToSchema};
 
-use super::callers::{Body, Id, Params, User};
+use super::callers::{Body, Change, Id, Params, User};
 use super::error::{CODES, Code, Error, Refusal};
 use super::{App, BASE, rfc3339};
-use crate::store::{Kafka, KafkaFilter, NewKafka, parse_order, parse_search};
+use crate::store::{Kafka, KafkaFilter, NewKafka, Tx, parse_order, parse_search};
 
 /// As many as a page may have.
 const PAGE_MAX: i64 = 65_500;
@@ -187,6 +187,7 @@ pub(super) async fn list_kafkas(
 pub(super) async fn create_kafka(
     State(app): State<App>,
     user: User,
+    change: Change,
     Params(params): Params<AsyncParams>,
     Body(payload): Body<KafkaRequestPayload>,
 ) -> Result<(StatusCode, Json<KafkaRequest>), Refusal> {
@@ -197,11 +198,31 @@ pub(super) async fn create_kafka(
         let reason = format!("Kafka cluster name \"{}\" is already used", payload.name);
         Refusal::new(Code::DuplicateName, reason)
     };
-    let id = app.store.add_kafka(&new).await?.ok_or_else(taken)?;
+    let mut tx = app.store.begin().await?;
+    check_quotas(&app, &mut tx, &new).await?;
+    let id = tx.add_kafka(&new).await?.ok_or_else(taken)?;
+    change.audit(&mut tx, StatusCode::ACCEPTED).await?;
+    tx.commit().await?;
     app.wake.notify_waiters();
     // It may have been deleted again by now.
     let kafka = app.store.kafka(&id).await?.ok_or_else(Refusal::not_found)?;
     Ok((StatusCode::ACCEPTED, Json(served(&kafka))))
+}
+
+/// Whether the organisation and the user may have one more of that size.
+async fn check_quotas(app: &App, tx: &mut Tx, new: &NewKafka) -> Result<(), Refusal> {
+    tx.hold_organisation(&new.organisation).await?;
+    let quotas = &app.config.quotas;
+    let mut allowances = Vec::new();
+    for (owner, holder, default) in [
+        ("", Holder::Organisation(new.organisation.clone()), quotas.organisation),
+        (new.owner.as_str(), Holder::User(new.owner.clone()), quotas.user),
+    ] {
+        let set = tx.quota(&new.organisation, owner).await?;
+        let used = tx.used(&new.organisation, owner).await?;
+        allowances.push(Allowance { holder, quota: set.unwrap_or(default.into()), used });
+    }
+    admit(&allowances, new.need).map_err(|over| Refusal::new(Code::Quota, over.to_string()))
 }
 
 fn check_name(name: &str) -> Result<(), Refusal> {
@@ -288,6 +309,7 @@ pub(super) async fn get_kafka(
 pub(super) async fn delete_kafka(
     State(app): State<App>,
     user: User,
+    change: Change,
     Id(id): Id,
     Params(params): Params<AsyncParams>,
 ) -> Result<(StatusCode, Json<KafkaRequest>), Refusal> {
@@ -301,9 +323,10 @@ pub(super) async fn delete_kafka(
     if !kafka.status().is_going() {
         kafka.happens(KafkaEvent::DeletionRequested)?;
         tx.save_kafka(&kafka).await?;
-        tx.commit().await?;
-        app.wake.notify_waiters();
     }
+    change.audit(&mut tx, StatusCode::ACCEPTED).await?;
+    tx.commit().await?;
+    app.wake.notify_waiters();
     Ok((StatusCode::ACCEPTED, Json(served(&kafka))))
 }
 

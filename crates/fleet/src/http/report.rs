@@ -1,7 +1,7 @@
 //! A report as it comes in, and what of it cannot be used.
 
 use control::cluster::quantity;
-use fleet_control::{AgentReady, Capacity, NodeInfo, Report, ResizeInfo};
+use fleet_control::{AgentReady, Capacity, NodeInfo, Report, ResizeInfo, Unsuitable};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
@@ -13,7 +13,8 @@ pub struct AgentReport {
     /// Grows from report to report; an older one changes nothing.
     #[schema(minimum = 0)]
     pub sequence: Option<i64>,
-    /// `Ready` says whether the agent works.
+    /// `Ready` says whether the agent works; `NodesSuitable` with the status `False`, that Kafkas cannot be placed on the
+    /// nodes, however many there are.
     pub conditions: Option<Vec<Condition>>,
     /// All the room there is.
     #[schema(required)]
@@ -91,6 +92,9 @@ pub struct Resize {
     #[schema(required)]
     pub delta: Option<Amounts>,
 }
+
+/// The condition that is `False` where Kafkas cannot be placed on the nodes, however many there are.
+pub(crate) const NODES_SUITABLE: &str = "NodesSuitable";
 
 /// What cannot be used, each with the path of its field.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -181,9 +185,27 @@ impl AgentReport {
         }
         let ready = self.ready(&mut reader);
         match reader.errors.is_empty() {
-            true => Ok(Report { ready, total, remaining, nodes, resize }),
+            true => {
+                let unsuitable = self
+                    .unsuitable()
+                    .map(|one| Unsuitable::from_name(one.reason.as_deref().unwrap_or_default()));
+                Ok(Report { ready, unsuitable, total, remaining, nodes, resize })
+            }
             false => Err(FieldErrors(reader.errors)),
         }
+    }
+
+    fn unsuitable(&self) -> Option<&Condition> {
+        let conditions = self.conditions.as_deref().unwrap_or_default();
+        conditions.iter().find(|one| {
+            one.kind.as_deref() == Some(NODES_SUITABLE) && one.status.as_deref() == Some("False")
+        })
+    }
+
+    /// What the agent says about unsuitable nodes, for people.
+    #[must_use]
+    pub fn message(&self) -> String {
+        self.unsuitable().and_then(|one| one.message.clone()).unwrap_or_default()
     }
 
     /// Without the condition the agent is not ready; with a value that means nothing the report is refused.
@@ -277,6 +299,25 @@ mod tests {
         let errors = read(json!({})).unwrap_err().0;
         assert_eq!(errors[..3], expected.map(str::to_owned));
         assert_eq!(errors.len(), 4);
+    }
+
+    #[test]
+    fn unsuitable_nodes_are_a_condition() {
+        let rows = [
+            (json!([]), None),
+            (json!([{ "type": "NodesSuitable", "status": "True" }]), None),
+            (json!([{ "type": "NodesSuitable", "status": "Unknown" }]), None),
+            (
+                json!([{ "type": "NodesSuitable", "status": "False", "reason": "ZonesMissing" }]),
+                Some(Unsuitable::ZonesMissing),
+            ),
+            (json!([{ "type": "NodesSuitable", "status": "False" }]), Some(Unsuitable::Other)),
+        ];
+        for (conditions, expected) in rows {
+            let mut report = whole();
+            report["conditions"] = conditions.clone();
+            assert_eq!(read(report).unwrap().unsuitable, expected, "{conditions}");
+        }
     }
 
     #[test]

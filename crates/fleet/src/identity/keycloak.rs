@@ -6,7 +6,7 @@ use futures::future::BoxFuture;
 use hyper::Method;
 use serde_json::{Value, json};
 
-use super::{Credentials, Identity, IdentityError, account_name};
+use super::{Credentials, Identity, IdentityError, account_name, client_name};
 use crate::auth::{AGENT_CLAIM, AGENT_ROLE};
 use crate::client::{Client, ClientError};
 use crate::provider::Cause;
@@ -65,10 +65,10 @@ impl Keycloak {
     async fn make_client(&self, plane: &str) -> Result<(), Cause> {
         let uris = self.redirect_uris.iter().map(|uri| uri.replace("{cluster-id}", plane));
         let body = json!({
-            "clientId": plane, "publicClient": false, "standardFlowEnabled": true,
+            "clientId": client_name(plane), "publicClient": false, "standardFlowEnabled": true,
             "redirectUris": uris.collect::<Vec<_>>(),
         });
-        self.make(plane, &body).await.map(drop)
+        self.make(&client_name(plane), &body).await.map(drop)
     }
 
     /// An account that gets tokens for us, with the role of agents and the data plane's id in them.
@@ -146,7 +146,9 @@ impl Identity for Keycloak {
     }
 
     fn remove_client<'a>(&'a self, plane: &'a str) -> BoxFuture<'a, Result<(), IdentityError>> {
-        Box::pin(async { self.remove(plane).await.map_err(IdentityError::RemoveClient) })
+        Box::pin(async move {
+            self.remove(&client_name(plane)).await.map_err(IdentityError::RemoveClient)
+        })
     }
 
     fn remove_account<'a>(&'a self, plane: &'a str) -> BoxFuture<'a, Result<(), IdentityError>> {

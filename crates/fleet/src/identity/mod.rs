@@ -97,6 +97,13 @@ impl Identity for NoIdentity {
     }
 }
 
+/// The name of the client for people who log in to a data plane. With the prefix no data plane can have the name of
+/// another client of the realm.
+#[must_use]
+pub fn client_name(plane: &str) -> String {
+    format!("gregor-data-plane-{plane}")
+}
+
 /// The name of the service account of a data plane's agent.
 #[must_use]
 pub fn account_name(plane: &str) -> String {

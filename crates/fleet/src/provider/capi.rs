@@ -3,19 +3,20 @@
 //! A data plane is a `Cluster` of a class that the administrator has made. Its nodes are the replicas of
 //! its `MachineDeployment` or `MachinePool`, which the topology leaves alone because it does not set them.
 
-use api::names::DATA_PLANE_LABEL;
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
+use kube::api::{
+    ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams,
+};
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use kube::core::GroupVersionKind;
-use kube::{Api, Client};
+use kube::{Api, Client, ResourceExt as _};
 use serde_json::{Value, json};
 
-use super::{AgentAccess, Answer, Cause, NodeCounts, PlaneRef, Progress, Provider};
+use super::{
+    AgentAccess, Answer, Cause, ID_LABEL, NodeCounts, NotThisPlane, PlaneRef, Progress, Provider,
+    cluster_name,
+};
 use crate::agent::install::{self, AgentInstallation};
-
-/// Who writes the objects.
-const MANAGER: &str = "gregor-fleet";
 
 /// The label of everything that belongs to a cluster.
 const CLUSTER_LABEL: &str = "cluster.x-k8s.io/cluster-name";
@@ -74,6 +75,25 @@ impl Capi {
         (api, resource)
     }
 
+    /// What is created for a data plane.
+    fn cluster(&self, plane: &PlaneRef) -> Value {
+        let CapiOptions { namespace, class, worker_class, version, .. } = &self.options;
+        json!({
+            "apiVersion": "cluster.x-k8s.io/v1beta1",
+            "kind": "Cluster",
+            "metadata": {
+                "name": cluster_name(&plane.id), "namespace": namespace,
+                "labels": { ID_LABEL: plane.id },
+            },
+            "spec": { "topology": {
+                "class": class,
+                "version": version,
+                "controlPlane": { "replicas": if plane.multi_az { 3 } else { 1 } },
+                "workers": { "machineDeployments": [{ "class": worker_class, "name": "kafka" }] },
+            } },
+        })
+    }
+
     /// The objects that have the cluster's workers.
     async fn workers(&self, plane: &PlaneRef) -> Result<Vec<(DynamicObject, &'static str)>, Cause> {
         let params = ListParams::default().labels(&format!("{CLUSTER_LABEL}={}", plane.known_as()));
@@ -120,34 +140,43 @@ fn number(value: u64) -> u32 {
     u32::try_from(value).unwrap_or(u32::MAX)
 }
 
-/// A name that is one for Kubernetes, too.
-fn name(plane: &PlaneRef) -> String {
-    let id = plane.id.to_ascii_lowercase().replace(['_', '.'], "-");
-    format!("mk-{}", id.trim_matches('-'))
+/// Machines that are not ready are not there yet; while some are to go, those that are still there count.
+fn count<'a>(all: impl Iterator<Item = &'a DynamicObject>) -> Result<NodeCounts, Cause> {
+    let (mut desired, mut actual, mut failed) = (0u64, 0u64, None);
+    for workers in all {
+        let wanted = workers.data["spec"]["replicas"].as_u64().ok_or(CapiError::Replicas)?;
+        let status = &workers.data["status"];
+        // What its controller has not looked at yet says nothing.
+        let seen = status["observedGeneration"].as_i64() >= workers.metadata.generation;
+        let there = status["replicas"].as_u64().filter(|_| seen).ok_or(CapiError::Replicas)?;
+        let ready = status["readyReplicas"].as_u64().unwrap_or(0);
+        desired += wanted;
+        actual += if there > wanted { there } else { ready.min(there) };
+        if status["phase"] == "Failed" {
+            let why = status["failureMessage"].as_str().unwrap_or("no reason given");
+            failed = Some(why.to_owned());
+        }
+    }
+    Ok(NodeCounts { desired: number(desired), actual: number(actual), failed })
 }
 
 impl Provider for Capi {
     fn create<'a>(&'a self, plane: &'a PlaneRef) -> Answer<'a, String> {
         Box::pin(async {
-            let CapiOptions { namespace, class, worker_class, version, .. } = &self.options;
-            let name = name(plane);
-            let cluster = json!({
-                "apiVersion": "cluster.x-k8s.io/v1beta1",
-                "kind": "Cluster",
-                "metadata": {
-                    "name": name, "namespace": namespace,
-                    "labels": { DATA_PLANE_LABEL: plane.id },
-                },
-                "spec": { "topology": {
-                    "class": class,
-                    "version": version,
-                    "controlPlane": { "replicas": if plane.multi_az { 3 } else { 1 } },
-                    "workers": { "machineDeployments": [{ "class": worker_class, "name": "kafka" }] },
-                } },
-            });
-            let params = PatchParams::apply(MANAGER).force();
-            self.api("Cluster").0.patch(&name, &params, &Patch::Apply(cluster)).await?;
-            Ok(name)
+            let name = cluster_name(&plane.id);
+            let (clusters, _) = self.api("Cluster");
+            let cluster = serde_json::from_value(self.cluster(plane))?;
+            match clusters.create(&PostParams::default(), &cluster).await {
+                Ok(_) => Ok(name),
+                Err(kube::Error::Api(status)) if status.code == 409 => {
+                    let there = clusters.get(&name).await?;
+                    match there.labels().get(ID_LABEL) == Some(&plane.id) {
+                        true => Ok(name),
+                        false => Err(NotThisPlane::new(plane).into()),
+                    }
+                }
+                Err(error) => Err(error.into()),
+            }
         })
     }
 
@@ -175,18 +204,8 @@ impl Provider for Capi {
 
     fn nodes<'a>(&'a self, plane: &'a PlaneRef) -> Answer<'a, NodeCounts> {
         Box::pin(async {
-            let (mut desired, mut actual) = (0u64, 0u64);
-            for (workers, _) in self.workers(plane).await? {
-                desired += workers.data["spec"]["replicas"].as_u64().ok_or(CapiError::Replicas)?;
-                let status = &workers.data["status"];
-                // What its controller has not looked at yet says nothing.
-                let seen = status["observedGeneration"].as_i64() >= workers.metadata.generation;
-                let replicas = status["replicas"].as_u64().filter(|_| seen);
-                let ready = status["readyReplicas"].as_u64().unwrap_or(0);
-                // Those that are still going count as there.
-                actual += replicas.ok_or(CapiError::Replicas)?.max(ready);
-            }
-            Ok(NodeCounts { desired: number(desired), actual: number(actual) })
+            let counts = self.workers(plane).await?;
+            count(counts.iter().map(|(workers, _)| workers))
         })
     }
 
@@ -206,12 +225,69 @@ impl Provider for Capi {
 
     fn delete<'a>(&'a self, plane: &'a PlaneRef) -> Answer<'a, bool> {
         Box::pin(async {
-            let name = plane.provider_id.clone().unwrap_or_else(|| name(plane));
+            let name = match &plane.provider_id {
+                Some(name) => name.clone(),
+                // Whether it was ever made is not recorded.
+                None => {
+                    let name = cluster_name(&plane.id);
+                    match self.api("Cluster").0.get_opt(&name).await? {
+                        Some(there) if there.labels().get(ID_LABEL) == Some(&plane.id) => name,
+                        _ => return Ok(true),
+                    }
+                }
+            };
             match self.api("Cluster").0.delete(&name, &DeleteParams::foreground()).await {
                 Ok(_) => Ok(false),
                 Err(kube::Error::Api(status)) if status.code == 404 => Ok(true),
                 Err(error) => Err(error.into()),
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `spec.replicas`, `status.replicas`, `status.readyReplicas`.
+    fn workers(wanted: u64, there: u64, ready: Option<u64>, more: &Value) -> DynamicObject {
+        let mut status =
+            json!({ "observedGeneration": 2, "replicas": there, "readyReplicas": ready });
+        status.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        serde_json::from_value(json!({
+            "apiVersion": "cluster.x-k8s.io/v1beta1", "kind": "MachineDeployment",
+            "metadata": { "name": "w", "generation": 2 },
+            "spec": { "replicas": wanted }, "status": status,
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn machines_that_are_not_ready_are_not_there_yet() {
+        let rows = [
+            ((3, 3, Some(3)), (3, 3)),
+            // Three more boot; Cluster API counts them as replicas at once.
+            ((6, 6, Some(3)), (6, 3)),
+            ((6, 6, Some(5)), (6, 5)),
+            ((6, 6, Some(6)), (6, 6)),
+            ((3, 3, None), (3, 0)),
+            // Some go, ready or not.
+            ((3, 6, Some(6)), (3, 6)),
+            ((3, 4, Some(3)), (3, 4)),
+            // What is said of replicas that are not counted any more.
+            ((3, 3, Some(6)), (3, 3)),
+        ];
+        for ((wanted, there, ready), (desired, actual)) in rows {
+            let one = workers(wanted, there, ready, &json!({}));
+            let counts = count(std::iter::once(&one)).unwrap();
+            assert_eq!(counts, NodeCounts::new(desired, actual), "{wanted} {there} {ready:?}");
+        }
+        let both = [workers(6, 6, Some(5), &json!({})), workers(3, 3, Some(3), &json!({}))];
+        assert_eq!(count(both.iter()).unwrap(), NodeCounts::new(9, 8));
+        let failed =
+            workers(6, 6, Some(3), &json!({ "phase": "Failed", "failureMessage": "quota" }));
+        assert_eq!(count(std::iter::once(&failed)).unwrap().failed.as_deref(), Some("quota"));
+        let stale = workers(6, 6, Some(6), &json!({ "observedGeneration": 1 }));
+        assert!(count(std::iter::once(&stale)).is_err(), "what was said before the change");
     }
 }

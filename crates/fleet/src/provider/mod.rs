@@ -3,6 +3,8 @@
 //! 1. Every call may be repeated: a data plane is known by its id, and asking twice makes one.
 //! 2. "Gone" is said only if the provider says that there is no such thing, never because it does not answer.
 //! 3. Numbers of nodes are whole numbers, never steps.
+//! 4. The name of a data plane at its provider is made from its whole id, and what has that name is taken for the data plane
+//!    only if it carries the id, too.
 
 pub mod capi;
 pub mod ocm;
@@ -11,6 +13,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use aws_lc_rs::digest::{SHA256, digest};
 use futures::future::BoxFuture;
 
 use crate::identity::Credentials;
@@ -66,6 +69,38 @@ impl PlaneRef {
     }
 }
 
+/// The label or property with the id of the data plane, on everything that is made for one.
+pub const ID_LABEL: &str = api::names::DATA_PLANE_LABEL;
+
+/// The name of a data plane at a provider: a prefix that says whose it is, and sixty bits of a hash of the id. Fifteen
+/// characters are as many as OpenShift Cluster Manager takes in the names of its domains.
+#[must_use]
+pub fn cluster_name(id: &str) -> String {
+    const DIGITS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
+    let hash = digest(&SHA256, id.as_bytes());
+    let first = hash.as_ref().iter().take(8).fold(0u64, |sum, byte| (sum << 8) | u64::from(*byte));
+    let digit = |place: u32| char::from(DIGITS[((first >> (59 - 5 * place)) & 31) as usize]);
+    format!("mk-{}", (0..12).map(digit).collect::<String>())
+}
+
+/// What has the name of a data plane and is not that data plane.
+#[derive(Debug, thiserror::Error)]
+#[error("a cluster with the name {name} exists and does not carry the id {id}")]
+pub struct NotThisPlane {
+    /// The name.
+    pub name: String,
+    /// The id of the data plane.
+    pub id: String,
+}
+
+impl NotThisPlane {
+    /// That data plane.
+    #[must_use]
+    pub fn new(plane: &PlaneRef) -> Self {
+        Self { name: cluster_name(&plane.id), id: plane.id.clone() }
+    }
+}
+
 /// How far a data plane has come.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Progress {
@@ -78,12 +113,22 @@ pub enum Progress {
 }
 
 /// Nodes, as a provider counts them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeCounts {
     /// How many there are to be.
     pub desired: u32,
-    /// How many there are.
+    /// How many are ready; while some are to go, how many there are.
     pub actual: u32,
+    /// Why they cannot be made, if the provider says so.
+    pub failed: Option<String>,
+}
+
+impl NodeCounts {
+    /// Of a provider that does not tell of failures.
+    #[must_use]
+    pub fn new(desired: u32, actual: u32) -> Self {
+        Self { desired, actual, failed: None }
+    }
 }
 
 /// What an agent is told where it is installed.
@@ -152,5 +197,27 @@ impl Provider for Standalone {
 
     fn delete<'a>(&'a self, _: &'a PlaneRef) -> Answer<'a, bool> {
         Box::pin(async { Ok(true) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn each_id_has_a_name_of_its_own() {
+        // The same letters with other signs, in another case, and with the same end.
+        let mut ids: Vec<String> =
+            ["p-1", "p.1", "p_1", "p1", "P1", "-p1"].map(str::to_owned).into();
+        ids.extend((0..10_000).map(|number| format!("plane-{number}-0123456789ab")));
+        let names: BTreeSet<_> = ids.iter().map(|id| cluster_name(id)).collect();
+        assert_eq!(names.len(), ids.len());
+        for name in names {
+            let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+            assert!(name.len() == 15 && name.chars().all(fits), "{name}");
+        }
+        assert_eq!(cluster_name("p-1"), cluster_name("p-1"));
     }
 }

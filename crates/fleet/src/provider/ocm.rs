@@ -5,7 +5,10 @@ use std::path::PathBuf;
 use hyper::Method;
 use serde_json::{Value, json};
 
-use super::{AgentAccess, Answer, Cause, NodeCounts, PlaneRef, Progress, Provider};
+use super::{
+    AgentAccess, Answer, Cause, ID_LABEL, NodeCounts, NotThisPlane, PlaneRef, Progress, Provider,
+    cluster_name,
+};
 use crate::client::{Client, ClientError};
 use crate::identity::Credentials;
 
@@ -62,28 +65,26 @@ impl Ocm {
         Ok(self.client.json(method, &url, token.as_deref(), body).await?)
     }
 
-    /// The cluster that was made for a data plane, if any: it has the name of the data plane's id. A request
-    /// that was cut off may have made it.
+    /// The cluster that was made for a data plane, if any: it has the name of the data plane's id and carries the id. A
+    /// request that was cut off may have made it.
     async fn find(&self, plane: &PlaneRef) -> Result<Option<String>, Cause> {
-        let search: String =
-            form_urlencoded::byte_serialize(format!("name = '{}'", name(plane)).as_bytes())
-                .collect();
+        let search: String = form_urlencoded::byte_serialize(
+            format!("name = '{}'", cluster_name(&plane.id)).as_bytes(),
+        )
+        .collect();
         let found = self.ask(Method::GET, &format!("{CLUSTERS}?search={search}"), None).await?;
         let items = found["items"].as_array().ok_or(OcmError::Missing("items"))?;
-        Ok(items.iter().find_map(|one| one["id"].as_str()).map(str::to_owned))
+        let Some(one) = items.first() else { return Ok(None) };
+        if one["properties"][ID_LABEL] != plane.id.as_str() {
+            return Err(NotThisPlane::new(plane).into());
+        }
+        Ok(Some(one["id"].as_str().ok_or(OcmError::Missing("id"))?.to_owned()))
     }
 }
 
 fn is_status(error: &Cause, number: u16) -> bool {
     let error = error.downcast_ref::<ClientError>();
     matches!(error, Some(ClientError::Status { status, .. }) if status.as_u16() == number)
-}
-
-/// The name of a cluster: a prefix that says whose it is, and the end of the id, where its chance is.
-fn name(plane: &PlaneRef) -> String {
-    let id: String = plane.id.chars().filter(char::is_ascii_alphanumeric).collect();
-    let from = id.len().saturating_sub(12);
-    format!("mk-{}", id[from..].to_ascii_lowercase())
 }
 
 impl Provider for Ocm {
@@ -93,7 +94,8 @@ impl Provider for Ocm {
                 return Ok(id);
             }
             let body = json!({
-                "name": name(plane),
+                "name": cluster_name(&plane.id),
+                "properties": { ID_LABEL: plane.id },
                 "cloud_provider": { "id": plane.cloud_provider },
                 "region": { "id": plane.region },
                 "multi_az": plane.multi_az,
@@ -156,10 +158,10 @@ impl Provider for Ocm {
             let number = |value: &Value| value.as_u64().and_then(|value| u32::try_from(value).ok());
             let desired = number(&cluster["nodes"]["compute"]);
             let actual = number(&cluster["status"]["current_compute"]);
-            Ok(NodeCounts {
-                desired: desired.ok_or(OcmError::Missing("nodes.compute"))?,
-                actual: actual.ok_or(OcmError::Missing("status.current_compute"))?,
-            })
+            Ok(NodeCounts::new(
+                desired.ok_or(OcmError::Missing("nodes.compute"))?,
+                actual.ok_or(OcmError::Missing("status.current_compute"))?,
+            ))
         })
     }
 
@@ -176,9 +178,11 @@ impl Provider for Ocm {
             let id = match &plane.provider_id {
                 Some(id) => id.clone(),
                 // Whether it was ever made is not recorded.
-                None => match self.find(plane).await? {
-                    Some(id) => id,
-                    None => return Ok(true),
+                None => match self.find(plane).await {
+                    Ok(Some(id)) => id,
+                    Ok(None) => return Ok(true),
+                    Err(error) if error.is::<NotThisPlane>() => return Ok(true),
+                    Err(error) => return Err(error),
                 },
             };
             match self.ask(Method::DELETE, &format!("{CLUSTERS}/{id}"), None).await {

@@ -17,6 +17,10 @@ pub enum DecisionKind {
     Remove,
     /// A Kafka gets its place.
     Place,
+    /// A data plane grows for a Kafka that waits.
+    Grow,
+    /// A region needs a data plane and may not get one, or may again.
+    Hold,
 }
 
 impl DecisionKind {
@@ -29,6 +33,8 @@ impl DecisionKind {
             DecisionKind::Create => "create",
             DecisionKind::Remove => "remove",
             DecisionKind::Place => "place",
+            DecisionKind::Grow => "grow",
+            DecisionKind::Hold => "hold",
         }
     }
 }
@@ -129,6 +135,19 @@ impl Store {
     ) -> Result<(), StoreError> {
         let mut connection = self.pool.acquire().await.map_err(write("the audit log"))?;
         insert_audit(&mut connection, (subject, method, path), status).await
+    }
+
+    /// Forgets entries of the audit log that are older.
+    ///
+    /// # Errors
+    /// If the database does not answer.
+    pub async fn forget_audit(&self, before: i64) -> Result<u64, StoreError> {
+        let done = sqlx::query("DELETE FROM audit WHERE at < $1")
+            .bind(before)
+            .execute(&self.pool)
+            .await
+            .map_err(write("the audit log"))?;
+        Ok(done.rows_affected())
     }
 
     /// The newest entries of the audit log: when, who, method, path, status.

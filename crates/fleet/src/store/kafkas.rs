@@ -37,6 +37,8 @@ pub struct Kafka {
     pub reason: String,
     /// The data plane it is on.
     pub plane_id: Option<String>,
+    /// The data plane that grows for it while it waits.
+    pub growing_plane_id: Option<String>,
     /// Changes each time it is placed.
     pub placement_id: String,
     /// Where clients begin.
@@ -353,41 +355,6 @@ impl Statement {
 }
 
 impl Store {
-    /// Stores a Kafka that is asked for; nothing if the name is taken.
-    ///
-    /// # Errors
-    /// If the database does not answer.
-    pub async fn add_kafka(&self, kafka: &NewKafka) -> Result<Option<String>, StoreError> {
-        let (id, now) = (new_id(), now_ms());
-        let [connections, partitions, throughput, retention] = columns(kafka.need);
-        let done = sqlx::query(
-            "INSERT INTO kafkas (id, name, owner, organisation, cloud_provider, region, multi_az,
-                instance_type, size_id, status, placement_id, connections, partitions, throughput,
-                retention, created_at, updated_at)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $15, '', $10, $11, $12, $13, $14, $14)
-             ON CONFLICT (name) WHERE deleted_at IS NULL DO NOTHING",
-        )
-        .bind(&id)
-        .bind(&kafka.name)
-        .bind(&kafka.owner)
-        .bind(&kafka.organisation)
-        .bind(&kafka.cloud_provider)
-        .bind(&kafka.region)
-        .bind(i64::from(kafka.multi_az))
-        .bind(&kafka.instance_type)
-        .bind(&kafka.size_id)
-        .bind(connections)
-        .bind(partitions)
-        .bind(throughput)
-        .bind(retention)
-        .bind(now)
-        .bind(KafkaStatus::Accepted.name())
-        .execute(&self.pool)
-        .await
-        .map_err(write("a Kafka"))?;
-        Ok((done.rows_affected() == 1).then_some(id))
-    }
-
     /// One Kafka; nothing if there is none, or none any more.
     ///
     /// # Errors
@@ -454,6 +421,41 @@ impl Store {
 }
 
 impl Tx {
+    /// Stores a Kafka that is asked for; nothing if the name is taken.
+    ///
+    /// # Errors
+    /// If the database does not answer.
+    pub async fn add_kafka(&mut self, kafka: &NewKafka) -> Result<Option<String>, StoreError> {
+        let (id, now) = (new_id(), now_ms());
+        let [connections, partitions, throughput, retention] = columns(kafka.need);
+        let done = sqlx::query(
+            "INSERT INTO kafkas (id, name, owner, organisation, cloud_provider, region, multi_az,
+                instance_type, size_id, status, placement_id, connections, partitions, throughput,
+                retention, created_at, updated_at)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $15, '', $10, $11, $12, $13, $14, $14)
+             ON CONFLICT (name) WHERE deleted_at IS NULL DO NOTHING",
+        )
+        .bind(&id)
+        .bind(&kafka.name)
+        .bind(&kafka.owner)
+        .bind(&kafka.organisation)
+        .bind(&kafka.cloud_provider)
+        .bind(&kafka.region)
+        .bind(i64::from(kafka.multi_az))
+        .bind(&kafka.instance_type)
+        .bind(&kafka.size_id)
+        .bind(connections)
+        .bind(partitions)
+        .bind(throughput)
+        .bind(retention)
+        .bind(now)
+        .bind(KafkaStatus::Accepted.name())
+        .execute(&mut *self.inner)
+        .await
+        .map_err(write("a Kafka"))?;
+        Ok((done.rows_affected() == 1).then_some(id))
+    }
+
     /// One Kafka, held until the transaction ends.
     ///
     /// # Errors
@@ -479,6 +481,7 @@ impl Tx {
         sqlx::query(
             "UPDATE kafkas SET status = $2, reason = $3, plane_id = $4, placement_id = $5,
                 bootstrap = $6, version = $7, reported_at = $8, updated_at = $9,
+                growing_plane_id = $10,
                 counted = CASE WHEN plane_id = $4 THEN counted ELSE 0 END
              WHERE id = $1",
         )
@@ -491,6 +494,7 @@ impl Tx {
         .bind(&kafka.version)
         .bind(kafka.reported_at)
         .bind(now_ms())
+        .bind(&kafka.growing_plane_id)
         .execute(&mut *self.inner)
         .await
         .map_err(write("a Kafka"))?;
@@ -529,6 +533,7 @@ fn decode(row: &AnyRow) -> Result<Kafka, StoreError> {
             .map_err(|_| StoreError::Corrupt { what: "the status of a Kafka", value: word })?,
         reason: text(row, "reason")?,
         plane_id: text_or_none(row, "plane_id")?,
+        growing_plane_id: text_or_none(row, "growing_plane_id")?,
         placement_id: text(row, "placement_id")?,
         bootstrap: text(row, "bootstrap")?,
         version: text(row, "version")?,

@@ -3,7 +3,7 @@
 //! 1. A change is acknowledged after its transaction is on disk, never before.
 //! 2. A transaction that decides by a data plane holds that data plane's row ([`Tx::plane`]), so that two
 //!    replicas never decide by the same row at once.
-//! 3. Nothing is deleted; what is gone has a `deleted_at`.
+//! 3. Nothing is deleted; what is gone has a `deleted_at`. Entries of the audit log go after the time that is set for them.
 //!
 //! What it must not do: decide.
 
@@ -11,6 +11,8 @@ mod history;
 mod kafkas;
 mod leases;
 mod planes;
+mod quotas;
+mod regions;
 mod reports;
 
 use std::borrow::Cow;
@@ -27,6 +29,8 @@ pub use history::{Decision, DecisionKind, NewDecision};
 pub use kafkas::{Kafka, KafkaFilter, NewKafka, Page, SearchError, parse_order, parse_search};
 pub use leases::Lease;
 pub use planes::{NewPlane, Plane, PlaneFilter};
+pub use quotas::SetQuota;
+pub use regions::HeldRegion;
 pub(crate) use reports::Demand;
 pub use reports::StoredReport;
 
@@ -163,23 +167,6 @@ impl Store {
         row.map(|row| text(&row, "value")).transpose()
     }
 
-    /// Makes a setting.
-    ///
-    /// # Errors
-    /// If the database does not answer.
-    pub async fn set(&self, name: &str, value: &str) -> Result<(), StoreError> {
-        sqlx::query(
-            "INSERT INTO settings (name, value) VALUES ($1, $2)
-             ON CONFLICT (name) DO UPDATE SET value = excluded.value",
-        )
-        .bind(name)
-        .bind(value)
-        .execute(&self.pool)
-        .await
-        .map_err(write("a setting"))?;
-        Ok(())
-    }
-
     /// Whether the database answers.
     ///
     /// # Errors
@@ -196,6 +183,23 @@ impl Store {
 }
 
 impl Tx {
+    /// Makes a setting.
+    ///
+    /// # Errors
+    /// If the database does not answer.
+    pub async fn set(&mut self, name: &str, value: &str) -> Result<(), StoreError> {
+        sqlx::query(
+            "INSERT INTO settings (name, value) VALUES ($1, $2)
+             ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+        )
+        .bind(name)
+        .bind(value)
+        .execute(&mut *self.inner)
+        .await
+        .map_err(write("a setting"))?;
+        Ok(())
+    }
+
     /// Makes it happen. Without an error it is on disk.
     ///
     /// # Errors
@@ -217,7 +221,23 @@ fn migrator() -> Migrator {
         include_str!("schema.sql").into_sql_str(),
         false,
     );
-    Migrator::with_migrations(vec![first])
+    let second = Migration::new(
+        2,
+        Cow::Borrowed(
+            "whose numbers of nodes are whose; for whom a data plane grows; held regions",
+        ),
+        MigrationType::Simple,
+        include_str!("schema-2.sql").into_sql_str(),
+        false,
+    );
+    let third = Migration::new(
+        3,
+        Cow::Borrowed("quotas; the audit log by time"),
+        MigrationType::Simple,
+        include_str!("schema-3.sql").into_sql_str(),
+        false,
+    );
+    Migrator::with_migrations(vec![first, second, third])
 }
 
 /// The time as it is stored.

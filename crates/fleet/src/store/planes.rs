@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use fleet_control::{Capacity, PlaneState};
+use fleet_control::{Capacity, PlaneState, ProviderNodes};
 use sqlx::any::AnyRow;
 use sqlx::{AnyConnection, AssertSqlSafe, Row as _};
 
@@ -43,6 +43,20 @@ pub struct Plane {
     pub nodes_actual: Option<i64>,
     /// When it said so.
     pub nodes_asked_at: Option<i64>,
+    /// When the wanted number last changed.
+    pub nodes_since: Option<i64>,
+    /// Whether a person asked for the wanted number.
+    pub nodes_by_hand: bool,
+    /// What was last sent to the provider; recorded before it was.
+    pub nodes_sent: Option<i64>,
+    /// The wanted number that the provider had last.
+    pub nodes_confirmed: Option<i64>,
+    /// The wanted number of which all nodes were there.
+    pub nodes_reached: Option<i64>,
+    /// Why the provider cannot make them, if it says so.
+    pub nodes_failed: String,
+    /// Why brokers cannot be placed on its nodes, if the agent says so.
+    pub unsuitable: String,
     /// When the last step up was decided.
     pub last_step_up: Option<i64>,
     /// When the agent was last heard of.
@@ -98,12 +112,29 @@ impl Plane {
         self.state
     }
 
-    /// Whether the provider has nodes to make or to remove; nothing if that is not known.
+    /// The nodes, as the manager and the provider have them.
     #[must_use]
-    pub fn in_progress(&self) -> Option<bool> {
-        let (desired, actual) = (self.nodes_desired?, self.nodes_actual?);
-        let wanted = self.nodes_wanted.unwrap_or(desired);
-        Some(desired != actual || wanted != desired)
+    pub fn provider_nodes(&self, now: i64) -> ProviderNodes {
+        ProviderNodes {
+            wanted: nodes(self.nodes_wanted),
+            reached: nodes(self.nodes_reached),
+            desired: nodes(self.nodes_desired),
+            actual: nodes(self.nodes_actual),
+            failed: !self.nodes_failed.is_empty(),
+            since_wanted_ms: self.nodes_since.map(|at| u64::try_from(now - at).unwrap_or(0)),
+        }
+    }
+
+    /// Changes how many nodes are wanted.
+    pub fn want_nodes(&mut self, wanted: i64, by_hand: bool) {
+        if self.nodes_wanted != Some(wanted) {
+            self.nodes_since = Some(now_ms());
+            self.nodes_failed.clear();
+            if self.nodes_wanted.is_none_or(|was| was < wanted) {
+                self.last_step_up = self.nodes_since;
+            }
+        }
+        (self.nodes_wanted, self.nodes_by_hand) = (Some(wanted), by_hand);
     }
 
     /// What its last report says is left; nothing if there was none.
@@ -111,6 +142,11 @@ impl Plane {
     pub fn remaining(&self) -> Capacity {
         self.report.as_ref().map(|report| report.remaining.capacity()).unwrap_or_default()
     }
+}
+
+/// Numbers of nodes as the decisions have them.
+fn nodes(stored: Option<i64>) -> Option<u32> {
+    stored.and_then(|nodes| u32::try_from(nodes).ok())
 }
 
 impl Store {
@@ -300,8 +336,8 @@ impl Tx {
         let now = now_ms();
         sqlx::query(
             "INSERT INTO planes (id, cloud_provider, region, multi_az, provider_type, state,
-                nodes_wanted, created_at, updated_at)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8)",
+                nodes_wanted, nodes_since, created_at, updated_at)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8, $8)",
         )
         .bind(&plane.id)
         .bind(&plane.cloud_provider)
@@ -341,7 +377,7 @@ impl Tx {
 }
 
 /// The columns, in the order in which they are bound.
-const COLUMNS: [&str; 23] = [
+const COLUMNS: [&str; 30] = [
     "id",
     "cloud_provider",
     "region",
@@ -357,6 +393,13 @@ const COLUMNS: [&str; 23] = [
     "nodes_desired",
     "nodes_actual",
     "nodes_asked_at",
+    "nodes_since",
+    "nodes_by_hand",
+    "nodes_sent",
+    "nodes_confirmed",
+    "nodes_reached",
+    "nodes_failed",
+    "unsuitable",
     "last_step_up",
     "last_seen",
     "sequence",
@@ -430,6 +473,13 @@ pub(super) async fn save(
                 .bind(plane.nodes_desired)
                 .bind(plane.nodes_actual)
                 .bind(plane.nodes_asked_at)
+                .bind(plane.nodes_since)
+                .bind(i64::from(plane.nodes_by_hand))
+                .bind(plane.nodes_sent)
+                .bind(plane.nodes_confirmed)
+                .bind(plane.nodes_reached)
+                .bind(&plane.nodes_failed)
+                .bind(&plane.unsuitable)
                 .bind(plane.last_step_up)
                 .bind(plane.last_seen)
                 .bind(plane.sequence)
@@ -464,6 +514,13 @@ fn decode(row: &AnyRow) -> Result<Plane, StoreError> {
         nodes_desired: number_or_none(row, "nodes_desired")?,
         nodes_actual: number_or_none(row, "nodes_actual")?,
         nodes_asked_at: number_or_none(row, "nodes_asked_at")?,
+        nodes_since: number_or_none(row, "nodes_since")?,
+        nodes_by_hand: flag(row, "nodes_by_hand")?,
+        nodes_sent: number_or_none(row, "nodes_sent")?,
+        nodes_confirmed: number_or_none(row, "nodes_confirmed")?,
+        nodes_reached: number_or_none(row, "nodes_reached")?,
+        nodes_failed: text(row, "nodes_failed")?,
+        unsuitable: text(row, "unsuitable")?,
         last_step_up: number_or_none(row, "last_step_up")?,
         last_seen: number_or_none(row, "last_seen")?,
         sequence: number_or_none(row, "sequence")?,
@@ -519,7 +576,9 @@ mod tests {
             size_id: "x1".to_owned(),
             need: Capacity::default(),
         };
-        let id = store.add_kafka(&kafka).await.unwrap().unwrap();
+        let mut tx = store.begin().await.unwrap();
+        let id = tx.add_kafka(&kafka).await.unwrap().unwrap();
+        tx.commit().await.unwrap();
         let mut kafka = store.kafka(&id).await.unwrap().unwrap();
         let refused = kafka.happens(KafkaEvent::Removed);
         assert!(matches!(refused, Err(StoreError::KafkaTransition(_))), "{refused:?}");
@@ -534,7 +593,7 @@ mod tests {
         assert_eq!(lengths(1), [1]);
         assert_eq!(lengths(86), [64, 16, 4, 1, 1]);
         let statement = save_statement(2);
-        assert!(statement.contains("$46) ON CONFLICT (id) DO UPDATE SET provider_id = excluded."));
+        assert!(statement.contains("$60) ON CONFLICT (id) DO UPDATE SET provider_id = excluded."));
         assert!(!statement.contains("cloud_provider = "), "{statement}");
     }
 }

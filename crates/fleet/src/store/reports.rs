@@ -1,11 +1,11 @@
 //! Reports as they are stored, and what counts as demand besides them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use fleet_control::{AgentReady, Capacity, NodeInfo, Report, ResizeInfo};
 use serde::{Deserialize, Serialize};
 
-use super::{Store, StoreError, Tx, count, number, read, stored, text, write};
+use super::{Store, StoreError, Tx, count, number, read, stored, text, text_or_none, write};
 
 /// The numbers of a report, as they are stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -63,6 +63,20 @@ impl From<&Report> for StoredReport {
 }
 
 impl StoredReport {
+    /// As the decisions have it.
+    #[must_use]
+    pub fn report(&self) -> Report {
+        let [ceiling, floor, current, current_work_load_minimum] = self.nodes;
+        Report {
+            ready: if self.ready { AgentReady::Yes } else { AgentReady::No },
+            unsuitable: None,
+            total: self.total.capacity(),
+            remaining: self.remaining.capacity(),
+            nodes: NodeInfo { ceiling, floor, current, current_work_load_minimum },
+            resize: ResizeInfo { node_delta: self.step, delta: self.delta.capacity() },
+        }
+    }
+
     pub(super) fn to_json(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
@@ -78,8 +92,10 @@ impl StoredReport {
 pub(crate) struct Demand {
     /// By data plane: what was placed there and is in no report yet.
     pub(crate) reserved: BTreeMap<String, Capacity>,
-    /// By provider, region and zones: the largest Kafka that waits.
-    pub(crate) queued: BTreeMap<(String, String, bool), Capacity>,
+    /// By data plane: what waits for a place and was given to it to grow for.
+    pub(crate) given: BTreeMap<String, Capacity>,
+    /// Provider, region and zones of those who wait.
+    pub(crate) waiting: BTreeSet<(String, String, bool)>,
     /// Whether decisions are only recorded.
     pub(crate) dry_run: bool,
 }
@@ -95,20 +111,18 @@ impl Tx {
         for row in &rows {
             demand.reserved.insert(text(row, "plane_id")?, capacity(row)?);
         }
-        let rows = sqlx::query(
-            "SELECT cloud_provider, region, multi_az, MAX(connections) AS connections,
-                MAX(partitions) AS partitions, MAX(throughput) AS throughput,
-                MAX(retention) AS retention
-             FROM kafkas WHERE deleted_at IS NULL AND status = 'accepted'
-             GROUP BY cloud_provider, region, multi_az",
-        )
-        .fetch_all(&mut *self.inner)
-        .await
-        .map_err(read("what is queued"))?;
+        let rows = sqlx::query(WAITING)
+            .fetch_all(&mut *self.inner)
+            .await
+            .map_err(read("what is queued"))?;
         for row in &rows {
             let key =
                 (text(row, "cloud_provider")?, text(row, "region")?, super::flag(row, "multi_az")?);
-            demand.queued.insert(key, capacity(row)?);
+            demand.waiting.insert(key);
+            if let Some(plane) = text_or_none(row, "growing_plane_id")? {
+                let given = demand.given.entry(plane).or_default();
+                *given = given.plus(capacity(row)?);
+            }
         }
         let dry_run = sqlx::query("SELECT value FROM settings WHERE name = 'dry_run'")
             .fetch_optional(&mut *self.inner)
@@ -158,6 +172,14 @@ const RESERVED: &str = "SELECT plane_id, CAST(SUM(connections) AS BIGINT) AS con
         CAST(SUM(retention) AS BIGINT) AS retention
      FROM kafkas WHERE deleted_at IS NULL AND counted = 0 AND plane_id IS NOT NULL
      GROUP BY plane_id";
+
+const WAITING: &str = "SELECT cloud_provider, region, multi_az, growing_plane_id,
+        CAST(SUM(connections) AS BIGINT) AS connections,
+        CAST(SUM(partitions) AS BIGINT) AS partitions,
+        CAST(SUM(throughput) AS BIGINT) AS throughput,
+        CAST(SUM(retention) AS BIGINT) AS retention
+     FROM kafkas WHERE deleted_at IS NULL AND status = 'accepted'
+     GROUP BY cloud_provider, region, multi_az, growing_plane_id";
 
 fn capacity(row: &sqlx::any::AnyRow) -> Result<Capacity, StoreError> {
     Ok(Capacity {

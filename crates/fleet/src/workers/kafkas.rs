@@ -1,12 +1,31 @@
 //! Kafkas: those that wait get a place, those that are gone are forgotten. And silent agents are noticed.
 
-use fleet_control::{KafkaEvent, KafkaStatus, PlaneState, Request, judge_silence, place};
+use fleet_control::{
+    KafkaEvent, KafkaStatus, PlaneState, Request, Waiting, give, judge_silence, place,
+};
 
 use super::{Work, WorkError, Workers};
 use crate::store::{DecisionKind, Kafka, NewDecision, Plane, PlaneFilter, new_id, now_ms};
 
+/// What a Kafka asks for.
+fn request(kafka: &Kafka) -> Request {
+    Request {
+        provider: kafka.cloud_provider.clone(),
+        region: kafka.region.clone(),
+        multi_az: kafka.multi_az,
+        need: kafka.need,
+    }
+}
+
+/// A Kafka that waits.
+pub(super) fn waits(kafka: &Kafka) -> Waiting {
+    Waiting { id: kafka.id.clone(), request: request(kafka), given: kafka.growing_plane_id.clone() }
+}
+
 impl Workers {
     pub(super) async fn look_after_kafkas(&self, work: Work<'_>) -> Result<(), WorkError> {
+        let kept_ms = i64::from(self.config.audit.days) * 24 * 3_600_000;
+        self.store.forget_audit(now_ms() - kept_ms).await?;
         let planes = self.store.planes(&PlaneFilter::default()).await?;
         self.notice_silence(&work, &planes).await?;
         self.place_waiting(&work, &planes).await?;
@@ -28,23 +47,27 @@ impl Workers {
             return Ok(());
         }
         let mut candidates = self.candidates(planes).await?;
+        let mut left = Vec::new();
         for kafka in waiting {
-            let request = Request {
-                provider: kafka.cloud_provider.clone(),
-                region: kafka.region.clone(),
-                multi_az: kafka.multi_az,
-                need: kafka.need,
-            };
-            let placed = place(&request, &candidates);
+            let placed = place(&request(&kafka), &candidates);
             let reason = placed.reason.to_string();
             let Some(on) = placed.on else {
-                self.keep_waiting(work, &kafka, reason).await?;
+                left.push((kafka, reason));
                 continue;
             };
             if self.give_place(work, &kafka, &on, reason).await? {
                 let taken = candidates.iter_mut().filter(|one| one.id == on);
                 taken.for_each(|one| one.free = one.free.less(kafka.need));
             }
+        }
+        let waiting: Vec<_> = left.iter().map(|(kafka, _)| waits(kafka)).collect();
+        let given = give(&waiting, &candidates);
+        for (kafka, reason) in left {
+            let reason = match given.get(&kafka.id) {
+                Some(plane) => format!("{reason}; {plane} grows for it"),
+                None => reason,
+            };
+            self.keep_waiting(work, &kafka, (reason, given.get(&kafka.id))).await?;
         }
         Ok(())
     }
@@ -69,7 +92,7 @@ impl Workers {
         }
         held.happens(KafkaEvent::Placed)?;
         (held.plane_id, held.placement_id) = (Some(on.to_owned()), new_id());
-        (held.reported_at, held.reason) = (None, String::new());
+        (held.reported_at, held.reason, held.growing_plane_id) = (None, String::new(), None);
         tx.save_kafka(&held).await?;
         tx.decide(NewDecision {
             plane: Some(on),
@@ -89,11 +112,12 @@ impl Workers {
         &self,
         work: &Work<'_>,
         kafka: &Kafka,
-        reason: String,
+        (reason, grows): (String, Option<&String>),
     ) -> Result<(), WorkError> {
         let waited = now_ms() - kafka.created_at;
         let patience = i64::try_from(self.config.times.patience_ms).unwrap_or(i64::MAX);
-        if waited <= patience && kafka.reason == reason {
+        let is_known = kafka.reason == reason && kafka.growing_plane_id.as_ref() == grows;
+        if waited <= patience && is_known {
             return Ok(());
         }
         let mut tx = work.begin().await?;
@@ -104,6 +128,19 @@ impl Workers {
         if waited > patience {
             held.happens(KafkaEvent::PatienceEnded)?;
         }
+        if let Some(plane) = grows.filter(|plane| held.growing_plane_id.as_ref() != Some(*plane)) {
+            tx.decide(NewDecision {
+                plane: Some(plane.as_str()),
+                region: None,
+                kind: DecisionKind::Grow,
+                was: held.growing_plane_id.clone().unwrap_or_default(),
+                becomes: kafka.id.clone(),
+                reason: format!("a Kafka waits for {}", kafka.need),
+                dry_run: false,
+            })
+            .await?;
+        }
+        held.growing_plane_id = grows.cloned();
         held.reason = reason;
         tx.save_kafka(&held).await?;
         tx.commit().await?;

@@ -18,6 +18,7 @@ use tokio::task::JoinSet;
 
 use crate::config::Config;
 use crate::identity::{Identity, IdentityError};
+use crate::metrics::Counters;
 use crate::provider::{PlaneRef, ProviderError, Providers};
 use crate::store::{Lease, Plane, Store, StoreError, Tx, new_id};
 
@@ -71,6 +72,7 @@ pub struct Workers {
     identity: Arc<dyn Identity>,
     wake: Arc<Notify>,
     holder: String,
+    counters: Counters,
 }
 
 impl Workers {
@@ -84,7 +86,15 @@ impl Workers {
         wake: Arc<Notify>,
     ) -> Self {
         let providers = Arc::new(providers);
-        Self { store, config, providers, identity, wake, holder: new_id() }
+        let counters = Counters::default();
+        Self { store, config, providers, identity, wake, holder: new_id(), counters }
+    }
+
+    /// Counts with these.
+    #[must_use]
+    pub fn counting(mut self, counters: Counters) -> Self {
+        self.counters = counters;
+        self
     }
 
     /// Works until told to stop, and then gives its rights back.
@@ -165,7 +175,14 @@ impl Work<'_> {
             let renewed = renewed.filter(|renewed| renewed.lease.term == self.lease.term);
             self.lease = renewed.ok_or(WorkError::LeaseLost)?.lease;
         }
-        match tokio::time::timeout(deadline, question).await {
+        let answer = tokio::time::timeout(deadline, question).await;
+        let outcome = match &answer {
+            Ok(Ok(_)) => "done",
+            Ok(Err(_)) => "failed",
+            Err(_) => "timed-out",
+        };
+        self.workers.counters.provider_call(self.kind.name(), outcome);
+        match answer {
             Ok(answer) => Ok(answer?),
             Err(_) => Err(WorkError::TimedOut),
         }

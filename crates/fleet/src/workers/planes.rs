@@ -4,16 +4,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fleet_control::{
-    Candidate, KafkaStatus, PlaneInRegion, PlaneState, RegionFacts, Request, confirm_removal,
-    place, plan_creation, plan_removals,
+    Candidate, KafkaStatus, PlaneInRegion, PlaneState, RegionFacts, confirm_removal, give, place,
+    plan_creation, plan_removals,
 };
 
 use futures::TryFutureExt as _;
 
+use super::kafkas::waits;
 use super::{Work, WorkError, Workers, plane_ref};
 use crate::config::Region;
+use crate::facts::NodeRules;
 use crate::provider::{AgentAccess, Progress, Provider, ProviderError, STANDALONE, Standalone};
-use crate::store::{DecisionKind, NewDecision, NewPlane, Plane, PlaneFilter, new_id};
+use crate::store::{DecisionKind, NewDecision, NewPlane, Plane, PlaneFilter, new_id, now_ms};
 
 /// The steps of the way out that are done, as they are stored.
 const CONFIRMED: &str = "confirmed";
@@ -220,11 +222,14 @@ impl Workers {
         region: &Region,
     ) -> Result<(), WorkError> {
         if region.provider == STANDALONE || self.config.scaling == crate::config::Scaling::Manual {
-            return Ok(());
+            // A person decides, so nothing holds the region.
+            return self.note_hold(work, (provider, region.id.as_str()), None).await;
         }
         let facts = self.region_facts(provider, &region.id).await?;
         let dry_run = self.dry_run().await?;
         let creation = plan_creation(&facts);
+        let held = creation.is_held().then(|| creation.reason.to_string());
+        self.note_hold(work, (provider, region.id.as_str()), held).await?;
         let place = format!("{provider}/{}", region.id);
         if creation.create {
             let reason = creation.reason.to_string();
@@ -234,6 +239,43 @@ impl Workers {
             let reason = removal.reason.to_string();
             self.begin_removal(work, &removal.id, reason, dry_run).await?;
         }
+        Ok(())
+    }
+
+    /// Records once that a region does not get the data plane that it needs, and once that it may again.
+    async fn note_hold(
+        &self,
+        work: &Work<'_>,
+        (provider, region): (&str, &str),
+        held: Option<String>,
+    ) -> Result<(), WorkError> {
+        let known = self.store.held_regions().await?;
+        let known =
+            known.into_iter().find(|one| one.cloud_provider == provider && one.region == region);
+        let was = known.map(|one| one.held);
+        if was == held {
+            return Ok(());
+        }
+        let (becomes, reason) = match &held {
+            Some(reason) => {
+                tracing::warn!(provider, region, reason, "the region does not grow any more");
+                ("held", reason.clone())
+            }
+            None => ("free", "nothing holds it any more".to_owned()),
+        };
+        let mut tx = work.begin().await?;
+        tx.hold_region((provider, region), held.as_deref()).await?;
+        tx.decide(NewDecision {
+            plane: None,
+            region: Some(format!("{provider}/{region}")),
+            kind: DecisionKind::Hold,
+            was: if was.is_some() { "held" } else { "free" }.to_owned(),
+            becomes: becomes.to_owned(),
+            reason,
+            dry_run: false,
+        })
+        .await?;
+        tx.commit().await?;
         Ok(())
     }
 
@@ -332,16 +374,13 @@ impl Workers {
         let kafkas: BTreeMap<_, _> = self.store.kafkas_by_plane().await?.into_iter().collect();
         let candidates = self.candidates(&planes).await?;
         let waiting = self.store.kafkas_with_status(KafkaStatus::Accepted).await?;
-        let unplaced = waiting.iter().filter(|kafka| {
-            let request = Request {
-                provider: kafka.cloud_provider.clone(),
-                region: kafka.region.clone(),
-                multi_az: kafka.multi_az,
-                need: kafka.need,
-            };
-            kafka.cloud_provider == provider
-                && kafka.region == region
-                && place(&request, &candidates).on.is_none()
+        let here = waiting
+            .iter()
+            .filter(|kafka| kafka.cloud_provider == provider && kafka.region == region);
+        let waiting: Vec<_> = here.map(waits).collect();
+        let given = give(&waiting, &candidates);
+        let unplaced = waiting.iter().filter(|one| {
+            !given.contains_key(&one.id) && place(&one.request, &candidates).on.is_none()
         });
         let unplaced = unplaced.count() as u64;
         let seen = planes.iter().map(|plane| PlaneInRegion {
@@ -351,14 +390,17 @@ impl Workers {
             kafkas: kafkas.get(&plane.id).copied().unwrap_or(0),
             draining: plane.draining,
             growing: plane.nodes_wanted > plane.nodes_actual,
+            unsuitable: !plane.unsuitable.is_empty(),
         });
-        let planes_max = self.config.region(provider, region).and_then(|one| one.planes_max);
-        Ok(RegionFacts { planes: seen.collect(), unplaced, planes_max })
+        let planes_max = self.config.region(provider, region).map_or(0, |one| one.planes_max);
+        let waiting = waiting.len() as u64;
+        Ok(RegionFacts { planes: seen.collect(), unplaced, waiting, planes_max })
     }
 
     /// The data planes as places for Kafkas.
     pub(super) async fn candidates(&self, planes: &[Plane]) -> Result<Vec<Candidate>, WorkError> {
         let reserved = self.store.reserved().await?;
+        let (rules, now) = (NodeRules::from(&*self.config), now_ms());
         let candidate = |plane: &Plane| {
             let taken = reserved.get(&plane.id).copied().unwrap_or_default();
             Candidate {
@@ -369,6 +411,7 @@ impl Workers {
                 state: plane.state(),
                 draining: plane.draining,
                 free: plane.remaining().less(taken),
+                growth: rules.growth(plane, now),
             }
         };
         Ok(planes.iter().map(candidate).collect())

@@ -3,9 +3,17 @@
 #![allow(dead_code, reason = "each test program uses a part of it")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
+mod access;
+mod regions;
+mod steps;
+
 use std::time::Duration;
 
 use serde_json::{Value, json};
+
+pub(crate) use access::*;
+pub(crate) use regions::*;
+pub(crate) use steps::*;
 
 use crate::support::tokens::{agent_claims, claims};
 use crate::support::{Manager, Signer, eventually, report};
@@ -37,10 +45,13 @@ pub(crate) async fn agents_are_known_by_their_tokens(database: &str) {
     // Known, but not the agent of this data plane: as if there were nothing here.
     assert_eq!(put(&manager.signer.agent("other")).await.code(404), "7");
     assert_eq!(put(&manager.signer.user("u", "o")).await.code(404), "7");
-    for (claim, value) in [("iss", "https://else.test"), ("aud", "else")] {
+    // Nobody knows keys of that issuer, whoever has signed it.
+    for (claim, value, status, code) in
+        [("iss", "https://else.test", 401, "15"), ("aud", "else", 404, "7")]
+    {
         let mut foreign = agent_claims("one");
         foreign[claim] = json!(value);
-        assert_eq!(put(&manager.signer.sign(&foreign)).await.code(404), "7", "{claim}");
+        assert_eq!(put(&manager.signer.sign(&foreign)).await.code(status), code, "{claim}");
     }
     let no_role = claims(json!({ "kas-fleetshard-operator-cluster-id": "one" }));
     assert_eq!(put(&manager.signer.sign(&no_role)).await.code(404), "7");
@@ -220,7 +231,7 @@ async fn refuses_what_makes_no_sense(manager: &Manager, user: &str) {
     }
 }
 
-/// A Kafka that an agent has no room for gets another place.
+/// A Kafka that an agent has no capacity for gets another place.
 pub(crate) async fn a_kafka_that_is_rejected_gets_another_place(database: &str) {
     let manager = Manager::start(database).await;
     let user = manager.signer.user("ann", "org");
@@ -335,12 +346,12 @@ pub(crate) async fn a_fleet_grows_and_shrinks(database: &str) {
     };
     known(&first, 3).await;
 
-    // No room: three more nodes.
+    // No capacity: three more nodes.
     manager.report(&first, report((0, 0), (3, 6, 3, 3))).await.expect(204);
     manager.state(&first, "compute_node_scaling_up").await;
     eventually("three more", async || nodes(&first, "compute") == Some(6)).await;
     known(&first, 6).await;
-    // No room, and no step is permitted: full, and another data plane is made.
+    // No capacity, and no step is permitted: full, and another data plane is made.
     manager.report(&first, report((0, 0), (6, 6, 3, 6))).await.expect(204);
     manager.state(&first, "full").await;
     eventually("the second one is made", async || made(&manager).await.len() == 2).await;
@@ -382,7 +393,7 @@ pub(crate) async fn a_fleet_grows_and_shrinks(database: &str) {
         "state waiting_for_kas_fleetshard_operator->compute_node_scaling_up: room for no more than 0 \
          connections and 0 partitions; more nodes are permitted",
         "nodes 3->6: room for no more than 0 connections and 0 partitions",
-        "state compute_node_scaling_up->full: no room; no step: 6 >= ceiling 6",
+        "state compute_node_scaling_up->full: no capacity; no step: 6 >= ceiling 6",
         "state full->ready: room for 500 connections and 500 partitions",
     ];
     assert_eq!(steps[..8], expected.map(str::to_owned), "{steps:#?}");
@@ -453,7 +464,7 @@ pub(crate) async fn administrators_do_things_by_hand(database: &str) {
 /// The manager's own bounds win over whatever an agent reports.
 pub(crate) async fn reports_outside_the_bounds_are_refused(database: &str) {
     let manager = Manager::with(database, |config| {
-        config.cloud_providers[1].regions[0].planes_max = Some(0);
+        config.cloud_providers[1].regions[0].planes_max = 0;
     })
     .await;
     let body = json!({ "cloud_provider": "aws", "region": "us-east-1" });
@@ -490,7 +501,7 @@ pub(crate) async fn reports_outside_the_bounds_are_refused(database: &str) {
 /// With the switch on, everything is decided and nothing is done.
 pub(crate) async fn a_dry_run_decides_and_does_nothing(database: &str) {
     let manager = Manager::with(database, |config| {
-        config.cloud_providers[1].regions[0].planes_max = Some(0);
+        config.cloud_providers[1].regions[0].planes_max = 0;
     })
     .await;
     let on = |value: bool| Some(json!({ "dry_run": value }));

@@ -35,6 +35,8 @@ pub(crate) struct Realm {
 pub(crate) struct FakeKeycloak {
     pub(crate) url: String,
     pub(crate) realm: Arc<Mutex<Realm>>,
+    /// While somebody holds this, keys are not answered.
+    pub(crate) slow: Arc<tokio::sync::Mutex<()>>,
 }
 
 type Shared = State<Arc<Mutex<Realm>>>;
@@ -50,6 +52,13 @@ impl FakeKeycloak {
             tokens_asked: 0,
             made: 0,
         }));
+        let slow = Arc::<tokio::sync::Mutex<()>>::default();
+        let waits = Arc::clone(&slow);
+        let answer_keys = move |realm: Shared| async move {
+            let answer = keys(realm).await;
+            let _ = waits.lock().await;
+            answer
+        };
         let admin = format!("/admin{REALM}");
         let router = Router::new()
             .route(&format!("{admin}/clients"), get(search).post(create))
@@ -58,13 +67,13 @@ impl FakeKeycloak {
             .route(&format!("{admin}/clients/{{id}}/client-secret"), get(secret))
             .route(&format!("{admin}/roles/{{name}}"), get(role))
             .route(&format!("{admin}/users/{{id}}/role-mappings/realm"), post(give_roles))
-            .route(&format!("{REALM}/protocol/openid-connect/certs"), get(keys))
+            .route(&format!("{REALM}/protocol/openid-connect/certs"), get(answer_keys))
             .route(&format!("{REALM}/protocol/openid-connect/token"), post(token))
             .with_state(Arc::clone(&realm));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         tokio::spawn(async move { axum::serve(listener, router).await });
-        Self { url, realm }
+        Self { url, realm, slow }
     }
 
     pub(crate) fn admin_url(&self) -> String {

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use fleet::auth::Authenticator;
 use fleet::client::Client;
 use fleet::config::{
-    Auth, CloudProvider, Config, InstanceType, Limits, Realm, Region, Size, Times,
+    Auth, CloudProvider, Config, InstanceType, Limits, Most, Quotas, Realm, Region, Size, Times,
 };
 use fleet::http::{App, BASE, serve};
 use fleet::identity::{Credentials, Identity, IdentityError};
@@ -67,14 +67,15 @@ impl Identity for Remembering {
 pub(crate) fn config(dir: &TempDir, signer: &Signer) -> Config {
     let file: PathBuf = dir.path().join("jwks.json");
     std::fs::write(&file, json!({ "keys": [signer.jwk()] }).to_string()).unwrap();
-    let realm = || Realm { issuer: ISSUER.to_owned(), audience: AUDIENCE.to_owned() };
+    let realm =
+        || Realm { issuer: ISSUER.to_owned(), audience: AUDIENCE.to_owned(), ..Realm::default() };
     let region = |id: &str, provider: &str| Region {
         id: id.to_owned(),
         display_name: String::new(),
         provider: provider.to_owned(),
         multi_az: true,
         nodes: 3,
-        planes_max: Some(5),
+        planes_max: 5,
     };
     let size = Size {
         id: "x1".to_owned(),
@@ -117,7 +118,11 @@ pub(crate) fn config(dir: &TempDir, signer: &Signer) -> Config {
             public: realm(),
             admin: realm(),
         },
-        limits: Limits { requests_per_second: 100_000, burst: 100_000, body_bytes: 1 << 20 },
+        quotas: {
+            let most = Most { kafkas: 1000, connections: 1_000_000, partitions: 1_000_000 };
+            Quotas { organisation: most, user: most }
+        },
+        limits: Limits { requests_per_second: 100_000, burst: 100_000, ..Limits::default() },
         times: Times {
             round_ms: 50,
             lease_ms: 3_000,
@@ -135,6 +140,7 @@ pub(crate) struct Manager {
     pub(crate) url: String,
     pub(crate) signer: Signer,
     pub(crate) store: Store,
+    pub(crate) database: String,
     pub(crate) ocm: FakeOcm,
     pub(crate) identity: Arc<Remembering>,
     client: Client,
@@ -195,6 +201,7 @@ impl Manager {
         let auth = Authenticator::new(&config.auth, client.clone()).await.unwrap();
         let wake = Arc::new(Notify::new());
         let app = App::new(store.clone(), auth, Arc::clone(&config), Arc::clone(&wake));
+        let counters = app.counters();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let (stop, stopped) = watch::channel(false);
@@ -213,8 +220,9 @@ impl Manager {
             Arc::new(Ocm::new(options, client.clone()));
         let providers: Providers = [("ocm".to_owned(), provider)].into_iter().collect();
         let workers = Workers::new(store.clone(), config, providers, asked, wake);
+        let workers = workers.counting(counters);
         tokio::spawn(workers.run(stopped));
-        Self { url, signer, store, ocm, identity, client, stop, _dir: dir }
+        Self { url, signer, store, database, ocm, identity, client, stop, _dir: dir }
     }
 
     pub(crate) async fn ask(
@@ -234,6 +242,15 @@ impl Manager {
 
     pub(crate) async fn admin(&self, method: &str, path: &str, body: Option<Value>) -> Answer {
         self.ask(method, &format!("/admin{path}"), &self.signer.admin("full"), body).await
+    }
+
+    /// The numbers that Prometheus reads.
+    pub(crate) async fn metrics(&self) -> String {
+        let url = format!("{}/metrics", self.url);
+        let token = self.signer.admin("read");
+        let answer = self.client.exchange(Method::GET, &url, Some(&token), None).await.unwrap();
+        assert_eq!(answer.0.as_u16(), 200);
+        String::from_utf8(answer.1.to_vec()).unwrap()
     }
 
     /// A data plane that was made by hand, waiting for its agent.
@@ -268,6 +285,16 @@ impl Manager {
         }
     }
 
+    /// A data plane of OpenShift Cluster Manager that a person asked for, as soon as its nodes are counted.
+    pub(crate) async fn ocm_plane(&self, region: &str) -> String {
+        let body = json!({ "cloud_provider": "aws", "region": region });
+        let made = self.admin("POST", "/data_planes", Some(body)).await.expect(202);
+        let id = made["id"].as_str().unwrap().to_owned();
+        self.state(&id, "waiting_for_kas_fleetshard_operator").await;
+        eventually("counted", async || self.get_plane(&id).await["nodes_actual"] == 3).await;
+        id
+    }
+
     pub(crate) async fn report(&self, plane: &str, body: Value) -> Answer {
         let token = self.signer.agent(plane);
         self.ask("PUT", &format!("/agent-clusters/{plane}/status"), &token, Some(body)).await
@@ -277,11 +304,21 @@ impl Manager {
     pub(crate) async fn decisions(&self, plane: &str) -> Vec<String> {
         let found = self.admin("GET", &format!("/data_planes/{plane}/decisions"), None).await;
         let items = found.expect(200)["items"].as_array().unwrap().clone();
-        let line = |one: &Value| {
-            let word = |name: &str| one[name].as_str().unwrap().to_owned();
-            format!("{} {}->{}: {}", word("kind"), word("was"), word("becomes"), word("reason"))
-        };
-        items.iter().rev().map(line).collect()
+        items.iter().rev().map(decision).collect()
+    }
+
+    /// All decisions about regions, oldest first.
+    pub(crate) async fn region_decisions(&self, kind: &str) -> Vec<String> {
+        let found = self.admin("GET", "/decisions", None).await.expect(200);
+        let items = found["items"].as_array().unwrap().clone();
+        items.iter().rev().filter(|one| one["kind"] == kind).map(decision).collect()
+    }
+
+    /// A region, as administrators see it.
+    pub(crate) async fn region(&self, id: &str) -> Value {
+        let list = self.admin("GET", "/regions", None).await.expect(200);
+        let items = list["items"].as_array().unwrap();
+        items.iter().find(|one| one["id"] == id).unwrap().clone()
     }
 
     /// Ends the workers and the server.
@@ -294,6 +331,11 @@ impl Drop for Manager {
     fn drop(&mut self) {
         self.stop();
     }
+}
+
+fn decision(one: &Value) -> String {
+    let word = |name: &str| one[name].as_str().unwrap().to_owned();
+    format!("{} {}->{}: {}", word("kind"), word("was"), word("becomes"), word("reason"))
 }
 
 /// A report of a ready agent: room left, nodes (current, ceiling, floor, minimum), step of three.

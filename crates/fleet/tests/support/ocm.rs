@@ -1,4 +1,5 @@
-//! OpenShift Cluster Manager, as far as the provider asks it: it makes clusters and counts how often.
+//! OpenShift Cluster Manager, as far as the provider asks it: it makes clusters and counts how often. It can be slow, fail,
+//! make other numbers of nodes than were asked for, and be changed by a person.
 
 #![allow(dead_code, reason = "each test program uses a part of it")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
@@ -17,7 +18,7 @@ use tokio::net::TcpListener;
 pub(crate) struct Clusters {
     /// By id.
     pub(crate) there: BTreeMap<String, Value>,
-    /// How often each name was asked for.
+    /// How often a cluster was made for each data plane.
     pub(crate) created: BTreeMap<String, u32>,
     /// How often each id was asked to go.
     pub(crate) deleted: BTreeMap<String, u32>,
@@ -25,8 +26,14 @@ pub(crate) struct Clusters {
     pub(crate) addons: BTreeMap<String, Value>,
     /// Every number of nodes that was asked for.
     pub(crate) scaled: Vec<(String, u64)>,
-    /// New nodes do not come.
+    /// New nodes do not come, until [`FakeOcm::arrive`] says so.
     pub(crate) frozen: bool,
+    /// Scaling is answered with an error.
+    pub(crate) refuses: bool,
+    /// So many nodes more than were asked for are made.
+    pub(crate) extra: u64,
+    /// New clusters end in this error.
+    pub(crate) error: Option<String>,
 }
 
 #[derive(Clone)]
@@ -53,11 +60,34 @@ impl FakeOcm {
         Self { url, clusters }
     }
 
+    /// So many nodes of a data plane are there.
+    pub(crate) fn arrive(&self, plane: &str, nodes: u64) {
+        self.change(plane, |cluster| cluster["status"]["current_compute"] = json!(nodes));
+    }
+
+    /// A person scales the cluster of a data plane.
+    pub(crate) fn scale_as_person(&self, plane: &str, nodes: u64) {
+        self.change(plane, |cluster| {
+            cluster["nodes"]["compute"] = json!(nodes);
+            cluster["status"]["current_compute"] = json!(nodes);
+        });
+    }
+
+    /// Every number of nodes that the manager asked for.
+    pub(crate) fn scaled(&self) -> Vec<u64> {
+        self.clusters.lock().unwrap().scaled.iter().map(|(_, nodes)| *nodes).collect()
+    }
+
+    fn change(&self, plane: &str, change: impl FnOnce(&mut Value)) {
+        let id = self.cluster(plane).unwrap()["id"].as_str().unwrap().to_owned();
+        change(self.clusters.lock().unwrap().there.get_mut(&id).unwrap());
+    }
+
     /// The cluster of a data plane.
     pub(crate) fn cluster(&self, plane: &str) -> Option<Value> {
-        let name = format!("mk-{}", &plane[plane.len() - 12..]);
         let clusters = self.clusters.lock().unwrap();
-        clusters.there.values().find(|one| one["name"] == name.as_str()).cloned()
+        let of = |one: &&Value| one["properties"]["gregor.io/data-plane"] == plane;
+        clusters.there.values().find(of).cloned()
     }
 }
 
@@ -74,11 +104,18 @@ async fn search(
 
 async fn create(State(clusters): Shared, Json(mut body): Json<Value>) -> (StatusCode, Json<Value>) {
     let mut clusters = clusters.lock().unwrap();
-    let name = body["name"].as_str().unwrap().to_owned();
-    *clusters.created.entry(name).or_default() += 1;
+    let plane = body["properties"]["gregor.io/data-plane"].as_str().unwrap().to_owned();
+    // As the real one, which lets names of clusters be used once.
+    if clusters.there.values().any(|one| one["name"] == body["name"]) {
+        return (StatusCode::CONFLICT, Json(json!({ "reason": "the name is used" })));
+    }
+    *clusters.created.entry(plane).or_default() += 1;
     let id = format!("ocm-{}", clusters.there.len() + clusters.deleted.len());
     body["id"] = json!(id);
-    body["status"] = json!({ "state": "ready", "current_compute": body["nodes"]["compute"] });
+    body["status"] = match &clusters.error {
+        None => json!({ "state": "ready", "current_compute": body["nodes"]["compute"] }),
+        Some(why) => json!({ "state": "error", "provision_error_message": why }),
+    };
     clusters.there.insert(id, body.clone());
     (StatusCode::CREATED, Json(body))
 }
@@ -119,15 +156,18 @@ async fn scale(
     Json(body): Json<Value>,
 ) -> Result<Json<Value>, StatusCode> {
     let mut clusters = clusters.lock().unwrap();
-    let nodes = body["nodes"]["compute"].as_u64().unwrap();
-    let frozen = clusters.frozen;
+    let asked = body["nodes"]["compute"].as_u64().unwrap();
+    if clusters.refuses {
+        return Err(StatusCode::INTERNAL_SERVER_ERROR);
+    }
+    let (frozen, nodes) = (clusters.frozen, asked + clusters.extra);
     let cluster = clusters.there.get_mut(&id).ok_or(StatusCode::NOT_FOUND)?;
     cluster["nodes"]["compute"] = json!(nodes);
     if !frozen {
         cluster["status"]["current_compute"] = json!(nodes);
     }
     let answer = Json(cluster.clone());
-    clusters.scaled.push((id, nodes));
+    clusters.scaled.push((id, asked));
     Ok(answer)
 }
 

@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use clap::Args;
-use fleet::config::Config;
+use fleet::client::is_confidential;
+use fleet::config::{Config, TlsFiles};
 use fleet::provider::{Provider, Providers};
 use tokio::net::TcpListener;
 
@@ -35,9 +36,15 @@ pub(crate) struct Serve {
         default_value = "sqlite:fleet.db"
     )]
     database: String,
-    /// Listen address; TLS needs a proxy in front
+    /// Listen address; without --tls-cert TLS needs a proxy in front
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:8000")]
     listen: SocketAddr,
+    /// Certificate to serve TLS with, in PEM, with its chain; read again when it changes
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// Key of the certificate, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
 }
 
 impl Serve {
@@ -61,11 +68,19 @@ impl Serve {
     }
 
     async fn serve(self, mut config: Config, programs: Option<Programs>) -> anyhow::Result<()> {
+        if let (Some(certificate), Some(key)) = (&self.tls_cert, &self.tls_key) {
+            config.tls = Some(TlsFiles { certificate: certificate.clone(), key: key.clone() });
+        }
         let listener = TcpListener::bind(self.listen).await;
         let listener = listener.with_context(|| format!("cannot listen on {}", self.listen))?;
         let address = listener.local_addr()?;
         if config.public_url.is_empty() {
-            config.public_url = format!("http://{address}");
+            let scheme = if config.tls.is_some() { "https" } else { "http" };
+            let url = format!("{scheme}://{address}");
+            // Agents send their tokens to no other.
+            if is_confidential(&url) {
+                config.public_url = url;
+            }
         }
         let mut providers = Providers::new();
         let access = config.local.clone();

@@ -173,7 +173,7 @@ impl Demo {
             provider: local::NAME.to_owned(),
             multi_az: false,
             nodes: NODES_MIN,
-            planes_max: Some(2),
+            planes_max: 2,
         };
         let mut config = Config {
             cloud_providers: vec![CloudProvider {
@@ -213,7 +213,11 @@ impl Demo {
 }
 
 fn realm() -> Realm {
-    Realm { issuer: "gregor-fleet-demo".to_owned(), audience: "gregor-fleet".to_owned() }
+    Realm {
+        issuer: "gregor-fleet-demo".to_owned(),
+        audience: "gregor-fleet".to_owned(),
+        ..Realm::default()
+    }
 }
 
 /// Deletes the manager's database; its data planes are gone.

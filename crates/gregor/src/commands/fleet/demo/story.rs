@@ -23,7 +23,7 @@ const PAUSE: Duration = Duration::from_millis(400);
 /// The turns, in the order in which they are to be seen.
 const TURNS: [&str; 6] = [
     "a first data plane was created and became ready",
-    "a node was added when there was no room for one more Kafka",
+    "a node was added when there was no capacity for one more Kafka",
     "the data plane became full and another one was created",
     "the next Kafka went to the new data plane and runs there",
     "the empty data plane was removed",
@@ -68,7 +68,7 @@ impl<'a> Story<'a> {
         let first = self.view.planes[0].id.clone();
         self.turn(0)?;
 
-        self.timeline.say("Kafkas are created until there is no room for one more")?;
+        self.timeline.say("Kafkas are created until there is no capacity for one more")?;
         let nodes = |view: &View| view.plane(&first).and_then(|plane| plane.nodes);
         while self.room(&first) >= ROOM && nodes(&self.view) == Some(NODES_MIN) {
             self.one_more_kafka().await?;

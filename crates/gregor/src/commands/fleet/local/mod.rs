@@ -261,7 +261,7 @@ impl Provider for Local {
         Box::pin(async {
             let (wish, seen) = self.look(&plane.id)?;
             let actual = seen.borrow().nodes.ok_or(LocalError::NotCounted)?;
-            Ok(NodeCounts { desired: wish.nodes, actual })
+            Ok(NodeCounts::new(wish.nodes, actual))
         })
     }
 

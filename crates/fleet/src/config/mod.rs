@@ -1,8 +1,16 @@
 //! What a fleet manager is told when it starts.
 
+mod auth;
+mod quotas;
+
 use control::cluster::quantity;
 use fleet_control::{Capacity, Mode, NodeBounds};
 use serde::{Deserialize, Serialize};
+
+pub use auth::{Auth, KeySources, Realm};
+pub use quotas::{Audit, Most, Quotas};
+
+use crate::client::is_confidential;
 
 /// Everything that is set.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -20,12 +28,18 @@ pub struct Config {
     pub auth: Auth,
     /// How much one caller may ask.
     pub limits: Limits,
+    /// How much organisations and users may have, unless an administrator has set something else for them.
+    pub quotas: Quotas,
+    /// What is kept of who asked for what.
+    pub audit: Audit,
     /// How often and for how long.
     pub times: Times,
     /// What agents are told about their nodes.
     pub agent: AgentNodes,
     /// Where agents find this fleet manager.
     pub public_url: String,
+    /// TLS of its own; without it a proxy in front has to speak TLS.
+    pub tls: Option<TlsFiles>,
     /// OpenShift Cluster Manager, for regions whose provider is `ocm`.
     pub ocm: Option<OcmAccess>,
     /// Cluster API, for regions whose provider is `capi`.
@@ -34,6 +48,16 @@ pub struct Config {
     pub local: Option<LocalAccess>,
     /// Keycloak, where data planes have identities.
     pub keycloak: Option<KeycloakAccess>,
+}
+
+/// A certificate and its key, in PEM. They are read again when they change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TlsFiles {
+    /// The certificate, with what leads to its authority.
+    pub certificate: std::path::PathBuf,
+    /// Its key.
+    pub key: std::path::PathBuf,
 }
 
 /// How OpenShift Cluster Manager is reached, and what it makes.
@@ -130,9 +154,9 @@ pub struct Region {
     /// The nodes that a data plane begins with.
     #[serde(default = "three")]
     pub nodes: u32,
-    /// The most data planes; none means no limit, and 0 that none is made here.
-    #[serde(default)]
-    pub planes_max: Option<u64>,
+    /// The most data planes that are made by themselves. A person may ask for more.
+    #[serde(default = "ten")]
+    pub planes_max: u64,
 }
 
 /// A type of Kafkas.
@@ -185,35 +209,6 @@ pub enum Scaling {
     Manual,
 }
 
-/// Whose tokens are good.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Auth {
-    /// A file with the keys that sign tokens (JWKS).
-    pub jwks_file: Option<std::path::PathBuf>,
-    /// Where those keys are served.
-    pub jwks_url: Option<String>,
-    /// More files with keys: those of this machine's own data planes.
-    #[serde(skip)]
-    pub jwks_more: Vec<std::path::PathBuf>,
-    /// Agents' tokens.
-    pub agent: Realm,
-    /// Users' tokens.
-    pub public: Realm,
-    /// Administrators' tokens.
-    pub admin: Realm,
-}
-
-/// Who signs tokens, and for whom.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Realm {
-    /// The `iss` of a token.
-    pub issuer: String,
-    /// One of the `aud` of a token.
-    pub audience: String,
-}
-
 /// How much one caller may ask.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -224,6 +219,12 @@ pub struct Limits {
     pub burst: u32,
     /// The largest body.
     pub body_bytes: usize,
+    /// Connections in all.
+    pub connections: usize,
+    /// Connections of one address. A proxy in front has one.
+    pub connections_per_address: usize,
+    /// How long the headers of a request may take, and a handshake.
+    pub header_ms: u64,
 }
 
 /// How often and for how long.
@@ -240,6 +241,8 @@ pub struct Times {
     pub patience_ms: u64,
     /// How long a provider may take to answer.
     pub provider_ms: u64,
+    /// After that a step of nodes that is not complete has failed.
+    pub step_ms: u64,
     /// How long after a step up no nodes go: Kafkas that are being created have no clients yet.
     pub cool_down_ms: u64,
 }
@@ -271,8 +274,14 @@ pub enum ConfigError {
     #[error("{0} is no amount of bytes")]
     Quantity(String),
     /// Tokens could not be checked.
-    #[error("auth needs jwks_file or jwks_url, and issuers")]
+    #[error("auth needs issuers, and jwks_file or jwks_url for each of them")]
     Auth,
+    /// A key of one issuer would be good for the tokens of another.
+    #[error("auth.jwks_file and auth.jwks_url are for one issuer; give each realm its own")]
+    SharedKeys,
+    /// Anybody on the way could read what is sent, or change what is answered.
+    #[error("{0} must begin with https://, unless it is on this machine")]
+    Insecure(String),
     /// A lease that ends before the provider must have answered.
     #[error("lease_ms must be more than provider_ms and more than twice round_ms")]
     Lease,
@@ -289,6 +298,9 @@ fn yes() -> bool {
 }
 fn three() -> u32 {
     3
+}
+fn ten() -> u64 {
+    10
 }
 fn minute() -> u64 {
     60
@@ -329,11 +341,19 @@ impl Config {
             quantity::bytes(text).map_err(|_| ConfigError::Quantity(text.clone()))?;
         }
         let realms = [&self.auth.agent, &self.auth.public, &self.auth.admin];
-        let Auth { jwks_file, jwks_url, jwks_more, .. } = &self.auth;
-        let keys = jwks_file.is_some() || jwks_url.is_some() || !jwks_more.is_empty();
-        if !keys || realms.iter().any(|realm| realm.issuer.is_empty() || realm.audience.is_empty())
-        {
+        if realms.iter().any(|realm| realm.issuer.is_empty() || realm.audience.is_empty()) {
             return Err(ConfigError::Auth);
+        }
+        let keys = self.auth.sources()?.into_values().flat_map(|of| of.urls);
+        let others = [
+            (!self.public_url.is_empty()).then(|| self.public_url.clone()),
+            self.ocm.as_ref().map(|ocm| ocm.url.clone()),
+            self.keycloak.as_ref().map(|keycloak| keycloak.realm_url.clone()),
+        ];
+        for url in keys.chain(others.into_iter().flatten()) {
+            if !is_confidential(&url) {
+                return Err(ConfigError::Insecure(url));
+            }
         }
         let Times { round_ms, lease_ms, provider_ms, .. } = self.times;
         if lease_ms <= provider_ms || lease_ms <= 2 * round_ms {
@@ -419,9 +439,12 @@ impl Default for Config {
             scaling: Scaling::Auto,
             auth: Auth::default(),
             limits: Limits::default(),
+            quotas: Quotas::default(),
+            audit: Audit::default(),
             times: Times::default(),
             agent: AgentNodes::default(),
             public_url: String::new(),
+            tls: None,
             ocm: None,
             capi: None,
             local: None,
@@ -430,30 +453,17 @@ impl Default for Config {
     }
 }
 
-impl Default for Auth {
-    fn default() -> Self {
-        let realm = Realm::default;
-        Self {
-            jwks_file: None,
-            jwks_url: None,
-            jwks_more: Vec::new(),
-            agent: realm(),
-            public: realm(),
-            admin: realm(),
-        }
-    }
-}
-
-impl Default for Realm {
-    fn default() -> Self {
-        Self { issuer: String::new(), audience: "gregor-fleet".to_owned() }
-    }
-}
-
 impl Default for Limits {
     fn default() -> Self {
         // An agent asks four times a minute, and a person seldom more than ten times a second.
-        Self { requests_per_second: 50, burst: 200, body_bytes: 1 << 20 }
+        Self {
+            requests_per_second: 50,
+            burst: 200,
+            body_bytes: 1 << 20,
+            connections: 20_000,
+            connections_per_address: 2_000,
+            header_ms: 10_000,
+        }
     }
 }
 
@@ -466,6 +476,8 @@ impl Default for Times {
             silence_ms: 180_000,
             patience_ms: 3_600_000,
             provider_ms: 30_000,
+            // Machines of a cloud boot within ten minutes.
+            step_ms: 1_800_000,
             cool_down_ms: fleet_control::COOL_DOWN_MS,
         }
     }
@@ -483,5 +495,32 @@ impl Default for AgentNodes {
             throughput: "50Mi".to_owned(),
             retention: "340Gi".to_owned(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn realm(issuer: &str, url: Option<&str>) -> Realm {
+        let jwks_url = url.map(str::to_owned);
+        Realm { issuer: issuer.to_owned(), jwks_url, ..Realm::default() }
+    }
+
+    #[test]
+    fn secrets_are_not_sent_in_the_clear() {
+        let with = |public_url: &str, jwks_url: &str| {
+            let of = || realm("i", Some(jwks_url));
+            Config {
+                public_url: public_url.to_owned(),
+                auth: Auth { agent: of(), public: of(), admin: of(), ..Auth::default() },
+                ..Config::default()
+            }
+            .check()
+        };
+        assert!(with("https://fleet", "https://keys").is_ok());
+        assert!(with("http://127.0.0.1:1", "http://[::1]/keys").is_ok());
+        assert!(matches!(with("http://fleet", "https://keys"), Err(ConfigError::Insecure(_))));
+        assert!(matches!(with("", "http://keys"), Err(ConfigError::Insecure(_))));
     }
 }

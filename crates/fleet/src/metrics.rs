@@ -1,0 +1,137 @@
+//! What the fleet manager counts while it runs, and the numbers of the fleet that are read from its store for each scrape.
+//!
+//! Counting must never change what is done: nothing here fails or waits but the reading of the store. No label is the name
+//! of a Kafka, an organisation or a person.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU64;
+
+use prometheus_client::encoding::{EncodeLabelSet, text::encode};
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+use crate::store::{PlaneFilter, Store, StoreError, now_ms};
+
+/// What is counted. Clones share the numbers.
+#[derive(Debug, Clone, Default)]
+pub struct Counters {
+    reports: Family<OutcomeLabels, Counter>,
+    provider_calls: Family<CallLabels, Counter>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OutcomeLabels {
+    outcome: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CallLabels {
+    kind: &'static str,
+    outcome: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RegionLabels {
+    cloud_provider: String,
+    region: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PlaneLabels {
+    cloud_provider: String,
+    region: String,
+    status: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct NodeLabels {
+    cloud_provider: String,
+    region: String,
+    count: &'static str,
+}
+
+type OfRegion = Family<RegionLabels, Gauge<f64, AtomicU64>>;
+
+impl Counters {
+    /// What became of a report.
+    pub(crate) fn report(&self, outcome: &'static str) {
+        self.reports.get_or_create(&OutcomeLabels { outcome }).inc();
+    }
+
+    /// What became of a request to a provider, or to the identity provider, by the kind of work.
+    pub(crate) fn provider_call(&self, kind: &'static str, outcome: &'static str) {
+        self.provider_calls.get_or_create(&CallLabels { kind, outcome }).inc();
+    }
+
+    /// All numbers, as Prometheus reads them.
+    ///
+    /// # Errors
+    /// If the store does not answer.
+    pub async fn encode(&self, store: &Store) -> Result<String, StoreError> {
+        let mut registry = Registry::with_prefix("gregor_fleet");
+        registry.register(
+            "reports",
+            "Reports of agents, by what became of them",
+            self.reports.clone(),
+        );
+        registry.register(
+            "provider_calls",
+            "Requests to providers of data planes, by kind of work and outcome",
+            self.provider_calls.clone(),
+        );
+        planes(&mut registry, store).await?;
+        demand(&mut registry, store).await?;
+        let mut text = String::new();
+        // Writing to a string does not fail.
+        let _ = encode(&mut text, &registry);
+        Ok(text)
+    }
+}
+
+fn labels(cloud_provider: &str, region: &str) -> RegionLabels {
+    RegionLabels { cloud_provider: cloud_provider.to_owned(), region: region.to_owned() }
+}
+
+async fn planes(registry: &mut Registry, store: &Store) -> Result<(), StoreError> {
+    let (states, nodes) =
+        (Family::<PlaneLabels, Gauge>::default(), Family::<NodeLabels, Gauge>::default());
+    for plane in store.planes(&PlaneFilter::default()).await? {
+        let (cloud_provider, region) = (plane.cloud_provider.clone(), plane.region.clone());
+        states
+            .get_or_create(&PlaneLabels { cloud_provider, region, status: plane.state().name() })
+            .inc();
+        for (count, number) in [
+            ("wanted", plane.nodes_wanted),
+            ("desired", plane.nodes_desired),
+            ("actual", plane.nodes_actual),
+        ] {
+            let (cloud_provider, region) = (plane.cloud_provider.clone(), plane.region.clone());
+            let labels = NodeLabels { cloud_provider, region, count };
+            nodes.get_or_create(&labels).inc_by(number.unwrap_or(0));
+        }
+    }
+    registry.register("data_planes", "Data planes, by status", states);
+    registry.register("nodes", "Nodes: wanted, and desired and actual as the provider says", nodes);
+    Ok(())
+}
+
+async fn demand(registry: &mut Registry, store: &Store) -> Result<(), StoreError> {
+    let (held, waiting) = (OfRegion::default(), OfRegion::default());
+    let age = OfRegion::default();
+    for region in store.held_regions().await? {
+        held.get_or_create(&labels(&region.cloud_provider, &region.region)).set(1.0);
+    }
+    let now = now_ms();
+    let all: BTreeMap<_, _> = store.waiting_by_region().await?;
+    for ((provider, region), (kafkas, oldest)) in all {
+        let labels = labels(&provider, &region);
+        waiting.get_or_create(&labels).set(kafkas as f64);
+        age.get_or_create(&labels).set((now - oldest).max(0) as f64 / 1000.0);
+    }
+    registry.register("region_held", "Regions that need a data plane and may not get one", held);
+    registry.register("kafkas_waiting", "Kafkas that wait for a place", waiting);
+    registry.register("queue_age_seconds", "How long the oldest Kafka has waited for a place", age);
+    Ok(())
+}

@@ -1,0 +1,92 @@
+//! Regions that need a data plane and may not get one.
+
+use std::collections::BTreeMap;
+
+use super::{Store, StoreError, Tx, count, now_ms, number, read, text, write};
+
+/// A region that does not grow any more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeldRegion {
+    /// Its cloud provider.
+    pub cloud_provider: String,
+    /// Its id.
+    pub region: String,
+    /// Why.
+    pub held: String,
+    /// Since when, in milliseconds since 1970.
+    pub since: i64,
+}
+
+impl Store {
+    /// The regions that do not grow any more.
+    ///
+    /// # Errors
+    /// If the database does not answer.
+    pub async fn held_regions(&self) -> Result<Vec<HeldRegion>, StoreError> {
+        let rows = sqlx::query("SELECT * FROM regions ORDER BY cloud_provider, region")
+            .fetch_all(&self.pool)
+            .await
+            .map_err(read("the regions"))?;
+        let decode = |row| {
+            Ok(HeldRegion {
+                cloud_provider: text(row, "cloud_provider")?,
+                region: text(row, "region")?,
+                held: text(row, "held")?,
+                since: number(row, "since")?,
+            })
+        };
+        rows.iter().map(decode).collect()
+    }
+}
+
+impl Store {
+    /// By provider and region: how many Kafkas wait for a place, and since when the oldest does.
+    ///
+    /// # Errors
+    /// If the database does not answer.
+    pub async fn waiting_by_region(
+        &self,
+    ) -> Result<BTreeMap<(String, String), (u64, i64)>, StoreError> {
+        let rows = sqlx::query(
+            "SELECT cloud_provider, region, COUNT(*) AS n, MIN(created_at) AS oldest FROM kafkas
+             WHERE deleted_at IS NULL AND status = 'accepted' GROUP BY cloud_provider, region",
+        )
+        .fetch_all(&self.pool)
+        .await
+        .map_err(read("what waits"))?;
+        let decode = |row| {
+            let key = (text(row, "cloud_provider")?, text(row, "region")?);
+            Ok((key, (count(number(row, "n")?), number(row, "oldest")?)))
+        };
+        rows.iter().map(decode).collect()
+    }
+}
+
+impl Tx {
+    /// Records why a region does not grow any more, or that it does.
+    ///
+    /// # Errors
+    /// If the database does not answer.
+    pub async fn hold_region(
+        &mut self,
+        (cloud_provider, region): (&str, &str),
+        held: Option<&str>,
+    ) -> Result<(), StoreError> {
+        let query = match held {
+            Some(held) => sqlx::query(
+                "INSERT INTO regions (cloud_provider, region, held, since)
+                 VALUES ($1, $2, $3, $4)
+                 ON CONFLICT (cloud_provider, region) DO UPDATE SET held = excluded.held",
+            )
+            .bind(cloud_provider)
+            .bind(region)
+            .bind(held)
+            .bind(now_ms()),
+            None => sqlx::query("DELETE FROM regions WHERE cloud_provider = $1 AND region = $2")
+                .bind(cloud_provider)
+                .bind(region),
+        };
+        query.execute(&mut *self.inner).await.map_err(write("a region"))?;
+        Ok(())
+    }
+}
