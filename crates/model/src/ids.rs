@@ -68,24 +68,84 @@ impl InvalidId {
     }
 }
 
-/// The id of a log directory. A disk that was wiped has another one after it is formatted.
-///
-/// Kafka writes it as 22 characters of URL-safe base64 (`meta.properties`, `--initial-controllers`).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct DirectoryId([u8; 16]);
+/// Declares an id of 16 bytes, which Kafka writes as 22 characters of URL-safe base64. The zero id is none: Kafka uses it
+/// for "unknown".
+macro_rules! uuid {
+    ($(#[$doc:meta])* $name:ident, $what:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, ::serde::Serialize, ::serde::Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $name([u8; 16]);
+
+        impl $name {
+            /// An id from its bytes, or `None` for the zero id.
+            #[must_use]
+            pub fn from_bytes(bytes: [u8; 16]) -> Option<Self> {
+                (bytes != [0; 16]).then_some(Self(bytes))
+            }
+
+            /// The 16 bytes, as on the wire.
+            #[must_use]
+            pub const fn to_bytes(self) -> [u8; 16] {
+                self.0
+            }
+        }
+
+        impl ::std::str::FromStr for $name {
+            type Err = $crate::InvalidId;
+            fn from_str(text: &str) -> Result<Self, $crate::InvalidId> {
+                let bytes = $crate::ids::uuid_bytes(text).and_then(Self::from_bytes);
+                bytes.ok_or_else(|| $crate::InvalidId::new($what, text))
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = $crate::InvalidId;
+            fn try_from(text: String) -> Result<Self, $crate::InvalidId> {
+                text.parse()
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(id: $name) -> Self {
+                id.to_string()
+            }
+        }
+
+        impl ::std::fmt::Display for $name {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                f.pad(&$crate::ids::uuid_text(self.0))
+            }
+        }
+
+        impl ::std::fmt::Debug for $name {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
+                ::std::fmt::Display::fmt(self, f)
+            }
+        }
+    };
+}
+pub(crate) use uuid;
+
+pub(crate) fn uuid_bytes(text: &str) -> Option<[u8; 16]> {
+    URL_SAFE_NO_PAD.decode(text).ok()?.try_into().ok()
+}
+
+pub(crate) fn uuid_text(bytes: [u8; 16]) -> String {
+    URL_SAFE_NO_PAD.encode(bytes)
+}
+
+uuid! {
+    /// The id of a log directory. A disk that was wiped has another one after it is formatted.
+    ///
+    /// Kafka writes it in `meta.properties` and in `--initial-controllers`. Every voter of a static quorum has the zero id.
+    DirectoryId, "a directory id"
+}
 
 impl DirectoryId {
     /// Ids below this number are reserved by Kafka (unassigned, lost, migrating), so a generated id must not
     /// be one of them.
     const RESERVED: u128 = 100;
-
-    /// An id from its bytes, or `None` for the zero id, which Kafka uses for "unknown" (every voter of a
-    /// static quorum has it).
-    #[must_use]
-    pub fn from_bytes(bytes: [u8; 16]) -> Option<Self> {
-        (bytes != [0; 16]).then_some(Self(bytes))
-    }
 
     /// A new id from 16 random bytes, or `None` if Kafka would not generate it: a reserved id, or one that
     /// starts with a dash and would be parsed as a command line option.
@@ -94,48 +154,6 @@ impl DirectoryId {
         let id = Self(random);
         let reserved = u128::from_be_bytes(random) < Self::RESERVED;
         (!reserved && !id.to_string().starts_with('-')).then_some(id)
-    }
-
-    /// The 16 bytes, as on the wire.
-    #[must_use]
-    pub const fn to_bytes(self) -> [u8; 16] {
-        self.0
-    }
-}
-
-impl FromStr for DirectoryId {
-    type Err = InvalidId;
-    fn from_str(text: &str) -> Result<Self, InvalidId> {
-        let bytes = URL_SAFE_NO_PAD.decode(text).ok();
-        bytes
-            .and_then(|bytes| <[u8; 16]>::try_from(bytes).ok())
-            .and_then(Self::from_bytes)
-            .ok_or_else(|| InvalidId { what: "a directory id", text: text.to_owned() })
-    }
-}
-
-impl TryFrom<String> for DirectoryId {
-    type Error = InvalidId;
-    fn try_from(text: String) -> Result<Self, InvalidId> {
-        text.parse()
-    }
-}
-
-impl From<DirectoryId> for String {
-    fn from(id: DirectoryId) -> Self {
-        id.to_string()
-    }
-}
-
-impl fmt::Display for DirectoryId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&URL_SAFE_NO_PAD.encode(self.0))
-    }
-}
-
-impl fmt::Debug for DirectoryId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
     }
 }
 

@@ -3,11 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 
-use crate::ids::InvalidId;
+use crate::ids::uuid;
 
 /// The name of a topic: 1 to 249 characters of `[a-zA-Z0-9._-]`, not `.` and not `..`, as in Kafka.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -61,61 +59,9 @@ impl fmt::Display for TopicName {
     }
 }
 
-/// The id of a topic. A topic that is deleted and recreated under the same name gets another one.
-///
-/// Kafka writes it as 22 characters of URL-safe base64.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub struct TopicId([u8; 16]);
-
-impl TopicId {
-    /// An id from its bytes, or `None` for the zero id, which Kafka uses for "no id".
-    #[must_use]
-    pub fn from_bytes(bytes: [u8; 16]) -> Option<Self> {
-        (bytes != [0; 16]).then_some(Self(bytes))
-    }
-
-    /// The 16 bytes, as on the wire.
-    #[must_use]
-    pub const fn to_bytes(self) -> [u8; 16] {
-        self.0
-    }
-}
-
-impl FromStr for TopicId {
-    type Err = InvalidId;
-    fn from_str(text: &str) -> Result<Self, InvalidId> {
-        let bytes = URL_SAFE_NO_PAD.decode(text).ok();
-        bytes
-            .and_then(|bytes| <[u8; 16]>::try_from(bytes).ok())
-            .and_then(Self::from_bytes)
-            .ok_or_else(|| InvalidId::new("a topic id", text))
-    }
-}
-
-impl TryFrom<String> for TopicId {
-    type Error = InvalidId;
-    fn try_from(text: String) -> Result<Self, InvalidId> {
-        text.parse()
-    }
-}
-
-impl From<TopicId> for String {
-    fn from(id: TopicId) -> Self {
-        id.to_string()
-    }
-}
-
-impl fmt::Display for TopicId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&URL_SAFE_NO_PAD.encode(self.0))
-    }
-}
-
-impl fmt::Debug for TopicId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
+uuid! {
+    /// The id of a topic. A topic that is deleted and recreated under the same name gets another one.
+    TopicId, "a topic id"
 }
 
 /// The index of a partition in its topic.
