@@ -5,6 +5,8 @@
 //! `GREGOR_BENCH_BINARY` names the `gregor` binary of another build. It is measured in the same way, with its own
 //! operator and nodes, and its figures are printed in a second column. Only metrics are read, so any build works
 //! that exposes them.
+//!
+//! It fails if this build makes more calls per pass than [`BARS`] allow.
 
 #![allow(clippy::unwrap_used, reason = "a benchmark fails by panicking, in its helpers too")]
 
@@ -29,6 +31,13 @@ const CLUSTER: &str = "my-cluster";
 const PASSES: u64 = 20;
 /// The operator reconciles an idle cluster every two minutes, so this takes four.
 const IDLE_PASSES: u64 = 2;
+/// The calls that one pass may make on average. It made as many when the bars were set; a pass that needs more is
+/// a change to argue for, as every cluster makes them every two minutes and on each event.
+const BARS: [(&str, Family, f64); 3] = [
+    ("API calls", Family::Api, 12.0),
+    ("Kafka calls", Family::Kafka, 3.0),
+    ("writes", Family::Write, 0.0),
+];
 /// Longer than any requeue of a cluster that is still waiting for something.
 const QUIET: Duration = Duration::from_secs(20);
 
@@ -44,6 +53,10 @@ fn main() {
         columns.push((other.display().to_string(), Measured::of(other)));
     }
     print(&columns);
+    let (_, own) = &columns[0];
+    let over = own.over_bars();
+    assert!(over.is_empty(), "a settled pass makes more calls than it may: {}", over.join(", "));
+    println!("\nno more calls per pass than the bars allow");
 }
 
 /// Counters of the operator by family and labels, or the growth of each.
@@ -241,6 +254,15 @@ impl Measured {
 
     fn per_pass(&self, count: u64) -> f64 {
         count as f64 / self.passes.ended() as f64
+    }
+
+    /// What a pass makes more of than it may.
+    fn over_bars(&self) -> Vec<String> {
+        let over = |(name, family, bar): (&str, Family, f64)| {
+            let found = self.per_pass(self.passes.sum(family));
+            (found > bar).then(|| format!("{found:.2} {name}, the bar is {bar}"))
+        };
+        BARS.into_iter().filter_map(over).collect()
     }
 
     fn per_minute(&self, count: u64) -> f64 {
