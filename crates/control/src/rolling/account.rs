@@ -189,17 +189,28 @@ impl fmt::Display for Account {
     }
 }
 
+impl Wait {
+    /// The nodes that wait, and why they are to be restarted.
+    #[must_use]
+    pub fn about(&self) -> String {
+        let nodes = list(&self.nodes);
+        match self.reasons.is_empty() {
+            true => nodes,
+            false => format!("{nodes} ({})", reasons::list(&self.reasons)),
+        }
+    }
+
+    /// What they wait for.
+    #[must_use]
+    pub fn awaited(&self) -> String {
+        let tried = if self.given_up { "; given up, tried on" } else { "" };
+        format!("{}{tried}", self.hold)
+    }
+}
+
 impl fmt::Display for Wait {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&list(&self.nodes))?;
-        if !self.reasons.is_empty() {
-            write!(f, " ({})", reasons::list(&self.reasons))?;
-        }
-        write!(f, ": {}", self.hold)?;
-        if self.given_up {
-            f.write_str("; given up, tried on")?;
-        }
-        Ok(())
+        write!(f, "{}: {}", self.about(), self.awaited())
     }
 }
 

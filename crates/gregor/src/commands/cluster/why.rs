@@ -265,8 +265,6 @@ fn restarts(seen: &Seen) -> Vec<Awaited> {
 }
 
 fn restart(seen: &Seen, wait: &Wait) -> Awaited {
-    let text = wait.to_string();
-    let (about, what) = text.split_once(": ").unwrap_or(("", &text));
     let partitions = match (&wait.hold, &seen.partitions) {
         (Hold::MinIsr { .. }, Some(partitions)) => {
             let named = |node: &NodeId| availability::holds(partitions, &BTreeSet::from([*node]));
@@ -276,7 +274,7 @@ fn restart(seen: &Seen, wait: &Wait) -> Awaited {
         (_, _) => Vec::new(),
     };
     let rule = Some(rules::of_restart(&wait.hold));
-    Awaited { about: about.to_owned(), what: what.to_owned(), rule, partitions }
+    Awaited { about: wait.about(), what: wait.awaited(), rule, partitions }
 }
 
 /// Rebalances that have not finished, with their progress.

@@ -127,6 +127,25 @@ fn a_restart_that_loses_the_metadata_is_told_with_the_annotation_that_accepts_it
     assert!(text.contains("Rule: a controller whose restart loses the metadata"), "{text}");
 }
 
+/// The sentences about both contain a colon of their own.
+#[test]
+fn what_waits_and_what_it_waits_for_are_told_apart() {
+    let keys = || vec!["num.io.threads".to_owned()];
+    let reason = control::rolling::reasons::Reason::ConfigChangeRequiresRestart { keys: keys() };
+    let wait = Wait {
+        nodes: vec![id(3)],
+        reasons: vec![reason.clone()],
+        hold: Hold::SettingsNotTaken { keys: keys() },
+        given_up: true,
+    };
+    let mut seen = Seen::default();
+    seen.roll_account = Some(Account { waits: vec![wait.clone()], ..Account::default() });
+    let [awaited] = restarts(&seen).try_into().unwrap();
+    assert_eq!(awaited.about, format!("node 3 ({reason})"));
+    assert_eq!(awaited.what, format!("{}; given up, tried on", wait.hold));
+    assert_eq!(wait.to_string(), format!("{}: {}", awaited.about, awaited.what));
+}
+
 #[test]
 fn progress_is_told_in_one_sentence() {
     let progress = |ends_in_ms| Progress { restarted: 4, under_way: 1, left: 4, ends_in_ms };
