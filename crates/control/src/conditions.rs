@@ -27,8 +27,7 @@ macro_rules! reasons {
 
         impl Reason {
             /// All but those of the validation.
-            #[cfg(test)]
-            const OWN: &'static [Self] = &[$(Self::$name,)*];
+            pub const OWN: &'static [Self] = &[$(Self::$name,)*];
 
             /// The word in conditions.
             #[must_use]
@@ -206,6 +205,24 @@ pub enum Outcome {
     Paused,
 }
 
+impl Outcome {
+    /// Whether a person has to act.
+    #[must_use]
+    pub const fn is_held(&self) -> bool {
+        matches!(self, Self::Held(_))
+    }
+
+    /// Whether the status is about the generation that was read. While a cluster is brought to it, the status is about
+    /// the one before.
+    #[must_use]
+    pub const fn is_observed(&self) -> bool {
+        match self {
+            Self::Done | Self::Held(_) | Self::Paused => true,
+            Self::Progressing(_) => false,
+        }
+    }
+}
+
 /// A type of condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
@@ -295,6 +312,25 @@ mod tests {
             let kinds: Vec<_> =
                 conditions(&outcome, &[], was_ready).iter().map(|c| c.kind.name()).collect();
             assert_eq!(kinds.join(" "), expected, "{outcome:?} {was_ready}");
+        }
+    }
+
+    #[test]
+    fn a_generation_is_observed_unless_the_cluster_is_still_brought_to_it() {
+        let note = || Note::new(Reason::Creating, "nodes start");
+        // The outcome, whether the generation is observed, whether a person has to act.
+        let rows = [
+            (Outcome::Done, true, false),
+            (Outcome::Progressing(note()), false, false),
+            (Outcome::Held(note()), true, true),
+            (Outcome::Paused, true, false),
+        ];
+        for (outcome, is_observed, is_held) in rows {
+            assert_eq!(
+                (outcome.is_observed(), outcome.is_held()),
+                (is_observed, is_held),
+                "{outcome:?}"
+            );
         }
     }
 

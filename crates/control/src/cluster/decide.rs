@@ -12,6 +12,7 @@ use super::act::Act;
 use super::area::Area;
 use super::areas;
 use super::draft::{Draft, Flow, Outputs};
+use super::origin::unlisted;
 use super::record::Record;
 use super::snapshot::{Needs, Snapshot};
 use crate::conditions::{Note, Outcome, Reason};
@@ -130,7 +131,10 @@ pub fn decide(snapshot: &Snapshot, record: &Record, scope: &Scope) -> Decision {
     let mut draft = Draft::new(record.clone());
     let mut decision = Decision::default();
     for area in &scope.areas {
+        let told = draft.warnings.len();
         let flow = (areas::of(*area).decide)(snapshot, &mut draft);
+        let warnings = draft.warnings.get(told..).unwrap_or_default();
+        debug_assert_eq!(unlisted(*area, &draft.acts, warnings, &flow), None, "see `origin`");
         decision.acts.extend(draft.acts.drain(..).map(|act| (*area, act)));
         let ends = scope.ends_with(*area, &flow);
         if flow != Flow::Go {

@@ -36,6 +36,19 @@ pub enum Flow {
     Fault(Note),
 }
 
+impl Flow {
+    /// Why the pass does not simply go on.
+    #[must_use]
+    pub const fn note(&self) -> Option<&Note> {
+        match self {
+            Self::Go => None,
+            Self::Wait(note) | Self::Stop(note) | Self::Hold(note) | Self::Fault(note) => {
+                Some(note)
+            }
+        }
+    }
+}
+
 /// The decision of a pass so far.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Draft {

@@ -5,13 +5,15 @@
 //! data is and stays; [`properties`] is what each node's Kafka is told and [`jvm`] how it is started.
 //! [`quantity`] is how amounts of bytes are written, and [`record`] is what must survive the process.
 //!
-//! A pass: [`snapshot`] is what it knows, each part of it a [`fact`], and [`witness`] says which brokers' answers count;
+//! A pass: [`begin`] is whether there is one, [`snapshot`] is what it knows, each part of it a [`fact`], and [`witness`] says which brokers' answers count;
 //! [`areas`] decide, in the order of [`area`]; a [`draft`] collects what they decide; an [`act`] is what is to be done,
-//! [`fresh`] how old its facts may be then, and the [`journal`] is what became of it.
+//! [`fresh`] how old its facts may be then, and the [`journal`] is what became of it. [`origin`] lists which area gives which
+//! reason and asks for which act.
 
 pub mod act;
 pub mod area;
 pub mod areas;
+pub mod begin;
 pub mod decide;
 pub mod draft;
 pub mod execute;
@@ -20,6 +22,7 @@ pub mod fresh;
 pub mod ids;
 pub mod journal;
 pub mod jvm;
+pub mod origin;
 pub mod properties;
 pub mod quantity;
 pub mod record;

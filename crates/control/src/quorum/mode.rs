@@ -78,6 +78,16 @@ pub enum Reason {
     Contradiction,
 }
 
+/// Whether a level contradicts what is recorded, so that the leader is asked: a controller that has just come back may not
+/// have heard yet that the quorum is dynamic.
+#[must_use]
+pub const fn is_doubtful(recorded: QuorumMode, kraft_version: Option<i16>) -> bool {
+    match (recorded, kraft_version) {
+        (QuorumMode::Dynamic, Some(level)) => level < DYNAMIC_LEVEL,
+        (QuorumMode::Dynamic, None) | (QuorumMode::Static | QuorumMode::Unknown, _) => false,
+    }
+}
+
 /// Decides what the mode is.
 #[must_use]
 pub const fn decide(facts: &Facts) -> Decision {
@@ -175,6 +185,17 @@ mod tests {
                         assert_eq!(decide(&facts) == Begin, expected, "{facts:?}");
                     }
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn only_a_level_that_is_below_that_of_a_recorded_dynamic_quorum_is_doubtful() {
+        let modes = [QuorumMode::Dynamic, QuorumMode::Static, QuorumMode::Unknown];
+        for mode in modes {
+            for level in [None, Some(0), Some(1), Some(2)] {
+                let expected = mode == QuorumMode::Dynamic && level == Some(0);
+                assert_eq!(is_doubtful(mode, level), expected, "{mode:?} {level:?}");
             }
         }
     }

@@ -96,7 +96,7 @@ fn messages(decision: &Decision) -> Vec<String> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(in crate::cluster) mod tests {
     use super::*;
     use crate::certificates::authority::{Certificates, Expiry, Facts, Keys, Settings, Source};
     use crate::certificates::{Entry, KeyId, Stored, Timing, Validity};
@@ -228,5 +228,13 @@ mod tests {
         let (_, flow, draft) = brief(decide, &snapshot, &record);
         let reasons: Vec<_> = draft.warnings.iter().map(|note| note.reason).collect();
         assert_eq!((flow.as_str(), reasons), ("go", vec![Reason::InvalidMaintenanceWindow]));
+    }
+
+    /// The rows with the acts and the reasons of the area.
+    pub(in crate::cluster) fn rows() {
+        the_rows_hold();
+        later_areas_learn_whether_the_cluster_ca_may_sign();
+        unknown_authorities_hold_the_pass_and_are_asked_for_once();
+        a_maintenance_window_that_makes_no_sense_is_reported();
     }
 }

@@ -77,7 +77,7 @@ pub(super) fn next(one: &CertificateView, signing: Option<&Signing>) -> Next {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(in crate::cluster) mod tests {
     use super::*;
     use crate::certificates::{Entry, Timing, Validity};
     use crate::cluster::areas::samples::{NOW, asked, brief, id, settled};
@@ -196,5 +196,12 @@ pub(super) mod tests {
         assert!(asked(needs, &snapshot, &record).is_empty());
         let (acts, flow, _) = brief(decide, &snapshot, &record);
         assert_eq!((acts.as_str(), flow.as_str()), ("", "hold CertificateProblem"));
+    }
+
+    /// The rows with the acts and the reasons of the area.
+    pub(in crate::cluster) fn rows() {
+        the_rows_hold();
+        what_cannot_be_issued_and_is_in_use_is_a_warning();
+        unknown_certificates_hold_the_pass_and_are_asked_for_once();
     }
 }

@@ -69,7 +69,7 @@ const fn silent(snapshot: &Snapshot) -> Option<&'static str> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(in crate::cluster) mod tests {
     use super::*;
     use crate::cluster::areas::samples::{NOW, brief, id, settled};
     use crate::cluster::record::Record;
@@ -131,5 +131,10 @@ mod tests {
             let told = draft.warnings.iter().any(|note| note.reason == Reason::QuorumModeChanged);
             assert_eq!(told, name == "raised by somebody else", "{name}");
         }
+    }
+
+    /// The rows with the acts and the reasons of the area.
+    pub(in crate::cluster) fn rows() {
+        the_rows_hold();
     }
 }

@@ -54,7 +54,7 @@ fn is_leftover(snapshot: &Snapshot, object: &ObjectView) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(in crate::cluster) mod tests {
     use super::*;
     use crate::cluster::areas::samples::{brief, id, settled};
 
@@ -139,5 +139,11 @@ mod tests {
         let pod = snapshot.pods["c-broker-3"].clone();
         snapshot.pods.insert("c-broker-13".to_owned(), pod);
         assert_eq!(brief(decide, &snapshot, &record).0, "");
+    }
+
+    /// The rows with the acts and the reasons of the area.
+    pub(in crate::cluster) fn rows() {
+        the_rows_hold();
+        a_claim_is_deleted_only_if_it_is_to_go_with_a_node_that_is_not_recorded();
     }
 }

@@ -134,7 +134,7 @@ fn raise(snapshot: &Snapshot, draft: &mut Draft) -> Flow {
 }
 
 #[cfg(test)]
-mod tests {
+pub(in crate::cluster) mod tests {
     use super::*;
     use crate::cluster::act::settle;
     use crate::cluster::areas::samples::{NOW, brief, id, settled};
@@ -248,5 +248,11 @@ mod tests {
         let (_, flow, draft) = brief(decide, &snapshot, &record);
         assert_eq!(flow, "go");
         assert_eq!(draft.warnings[0].reason, Reason::QuorumMigrationIgnored);
+    }
+
+    /// The rows with the acts and the reasons of the area.
+    pub(in crate::cluster) fn rows() {
+        the_rows_hold();
+        on_a_quorum_that_is_recorded_as_dynamic_the_annotation_is_reported();
     }
 }

@@ -12,6 +12,7 @@ use crate::cluster::area::Area;
 use crate::cluster::draft::{Draft, Flow};
 use crate::cluster::record::Record;
 use crate::cluster::snapshot::{Needs, Snapshot};
+use crate::conditions::Note;
 use crate::node::Roles;
 use crate::scaling::guard::Phase;
 
@@ -71,6 +72,13 @@ fn is_needed(snapshot: &Snapshot, record: &Record, id: NodeId) -> bool {
     as_broker || (record.released_controllers.contains(&id) && votes())
 }
 
+/// How a pass goes on after an area whose objects could not be built. A guest, who has fewer rights than the operator,
+/// may be denied what only the access of nodes needs; nothing else depends on that.
+#[must_use]
+pub fn unbuilt(area: Area, why: Note, is_guest: bool) -> Flow {
+    if is_guest && area == Area::Access { Flow::Wait(why) } else { Flow::Hold(why) }
+}
+
 fn apply(snapshot: &Snapshot, draft: &mut Draft, area: Area) -> Flow {
     let Some(built) = snapshot.built.get(&area) else { return Flow::Go };
     draft.warnings.extend(built.warnings.iter().cloned());
@@ -98,7 +106,7 @@ fn apply(snapshot: &Snapshot, draft: &mut Draft, area: Area) -> Flow {
 }
 
 #[cfg(test)]
-mod tests {
+pub(in crate::cluster) mod tests {
     use model::{TopicName, TopicPartition};
 
     use super::*;
@@ -106,39 +114,71 @@ mod tests {
     use crate::cluster::fact::Fact;
     use crate::cluster::fresh::Freshness;
     use crate::cluster::snapshot::{BuiltView, ObjectKey, ObjectKind};
-    use crate::conditions::{Note, Reason};
+    use crate::conditions::Reason;
     use crate::rolling::availability::PartitionFacts;
     use crate::scaling::leaving::{Kind, Leaving};
 
-    #[test]
-    fn what_differs_is_applied_in_its_order_and_the_rest_is_left_alone() {
-        let deciders: [(Area, fn(&Snapshot, &mut Draft) -> Flow); 5] = [
-            (Area::Access, access),
-            (Area::Services, services),
-            (Area::Claims, claims),
-            (Area::Configuration, configuration),
-            (Area::Workload, workload),
-        ];
-        for (area, decide) in deciders {
-            let (mut snapshot, record) = settled();
-            assert_eq!(brief(decide, &snapshot, &record).0, "", "{area}");
-            let key = |kind, name: &str| ObjectKey { kind, name: name.to_owned() };
-            let built = BuiltView {
-                outdated: vec![(key(ObjectKind::ClusterRoleBinding, "b"), "uid".to_owned())],
-                changes: vec![key(ObjectKind::Service, "z"), key(ObjectKind::ConfigMap, "a")],
-                orphans: vec!["c-old".to_owned()],
-                stops: BTreeMap::new(),
-                warnings: vec![Note::new(Reason::InvalidJvmOptions, "no")],
-                flow: Flow::Wait(Note::new(Reason::Creating, "soon")),
-            };
-            snapshot.built.insert(area, built);
-            let (acts, flow, draft) = brief(decide, &snapshot, &record);
-            let expected = "delete ClusterRoleBinding b; apply Service z; apply ConfigMap a; \
-                            shrink StrimziPodSet c-old";
-            assert_eq!((acts.as_str(), flow.as_str()), (expected, "wait Creating"), "{area}");
-            assert_eq!(draft.warnings.len(), 1, "{area}");
+    type Decide = fn(&Snapshot, &mut Draft) -> Flow;
+
+    /// The areas, and a reason that each gives.
+    const AREAS: [(Area, Decide, Reason); 5] = [
+        (Area::Access, access, Reason::InvalidTemplate),
+        (Area::Services, services, Reason::AwaitingAddresses),
+        (Area::Claims, claims, Reason::PvcResizingWarning),
+        (Area::Configuration, configuration, Reason::InvalidJvmOptions),
+        (Area::Workload, workload, Reason::Creating),
+    ];
+
+    /// The rows with the acts of an area.
+    pub(in crate::cluster) fn rows(area: Area) {
+        for row in AREAS.into_iter().filter(|(of, ..)| *of == area) {
+            applies_what_differs(row);
         }
     }
+
+    fn applies_what_differs((area, decide, reason): (Area, Decide, Reason)) {
+        let (mut snapshot, record) = settled();
+        assert_eq!(brief(decide, &snapshot, &record).0, "", "{area}");
+        let key = |kind, name: &str| ObjectKey { kind, name: name.to_owned() };
+        let mut built = BuiltView {
+            changes: vec![key(ObjectKind::Service, "z"), key(ObjectKind::ConfigMap, "a")],
+            warnings: vec![Note::new(reason, "no")],
+            flow: Flow::Wait(Note::new(reason, "soon")),
+            ..BuiltView::default()
+        };
+        let mut expected = "apply Service z; apply ConfigMap a".to_owned();
+        if area == Area::Access {
+            built.outdated = vec![(key(ObjectKind::ClusterRoleBinding, "b"), "uid".to_owned())];
+            expected.insert_str(0, "delete ClusterRoleBinding b; ");
+        }
+        if area == Area::Workload {
+            built.orphans = vec!["c-old".to_owned()];
+            expected.push_str("; shrink StrimziPodSet c-old");
+        }
+        snapshot.built.insert(area, built);
+        let (acts, flow, draft) = brief(decide, &snapshot, &record);
+        assert_eq!((acts, flow), (expected, format!("wait {reason}")), "{area}");
+        assert_eq!(draft.warnings.len(), 1, "{area}");
+    }
+
+    #[test]
+    fn what_differs_is_applied_in_its_order_and_the_rest_is_left_alone() {
+        AREAS.into_iter().for_each(applies_what_differs);
+    }
+
+    #[test]
+    fn what_cannot_be_built_holds_the_pass_up_but_not_for_a_guest_without_rights() {
+        let why = || Note::new(Reason::KubernetesUnreadable, "no");
+        for (area, ..) in AREAS {
+            assert_eq!(unbuilt(area, why(), false), Flow::Hold(why()), "{area}");
+            let expected = match area == Area::Access {
+                true => Flow::Wait(why()),
+                false => Flow::Hold(why()),
+            };
+            assert_eq!(unbuilt(area, why(), true), expected, "{area}");
+        }
+    }
+
     /// A cluster whose broker 5 is to be stopped, or whose controller 2 is, with the pod set that says so.
     fn stopping(node: i32) -> (Snapshot, Record) {
         let (mut snapshot, mut record) = settled();

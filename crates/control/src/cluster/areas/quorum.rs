@@ -281,7 +281,7 @@ fn strangers(snapshot: &Snapshot, facts: Option<&plan::Facts>) -> Strangers {
 }
 
 #[cfg(test)]
-mod tests {
+pub(in crate::cluster) mod tests {
     use super::*;
     use crate::cluster::act::settle;
     use crate::cluster::areas::samples::{NOW, add_node, asked, brief, directory, id, settled};
@@ -360,7 +360,7 @@ mod tests {
         const ADD: &str = "add controller 6 with directory BwcHBwcHBwcHBwcHBwcHBw to the voters";
         const REMOVE: &str = "remove controller 6 with directory BwcHBwcHBwcHBwcHBwcHBw from the voters";
         // What is known, what differs, the acts, how the pass goes on.
-        let rows: [(&str, Sample, Change, &str, &str); 20] = [
+        let rows: [(&str, Sample, Change, &str, &str); 22] = [
             ("settled",                         settled, |_, _| {}, "", "go"),
             ("no node can be asked",            joining, |s, _| s.kafka.quorum = Fact::default(), "", "go"),
             ("no node is ready",                settled, |s, r| lose(s, r, 0), "", "go"),
@@ -378,6 +378,8 @@ mod tests {
             ("Kafka called it invalid",         joining, |_, r| answered(r, ADDED, Answer::Invalid, 10_000), "", "wait AddingController"),
             ("Kafka said that it is static",    joining, |s, r| { answered(r, ADDED, Answer::StaticQuorum, 10_000); s.kafka.features = Fact::Unknown(Why::NoAnswer); }, "", "wait QuorumWaiting"),
             ("and has said since that it is not", joining, |_, r| answered(r, ADDED, Answer::StaticQuorum, 10_000), ADD, "wait AddingController"),
+            ("the quorum is static",            joining, |_, r| r.quorum.mode = QuorumMode::Static, "", "go"),
+            ("no controller would be left",     settled, |s, _| s.nodes.values_mut().for_each(|node| node.desired = node.desired.filter(|roles| roles.is_broker())), "", "go"),
             ("a controller leaves",             leaving, |_, _| {}, REMOVE, "wait RemovingController"),
             ("a node knows only that one",      leaving, |s, _| { s.kafka.servers.insert(id(3), Fact::read(Some("c-controller-6.c:9090".to_owned()), NOW)); }, "", "wait QuorumWaiting"),
             ("a node does not say whom it knows", leaving, |s, _| { s.kafka.servers.insert(id(3), Fact::Unknown(Why::NoAnswer)); }, "", "wait QuorumWaiting"),
@@ -548,5 +550,13 @@ mod tests {
         assert_eq!(asked(needs, &snapshot, &record), voters);
         record.voters.clear();
         assert!(asked(needs, &snapshot, &record).is_empty());
+    }
+
+    /// The rows with the acts and the reasons of the area.
+    pub(in crate::cluster) fn rows() {
+        the_rows_hold();
+        every_answer_to_a_change_leads_somewhere();
+        people_are_told_of_a_controller_that_cannot_be_added_also_after_a_restart();
+        an_empty_disk_of_a_static_quorum_is_formatted_on_a_users_word();
     }
 }

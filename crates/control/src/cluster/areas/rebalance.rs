@@ -139,9 +139,9 @@ fn facts(snapshot: &Snapshot, view: &RebalanceView) -> Facts {
 }
 
 #[cfg(test)]
-mod tests {
+pub(in crate::cluster) mod tests {
     use super::*;
-    use crate::cluster::areas::samples::{NOW, asked, empty, id, settled};
+    use crate::cluster::areas::samples::{NOW, asked, empty, id, seen, settled};
     use crate::cluster::fact::{Fact, Why};
     use crate::cluster::record::Record;
     use crate::cluster::snapshot::Partitions;
@@ -237,7 +237,9 @@ mod tests {
     /// The acts, the reasons of the warnings, and how the pass goes on.
     fn run(snapshot: &Snapshot, record: &Record) -> ([String; 3], Draft) {
         let mut draft = Draft::new(record.clone());
-        let flow = match decide(snapshot, &mut draft) {
+        let flow = decide(snapshot, &mut draft);
+        seen(&draft, &flow);
+        let flow = match flow {
             Flow::Go => "go".to_owned(),
             Flow::Wait(note) => format!("{}: {}", note.reason, note.message),
             other @ (Flow::Stop(_) | Flow::Hold(_) | Flow::Fault(_)) => panic!("{other:?}"),
@@ -380,5 +382,11 @@ mod tests {
         let (mut snapshot, record) = settled();
         snapshot.nodes.get_mut(&id(0)).unwrap().desired = None;
         assert!(asked(needs, &snapshot, &record).is_empty());
+    }
+
+    /// The rows with the acts and the reasons of the area.
+    pub(in crate::cluster) fn rows() {
+        the_rows_hold();
+        nothing_is_done_on_what_is_unknown();
     }
 }

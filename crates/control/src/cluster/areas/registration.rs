@@ -158,7 +158,7 @@ fn metadata(snapshot: &Snapshot, draft: &mut Draft, stale: &unregister::Decision
 }
 
 #[cfg(test)]
-mod tests {
+pub(in crate::cluster) mod tests {
     use model::{TopicName, TopicPartition};
 
     use super::*;
@@ -225,7 +225,7 @@ mod tests {
         const UNREGISTER: &str = "unregister broker 9";
         const RAISE: &str = "change the metadata version to 4.3-IV0";
         // What is known, what differs, the acts, how the pass goes on.
-        let rows: [(&str, Sample, Change, &str, &str); 16] = [
+        let rows: [(&str, Sample, Change, &str, &str); 17] = [
             ("settled",                       settled, |_, _| {}, "", "go"),
             ("no node can be asked",          stale,   |s, _| s.kafka.quorum = Fact::default(), "", "go"),
             ("stale, seen twice",             stale,   |_, _| {}, UNREGISTER, "wait Unregistering"),
@@ -238,6 +238,7 @@ mod tests {
             ("a replica was placed on it",    stale,   |s, _| assign(s, 9), "", "go"),
             ("that check is waived",          stale,   |s, _| { s.kafka.partitions = Fact::Unknown(Why::NoAnswer); s.desired.skip_partition_check = true; }, UNREGISTER, "wait Unregistering"),
             ("the brokers are unknown",       stale,   |s, _| s.kafka.brokers = Fact::Unknown(Why::NoAnswer), "", "go"),
+            ("a controller is gone",          settled, |s, r| { r.former_controllers.insert(id(7)); s.kafka.controllers = Fact::read([0, 1, 2, 7].map(id).into(), NOW); }, "", "go"),
             ("the version is behind",         behind,  |_, _| {}, RAISE, "wait MetadataVersionWaiting"),
             ("a node runs another Kafka",     behind,  |s, _| s.pods.get_mut("c-broker-3").unwrap().ready = false, "", "wait MetadataVersionWaiting"),
             ("the level is unknown",          behind,  |s, _| s.kafka.features = Fact::Unknown(Why::NoAnswer), "", "wait MetadataVersionWaiting"),
@@ -343,5 +344,12 @@ mod tests {
         let (mut snapshot, record) = stale();
         snapshot.kafka.partitions = Fact::default();
         assert!(asked(needs, &snapshot, &record).partitions);
+    }
+
+    /// The rows with the acts and the reasons of the area.
+    pub(in crate::cluster) fn rows() {
+        the_rows_hold();
+        an_unregistration_that_fails_is_reported_until_kafka_has_forgotten_the_broker();
+        a_version_that_kafka_refused_is_reported_and_nothing_waits_for_it();
     }
 }

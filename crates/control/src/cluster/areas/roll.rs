@@ -388,4 +388,4 @@ fn led_by_others(partitions: &Partitions, brokers: &[NodeId]) -> Vec<TopicPartit
 
 #[cfg(test)]
 #[path = "roll_tests.rs"]
-mod tests;
+pub(in crate::cluster) mod tests;

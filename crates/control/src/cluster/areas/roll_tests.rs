@@ -241,6 +241,35 @@ fn settings_are_changed_without_a_restart_where_kafka_can() {
 }
 
 #[test]
+fn a_setting_of_one_node_is_removed_where_that_of_all_is_right() {
+    let (mut snapshot, record) = with_old_settings(false);
+    if let Some(Fact::Read { value, .. }) = snapshot.kafka.settings.get_mut(&id(3)) {
+        let described = value.running.get_mut("log.retention.ms").unwrap();
+        described.source = Source::DynamicNode;
+        described.synonyms = vec![(Source::DynamicNode, text("1")), (Source::File, text("2"))];
+    }
+    let (acts, flow, draft) = brief(decide, &snapshot, &record);
+    assert_eq!((acts.as_str(), flow.as_str()), ("change log.retention.ms of node 3", "go"));
+    let changes = vec![Change::Delete("log.retention.ms".to_owned())];
+    assert_eq!(draft.acts[0].what, What::AlterNode { id: id(3), changes });
+}
+
+#[test]
+fn settings_that_a_restart_did_not_change_are_reported_and_not_tried_again() {
+    use crate::rolling::memory::NodeMemory;
+    let (snapshot, mut record) = with_old_settings(true);
+    let (acts, _, draft) = brief(decide, &snapshot, &record);
+    assert_eq!(acts, "restart pod c-broker-3: settings need a restart: log.retention.ms");
+    // It was restarted for them, and runs well.
+    let tried = draft.record.roll.nodes[&id(3)].config_tried;
+    let memory = NodeMemory { config_tried: tried, ..NodeMemory::default() };
+    record.roll.nodes.insert(id(3), memory);
+    let (acts, _, draft) = brief(decide, &snapshot, &record);
+    let told: Vec<_> = draft.warnings.iter().map(|note| note.reason).collect();
+    assert_eq!((acts.as_str(), told), ("", vec![Reason::SettingsNotTaken]));
+}
+
+#[test]
 fn settings_that_were_seen_are_confirmed_and_not_asked_for_again() {
     let (mut snapshot, record) = with_old_settings(false);
     if let Some(Fact::Read { value, .. }) = snapshot.kafka.settings.get_mut(&id(3)) {
@@ -479,4 +508,17 @@ fn whether_a_node_answers_is_known_only_if_it_was_asked_or_the_others_report_it_
     snapshot.kafka.contacts.insert(id(3), Fact::read(Contact::Fails, NOW));
     let facts = facts(&snapshot, &Draft::new(record));
     assert!(facts.nodes.iter().all(|node| node.contact == Contact::Answers));
+}
+
+/// The rows with the acts and the reasons of the area.
+pub(in crate::cluster) fn rows() {
+    every_difference_restarts_a_node_for_its_reason();
+    nothing_is_restarted_on_facts_that_are_unknown_or_forbid_it();
+    a_roll_that_gave_up_a_node_is_a_fault_until_the_node_can_be_restarted();
+    settings_are_changed_without_a_restart_where_kafka_can();
+    a_request_to_restart_a_pool_is_removed_when_all_its_pods_are_new();
+    a_broker_that_was_restarted_leads_again_what_it_is_preferred_for();
+    annotations_that_make_no_sense_are_reported();
+    a_setting_of_one_node_is_removed_where_that_of_all_is_right();
+    settings_that_a_restart_did_not_change_are_reported_and_not_tried_again();
 }

@@ -1,16 +1,19 @@
 //! Snapshots for the tests of areas, written in a line.
 
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 
 use model::{DirectoryId, NodeId};
 
 use crate::cluster::draft::{Draft, Flow};
 use crate::cluster::fact::Fact;
+use crate::cluster::origin::Kind;
 use crate::cluster::record::Record;
 use crate::cluster::snapshot::{
     BrokerView, ClaimView, FeaturesView, Needs, NodeView, Partitions, PodView, RebalanceView,
     Revision, Snapshot,
 };
+use crate::conditions::Reason;
 use crate::node::Roles;
 use crate::quorum::format::QuorumMode;
 use crate::quorum::{QuorumView, Replica};
@@ -159,6 +162,7 @@ pub(super) fn brief(
     // No moves run.
     draft.outputs.held = Some([].into());
     let flow = decide(snapshot, &mut draft);
+    seen(&draft, &flow);
     let acts: Vec<_> = draft.acts.iter().map(|act| act.what.to_string()).collect();
     let word = |note: &crate::conditions::Note| note.reason.name().to_owned();
     let flow = match &flow {
@@ -169,4 +173,26 @@ pub(super) fn brief(
         Flow::Fault(note) => format!("fault {}", word(note)),
     };
     (acts.join("; "), flow, draft)
+}
+
+/// The acts and the reasons of decisions.
+type Seen = (BTreeSet<Kind>, BTreeSet<Reason>);
+
+thread_local! {
+    static SEEN: RefCell<Seen> = const { RefCell::new((BTreeSet::new(), BTreeSet::new())) };
+}
+
+/// The acts and the reasons of the decisions that rows make.
+pub(in crate::cluster) fn recorded(rows: impl FnOnce()) -> Seen {
+    SEEN.take();
+    rows();
+    SEEN.take()
+}
+
+/// Records the acts and the reasons of a decision.
+pub(super) fn seen(draft: &Draft, flow: &Flow) {
+    SEEN.with_borrow_mut(|(acts, reasons)| {
+        acts.extend(draft.acts.iter().map(|act| act.what.kind()));
+        reasons.extend(draft.warnings.iter().chain(flow.note()).map(|note| note.reason));
+    });
 }

@@ -241,7 +241,7 @@ fn forget(snapshot: &Snapshot, draft: &mut Draft, done: &BTreeSet<NodeId>) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(in crate::cluster) mod tests {
     use super::*;
     use crate::cluster::act::settle;
     use crate::cluster::areas::samples::{add_node, asked, brief, cordoned, empty, id, settled};
@@ -451,5 +451,10 @@ mod tests {
         assert!(!draft.record.pools["controller"].contains_key(&id(2)));
         assert_eq!(draft.record.former_controllers, [id(2)].into());
         assert!(draft.record.released_controllers.is_empty());
+    }
+
+    /// The rows with the acts and the reasons of the area.
+    pub(in crate::cluster) fn rows() {
+        the_rows_hold();
     }
 }

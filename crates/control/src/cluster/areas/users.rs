@@ -49,7 +49,7 @@ fn permitted(act: Act) -> (What, Rule) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(in crate::cluster) mod tests {
     use super::*;
     use crate::cluster::area::Area;
     use crate::cluster::areas::samples::{NOW, asked, brief, settled};
@@ -144,5 +144,10 @@ mod tests {
         let other =
             crate::cluster::act::Act::new(What::StopUnclaimedMoves, Rule::MovesAreUnclaimed);
         assert_eq!(other.unfinished(Area::Rebalance, &(Answer::Refused, said)), None);
+    }
+
+    /// The rows with the acts and the reasons of the area.
+    pub(in crate::cluster) fn rows() {
+        the_rows_hold();
     }
 }
