@@ -1,12 +1,13 @@
 //! Specs and records, accepted and rejected.
 
+use control::cluster::origin::Origin;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use serde_json::json;
 
 use super::*;
 use crate::found::FoundPool;
 use crate::object;
-use crate::samples::blueprint;
+use crate::samples::{blueprint, id};
 
 /// The resources and existing objects of a cluster.
 struct Scene {
@@ -38,7 +39,15 @@ impl Scene {
     }
 
     fn accept(&mut self) -> Result<Desired, Refused> {
-        let written = serde_json::to_value(&self.kafka).unwrap();
+        self.accept_with(json!({}))
+    }
+
+    /// Accepts the resource with more fields in its spec.
+    fn accept_with(&mut self, fields: Value) -> Result<Desired, Refused> {
+        let mut written = serde_json::to_value(&self.kafka).unwrap();
+        for (name, value) in fields.as_object().unwrap() {
+            written["spec"][name] = value.clone();
+        }
         let made = &mut self.made;
         let mut fresh = || {
             *made += 1;
@@ -220,4 +229,44 @@ fn nodes_of_a_removed_pool_are_rebuilt_from_their_pod_set() {
     let stays = |id: i32| rebuilt.blueprint.nodes.iter().any(|node| node.id.get() == id);
     assert!([7, 8, 9].into_iter().all(stays), "{:?}", rebuilt.blueprint.nodes);
     assert!(!rebuilt.blueprint.wished.keys().any(|id| id.get() >= 7));
+}
+
+#[test]
+#[rustfmt::skip]
+fn every_reason_to_warn_or_to_refuse_has_a_row() {
+    use Reason::{DuplicateNodeIds, InvalidNodeIds, InvalidResource, QuorumModeUnknown, UnhonouredFields, UnknownFields};
+    type Change = fn(&mut Scene);
+    fn record(scene: &mut Scene) -> &mut Record {
+        scene.record.as_mut().unwrap()
+    }
+    fn name_ids(scene: &mut Scene) {
+        scene.pool("broker").annotations_mut().insert(ids::NEXT.to_owned(), "many".to_owned());
+        scene.pool("broker").spec.replicas = 3;
+    }
+    // More fields of the spec, what differs after the first pass, the reason, whether the spec is refused.
+    let rows: [(Value, Change, Reason, bool); 6] = [
+        (json!({ "zookeeper": { "replicas": 3 } }), |_| {}, UnhonouredFields, false),
+        (json!({ "fieldOfTheFuture": 1 }),          |_| {}, UnknownFields, false),
+        (json!({}), name_ids,                                InvalidNodeIds, false),
+        (json!({}), |s| s.found.unreadable_pools.push(("other".to_owned(), "no roles".to_owned())), InvalidResource, true),
+        (json!({}), |s| drop(record(s).pools.get_mut("controller").unwrap().insert(id(0), Roles::Controller)), DuplicateNodeIds, true),
+        (json!({}), |s| record(s).cluster_id = None,         QuorumModeUnknown, true),
+    ];
+    let mut seen = BTreeSet::new();
+    for (fields, change, reason, is_refused) in rows {
+        let mut scene = Scene::new();
+        scene.pass();
+        change(&mut scene);
+        match scene.accept_with(fields) {
+            Ok(Desired { warnings, .. }) => {
+                let told: BTreeSet<Reason> = warnings.iter().map(|note| note.reason).collect();
+                assert!(told.contains(&reason) && !is_refused, "{reason}: {warnings:?}");
+            }
+            Err(refused) => assert_eq!((refused.note.reason, true), (reason, is_refused)),
+        }
+        seen.insert(reason);
+    }
+    // Those of the validation have their rows there.
+    let listed = Reason::OWN.iter().filter(|reason| reason.origins().contains(&Origin::Spec));
+    assert_eq!(seen, listed.copied().collect());
 }

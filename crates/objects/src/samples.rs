@@ -1,7 +1,12 @@
 //! Clusters for tests to begin with.
 
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+
 use api::names::Names;
 use api::{Kafka, KafkaNodePool};
+use control::cluster::draft::Flow;
+use control::conditions::{Note, Reason};
 use control::node::Roles;
 use model::NodeId;
 use serde::de::DeserializeOwned;
@@ -57,4 +62,21 @@ fn with(mut spec: Value, fields: Value) -> Value {
         spec[name] = value.clone();
     }
     spec
+}
+
+thread_local! {
+    static SEEN: RefCell<BTreeSet<Reason>> = const { RefCell::new(BTreeSet::new()) };
+}
+
+/// The reasons of what rows build.
+pub(crate) fn recorded(rows: impl FnOnce()) -> BTreeSet<Reason> {
+    SEEN.take();
+    rows();
+    SEEN.take()
+}
+
+/// Records the reasons of what was built.
+pub(crate) fn seen(warnings: &[Note], flow: &Flow) {
+    let notes = warnings.iter().chain(flow.note());
+    SEEN.with_borrow_mut(|seen| seen.extend(notes.map(|note| note.reason)));
 }

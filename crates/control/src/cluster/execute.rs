@@ -7,12 +7,14 @@
 //! 2. All other areas depend on what authorities and certificates store: an act of these two that fails ends the pass.
 //!    A failed act of another area that cannot be left to a later decision skips the rest of its area.
 //! 3. Restarts that the roller counted and that were not sent are not counted.
+//! 4. A cluster was ready once a pass has found nothing to do, and has read and written everything that it had to.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::act::{Act, settle};
 use super::area::Area;
 use super::decide::{Decision, Scope, decide};
+use super::draft::LOOK_AGAIN_MS;
 use super::record::Record;
 use super::snapshot::Snapshot;
 use crate::conditions::{Note, Outcome, Reason};
@@ -38,6 +40,35 @@ pub struct Execution {
     /// The act that the newer facts do not ask for.
     dropped: Option<Act>,
     ended: Option<Outcome>,
+}
+
+/// Why a pass could not read or write something.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// The words for it.
+    pub note: Note,
+    /// Whether another writer came first. The next pass sees what that has written.
+    pub is_conflict: bool,
+}
+
+impl Failure {
+    /// How the cluster is because of it.
+    #[must_use]
+    pub fn outcome(self) -> Outcome {
+        match self.is_conflict {
+            true => Outcome::Progressing(self.note),
+            false => Outcome::Held(self.note),
+        }
+    }
+}
+
+/// The end of a pass.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Ended {
+    /// How the cluster is.
+    pub outcome: Outcome,
+    /// After how long the next pass should begin, at the latest.
+    pub look_again_ms: Option<u64>,
 }
 
 /// What to do next.
@@ -144,24 +175,34 @@ impl Execution {
         }
     }
 
-    /// The act that was dropped because its facts have changed. The next pass should begin soon.
+    /// The act that was dropped because its facts have changed.
     #[must_use]
     pub const fn dropped(&self) -> Option<&Act> {
         self.dropped.as_ref()
     }
 
-    /// Ends the pass, also one that an error broke off, and returns how the cluster is. The record is saved after that.
-    pub fn finish(self, record: &mut Record) -> Outcome {
+    /// Ends the pass, also one that an error broke off. `failure` is the first read or write that failed. The record is
+    /// saved after that.
+    pub fn finish(self, record: &mut Record, failure: Option<Failure>) -> Ended {
         let asks_roll = self.decision.acts.iter().any(|(area, _)| *area == Area::Roll);
         if asks_roll && !self.sent.contains(&Area::Roll) {
             record.roll.clone_from(&self.before.roll);
             record.roll_account.clone_from(&self.before.roll_account);
         }
-        let failed = self.failed.into_values().next();
-        match (self.ended.unwrap_or_else(|| self.decision.outcome()), failed) {
-            (Outcome::Done, Some(note)) => Outcome::Progressing(note),
-            (outcome, _) => outcome,
-        }
+        let soon = self.dropped.as_ref().map(|_| LOOK_AGAIN_MS);
+        let look_again_ms = self.decision.look_again_ms.into_iter().chain(soon).min();
+        let outcome = match (failure, self.ended) {
+            (Some(failure), _) => failure.outcome(),
+            (None, ended) => {
+                let failed = self.failed.into_values().next();
+                match (ended.unwrap_or_else(|| self.decision.outcome()), failed) {
+                    (Outcome::Done, Some(note)) => Outcome::Progressing(note),
+                    (outcome, _) => outcome,
+                }
+            }
+        };
+        record.was_ready |= outcome == Outcome::Done;
+        Ended { outcome, look_again_ms }
     }
 }
 
@@ -170,6 +211,7 @@ mod tests {
     use super::*;
     use crate::cluster::act::{Rule, What};
     use crate::cluster::areas::samples::{self, id};
+    use crate::cluster::draft::Flow;
     use crate::cluster::snapshot::{BuiltView, ObjectKey, ObjectKind};
 
     const NOW: u64 = samples::NOW;
@@ -228,7 +270,7 @@ mod tests {
         execution.answered(&mut record, DONE, NOW);
         assert_eq!(execution.next(&mut record, &snapshot, NOW), Next::End);
         assert_eq!(execution.dropped(), None);
-        execution.finish(&mut record);
+        execution.finish(&mut record, None);
         assert!(record.roll.nodes.contains_key(&id(1)), "the restart is counted");
     }
 
@@ -260,7 +302,8 @@ mod tests {
         assert_eq!(execution.next(&mut record, &newer, LATER), Next::End);
         assert_eq!(execution.dropped().map(|act| act.what.to_string()).as_deref(), Some(RESTART));
         assert_eq!(record, recorded, "an act was sent because of what is recorded");
-        let outcome = execution.finish(&mut record);
+        let Ended { outcome, look_again_ms } = execution.finish(&mut record, None);
+        assert!(look_again_ms.is_some_and(|after_ms| after_ms <= LOOK_AGAIN_MS));
         let Outcome::Progressing(note) = outcome else { panic!("{outcome:?}") };
         assert_eq!(note.reason, Reason::FactsOutdated);
         assert_eq!(record.roll, before.roll, "no restart is counted");
@@ -287,15 +330,48 @@ mod tests {
         let (mut execution, mut record) = begin(&snapshot, &before);
         assert!(record.roll.nodes.contains_key(&id(1)));
         assert_eq!(sent(&execution.next(&mut record, &snapshot, NOW)), APPLY);
-        execution.finish(&mut record);
+        execution.finish(&mut record, Some(failure(false)));
         assert_eq!(record.roll, before.roll);
         // After it was sent, its outcome is unknown.
         let (mut execution, mut record) = begin(&snapshot, &before);
         execution.next(&mut record, &snapshot, NOW);
         execution.answered(&mut record, DONE, NOW);
         assert_eq!(sent(&execution.next(&mut record, &snapshot, NOW)), RESTART);
-        execution.finish(&mut record);
+        execution.finish(&mut record, None);
         assert!(record.roll.nodes.contains_key(&id(1)));
+    }
+
+    fn failure(is_conflict: bool) -> Failure {
+        Failure { note: Note::new(Reason::KubernetesWriteFailed, "no"), is_conflict }
+    }
+
+    #[test]
+    fn a_cluster_was_ready_once_a_pass_found_nothing_to_do_and_nothing_failed() {
+        let waits = |area| (area, Flow::Wait(Note::new(Reason::KafkaUnreachable, "silent")));
+        let note = || failure(false).note;
+        let rows = [
+            // the areas that wait, the failure, whether it was ready, the outcome, whether it was ready after that
+            (vec![], None, false, Outcome::Done, true),
+            (vec![], Some(failure(false)), false, Outcome::Held(note()), false),
+            (vec![], Some(failure(true)), false, Outcome::Progressing(note()), false),
+            (vec![], Some(failure(false)), true, Outcome::Held(note()), true),
+            (
+                vec![waits(Area::Kafka)],
+                None,
+                false,
+                Outcome::Progressing(Note::new(Reason::KafkaUnreachable, "silent")),
+                false,
+            ),
+            (vec![waits(Area::Kafka)], Some(failure(false)), false, Outcome::Held(note()), false),
+        ];
+        for (flows, failure, was_ready, outcome, is_ready) in rows {
+            let decision = Decision { flows, look_again_ms: Some(7), ..Decision::default() };
+            let mut record = Record { was_ready, ..Record::default() };
+            let execution = Execution::new(decision, record.clone(), Scope::pass());
+            let ended = execution.finish(&mut record, failure);
+            assert_eq!(ended, Ended { outcome, look_again_ms: Some(7) });
+            assert_eq!(record.was_ready, is_ready, "{ended:?}");
+        }
     }
 
     #[test]
@@ -318,7 +394,7 @@ mod tests {
                 execution.answered(&mut record, answered, NOW);
                 count += 1;
             }
-            let outcome = match execution.finish(&mut record) {
+            let outcome = match execution.finish(&mut record, None).outcome {
                 Outcome::Progressing(note) => Some(note.reason),
                 Outcome::Done => None,
                 outcome @ (Outcome::Held(_) | Outcome::Paused) => panic!("{areas:?}: {outcome:?}"),

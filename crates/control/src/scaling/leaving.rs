@@ -58,6 +58,12 @@ impl Leaving {
         }
     }
 
+    /// Whether the broker is to get no new replicas: it is on its way out, and does not come back.
+    #[must_use]
+    pub const fn is_closed(&self) -> bool {
+        !matches!(self.phase, Phase::Returning | Phase::Kept)
+    }
+
     /// Whether it, or its broker role, is gone for good. It stays until the record of nodes says so too.
     fn is_gone(&self) -> bool {
         self.phase == Phase::Done
@@ -422,5 +428,28 @@ mod tests {
         let text = serde_json::to_string(&all).unwrap();
         assert_eq!(text, r#"{"2":{"phase":"unregistering","kind":"role","pool":"a"}}"#);
         assert_eq!(serde_json::from_str::<BTreeMap<NodeId, Leaving>>(&text).unwrap(), all);
+    }
+
+    #[test]
+    fn a_broker_that_comes_back_gets_new_replicas() {
+        let open = |phase: &Phase| matches!(phase, Phase::Returning | Phase::Kept);
+        for phase in [
+            Phase::Requested,
+            Phase::Draining,
+            Phase::Cordoning,
+            Phase::Cordoned,
+            Phase::Stopping,
+            Phase::Stopped,
+            Phase::Unregistering,
+            Phase::Cleaning,
+            Phase::Done,
+            Phase::Returning,
+            Phase::Kept,
+        ] {
+            for kind in [Kind::Node, Kind::Role] {
+                let one = Leaving { phase, kind, pool: "b".to_owned() };
+                assert_eq!(one.is_closed(), !open(&phase), "{one:?}");
+            }
+        }
     }
 }

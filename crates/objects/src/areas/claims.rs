@@ -127,11 +127,11 @@ fn facts(
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::samples::blueprint;
+    use crate::samples::{blueprint, seen};
     use crate::{Object, object};
 
     /// An existing claim of broker 0 that is bound, with 10Gi of the class `fast`.
@@ -164,6 +164,7 @@ mod tests {
         let named = claim.map(|claim| ("data-my-broker-0".to_owned(), object(claim).unwrap()));
         found.claims.extend(named);
         let built = build(&blueprint(json!({}), pool), &found, "id", classes).unwrap();
+        seen(&built.warnings, &built.flow);
         let warnings = built.warnings.into_iter().map(|note| {
             assert_eq!(note.reason, Reason::PvcResizingWarning);
             note.message
@@ -174,7 +175,7 @@ mod tests {
 
     #[test]
     #[rustfmt::skip]
-    fn a_claim_grows_if_it_can_and_never_shrinks() {
+    pub(in crate::areas) fn a_claim_grows_if_it_can_and_never_shrinks() {
         let (yes, no) = (|| classes(json!(true)), || classes(json!(false)));
         let (silent, unread) = (|| classes(json!(null)), Classes::new);
         let absent = || Classes::from([("fast".to_owned(), None)]);

@@ -84,10 +84,11 @@ pub fn needs<'a>(input: &Input<'a>) -> Option<&'a MetricsSource> {
     input.blueprint.spec.metrics.as_ref()
 }
 
-/// Builds the ConfigMaps. `metrics` is the ConfigMap from [`needs`], if it exists.
+/// Builds the ConfigMaps. `metrics` is the ConfigMap from [`needs`], if it exists; `assumed` is what is assumed of it where it
+/// could not be read.
 pub fn build(
     input: &Input<'_>,
-    metrics: Option<&ConfigMap>,
+    (metrics, assumed): (Option<&ConfigMap>, Option<Note>),
 ) -> Result<Built<Configuration>, serde_json::Error> {
     let mut built = Built::new(Configuration::default());
     let Some((versions, image)) = versions_and_image(input) else {
@@ -111,6 +112,7 @@ pub fn build(
         metadata_version: versions.metadata.to_string(),
         ..Configuration::default()
     };
+    built.flow = assumed.map_or(Flow::Go, Flow::Wait);
     let quorum = quorum(input);
     for node in &input.blueprint.nodes {
         let pools = &input.blueprint.spec.pools;
@@ -296,4 +298,4 @@ fn restart_hash(
 
 #[cfg(test)]
 #[path = "configuration_tests.rs"]
-mod tests;
+pub(super) mod tests;

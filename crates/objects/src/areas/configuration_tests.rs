@@ -7,7 +7,7 @@ use control::scaling::leaving::{Kind, Leaving};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::samples::{blueprint, id};
+use crate::samples::{blueprint, id, seen};
 use crate::{Object, object};
 
 /// Everything that the configuration is built from.
@@ -18,6 +18,7 @@ struct Scene {
     images: BTreeMap<String, String>,
     addresses: Option<Addresses>,
     metrics: Option<Value>,
+    assumed: Option<Note>,
 }
 
 /// A cluster with a dynamic quorum, one listener and rules for metrics.
@@ -37,6 +38,7 @@ fn scene() -> Scene {
         images: [("4.3.1".to_owned(), "image".to_owned())].into(),
         addresses: Some(Addresses::default()),
         metrics: Some(json!({ "r": "all" })),
+        assumed: None,
     }
 }
 
@@ -51,7 +53,9 @@ fn built(scene: &Scene) -> Built<Configuration> {
         images: &scene.images,
         addresses: scene.addresses.as_ref(),
     };
-    build(&input, metrics.as_ref()).unwrap()
+    let built = build(&input, (metrics.as_ref(), scene.assumed.clone())).unwrap();
+    seen(&built.warnings, &built.flow);
+    built
 }
 
 fn external(scene: &mut Scene) {
@@ -70,6 +74,16 @@ fn half_addressed(scene: &mut Scene) {
 fn leave(scene: &mut Scene) {
     let leaving = Leaving { phase: Phase::Cordoned, kind: Kind::Node, pool: "broker".to_owned() };
     scene.record.leaving.insert(id(0), leaving);
+}
+
+fn assume(scene: &mut Scene) {
+    scene.assumed = Some(Note::new(Reason::KubernetesUnreadable, "assumed"));
+}
+
+/// The rows with the reasons of the area.
+pub(in crate::areas) fn rows() {
+    nodes_are_configured_up_to_the_first_that_cannot_be();
+    options_of_the_jvm_that_are_ignored_are_named();
 }
 
 type Change = fn(&mut Scene);
@@ -151,7 +165,7 @@ fn line(built: &Built<Configuration>) -> (String, String) {
 fn nodes_are_configured_up_to_the_first_that_cannot_be() {
     let all = "my-broker-0 my-broker-1 my-controller-2 [0 1 2]";
     // What differs, the ConfigMaps and the nodes that are marked, how the pass goes on.
-    let rows: [(&str, Change, &str, &str); 8] = [
+    let rows: [(&str, Change, &str, &str); 10] = [
         ("nothing",                         |_| {}, all, "go"),
         ("no addresses",                    external, " []", "stop AwaitingAddresses"),
         ("no address of broker 1",          half_addressed, "my-broker-0 [0]", "stop AwaitingAddresses"),
@@ -159,6 +173,8 @@ fn nodes_are_configured_up_to_the_first_that_cannot_be() {
         ("no image of the version",         |s| s.kafka["version"] = json!("4.1.2"), " []", "hold UnsupportedKafkaVersion"),
         ("no rules for metrics",            |s| s.metrics = None, " []", "hold MetricsConfigMissing"),
         ("no entry with rules for metrics", |s| s.metrics = Some(json!({})), " []", "hold MetricsConfigMissing"),
+        ("rules that are assumed",          assume, all, "assumed"),
+        ("and no addresses",                |s| { assume(s); external(s); }, " []", "stop AwaitingAddresses"),
         ("no metrics",                      |s| { s.metrics = None; s.kafka["metricsConfig"] = json!(null); }, all, "go"),
     ];
     for (what, change, objects, flow) in rows {

@@ -37,3 +37,49 @@ impl<T> Built<T> {
         Self { objects: Vec::new(), warnings: Vec::new(), outputs, flow: Flow::Go }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use control::cluster::area::Area;
+    use control::cluster::areas::objects::unbuilt;
+    use control::cluster::origin::Origin;
+    use control::cluster::validate;
+    use control::conditions::Reason;
+
+    use super::*;
+    use crate::samples::{recorded, seen};
+
+    /// Runs the rows of an area whose objects are built here.
+    fn run_rows(area: Area) {
+        match area {
+            Area::Services => {
+                services::tests::each_kind_of_listener_has_the_addresses_of_its_services();
+            }
+            Area::Claims => claims::tests::a_claim_grows_if_it_can_and_never_shrinks(),
+            Area::Configuration => configuration::tests::rows(),
+            Area::Workload => workload::tests::pods_that_are_not_ready_are_awaited(),
+            _ => assert_eq!(area, Area::Access),
+        }
+        // An object that cannot be built, and what it needs that cannot be read.
+        let problem = |reason| seen(&[], &unbuilt(area, Note::new(reason, "no"), false));
+        problem(Reason::InvalidTemplate);
+        if matches!(area, Area::Access | Area::Claims | Area::Configuration) {
+            problem(Reason::KubernetesUnreadable);
+        }
+    }
+
+    #[test]
+    fn every_reason_of_an_area_has_a_row() {
+        let of_spec = validate::Reason::ALL.iter().map(|reason| Reason::Spec(*reason));
+        let all: Vec<Reason> = Reason::OWN.iter().copied().chain(of_spec).collect();
+        let built =
+            [Area::Access, Area::Services, Area::Claims, Area::Configuration, Area::Workload];
+        for area in built {
+            let own = all.iter().filter(|one| one.origins().contains(&Origin::Area(area)));
+            let own: BTreeSet<Reason> = own.copied().collect();
+            assert_eq!(recorded(|| run_rows(area)), own, "{area}");
+        }
+    }
+}

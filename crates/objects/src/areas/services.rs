@@ -136,13 +136,13 @@ fn node_port(service: &Service) -> Option<u16> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use kube::ResourceExt as _;
     use serde_json::{Value, json};
 
     use super::*;
     use crate::object;
-    use crate::samples::blueprint;
+    use crate::samples::{blueprint, seen};
 
     /// The Services of a cluster with one listener, as they exist after `change`.
     fn existing(blueprint: &Blueprint, change: fn(&str, &mut Value)) -> Found {
@@ -189,7 +189,7 @@ mod tests {
 
     #[test]
     #[rustfmt::skip]
-    fn each_kind_of_listener_has_the_addresses_of_its_services() {
+    pub(in crate::areas) fn each_kind_of_listener_has_the_addresses_of_its_services() {
         let without = json!({ "createBootstrapService": false });
         // The type of the listener, its configuration, what Kubernetes assigned, the addresses, the Services without.
         let rows: [(&str, Value, fn(&str, &mut Value), &str, &str); 10] = [
@@ -212,6 +212,7 @@ mod tests {
                                     "configuration": configuration }]);
             let blueprint = blueprint(json!({ "listeners": listener }), json!({}));
             let (known, flow) = addresses(&blueprint, &existing(&blueprint, assign));
+            seen(&[], &flow);
             assert_eq!(line(&known), expected, "{kind} {configuration}");
             let awaited = match flow {
                 Flow::Stop(note) => {

@@ -167,10 +167,10 @@ pub fn awaited(blueprint: &Blueprint, found: &Found) -> Flow {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::pods::{REVISION, SETTINGS};
-    use crate::samples::{blueprint, id};
+    use crate::samples::{blueprint, id, seen};
     use crate::{Object, object};
 
     fn pod(name: &str, ready: bool) -> Value {
@@ -188,12 +188,14 @@ mod tests {
     }
 
     fn built(blueprint: &Blueprint, found: &Found) -> Built<Sets> {
-        build(blueprint, found, (&Configuration::default(), &Marks::new())).unwrap()
+        let built = build(blueprint, found, (&Configuration::default(), &Marks::new())).unwrap();
+        seen(&built.warnings, &built.flow);
+        built
     }
 
     #[test]
     #[rustfmt::skip]
-    fn pods_that_are_not_ready_are_awaited() {
+    pub(in crate::areas) fn pods_that_are_not_ready_are_awaited() {
         // How the pods differ, what the pass is waiting for.
         let rows: [(&str, fn(&mut BTreeMap<String, Value>), &str); 6] = [
             ("all are ready", |_| {}, ""),

@@ -1,6 +1,7 @@
 //! Builds the objects of a cluster as its spec asks for, and compares them with those that exist. Reads only.
 
 use control::cluster::area::Area;
+use control::cluster::areas::objects::unbuilt;
 use control::cluster::draft::Flow;
 use control::cluster::snapshot::{ObjectKey, ObjectKind};
 use objects::areas::configuration::Input;
@@ -11,34 +12,30 @@ use super::pass::Work;
 use super::{keys, others};
 
 /// Builds all objects, and keeps what facts and the report use of them. An area whose objects cannot be built holds up
-/// itself and those after it; the first reason is returned. `is_guest` says that the reader has fewer rights than the
-/// operator.
+/// itself and those after it, as [`unbuilt`] decides; the first reason is returned. `is_guest` says that the reader has
+/// fewer rights than the operator.
 pub(crate) async fn all(work: &mut Work, is_guest: bool) -> Option<PassError> {
     let mut failed = None;
+    let mut keep = |work: &mut Work, area: Area, done: Result<(), PassError>| {
+        if let Err(error) = done {
+            let flow = unbuilt(area, error.note(), is_guest);
+            failed = failed.take().or(matches!(flow, Flow::Hold(_)).then_some(error));
+            work.objects.view(area).flow = flow;
+        }
+    };
     let done = access(work).await;
-    match done {
-        Err(error) if is_guest => work.objects.view(Area::Access).flow = Flow::Wait(error.note()),
-        done => hold(work, Area::Access, done, &mut failed),
-    }
+    keep(work, Area::Access, done);
     let done = services(work);
-    hold(work, Area::Services, done, &mut failed);
+    keep(work, Area::Services, done);
     work.known.authorities = keys::authorities(work);
     work.known.certificate_marks = keys::marks(work);
     let done = claims(work).await;
-    hold(work, Area::Claims, done, &mut failed);
+    keep(work, Area::Claims, done);
     let done = configuration(work).await;
-    hold(work, Area::Configuration, done, &mut failed);
+    keep(work, Area::Configuration, done);
     let done = workload(work);
-    hold(work, Area::Workload, done, &mut failed);
+    keep(work, Area::Workload, done);
     failed
-}
-
-/// Holds an area up whose objects could not be built.
-fn hold(work: &mut Work, area: Area, done: Result<(), PassError>, failed: &mut Option<PassError>) {
-    if let Err(error) = done {
-        work.objects.view(area).flow = Flow::Hold(error.note());
-        failed.get_or_insert(error);
-    }
 }
 
 async fn access(work: &mut Work) -> Result<(), PassError> {
@@ -86,11 +83,8 @@ async fn configuration(work: &mut Work) -> Result<(), PassError> {
         Some(source) => others::metrics(work, source).await?,
         None => None,
     };
-    let mut built = configuration::build(&input(work), metrics.as_ref())?;
     let assumed = source.and_then(|source| work.known.others.assumed(&source));
-    if let (Flow::Go, Some(note)) = (&built.flow, assumed) {
-        built.flow = Flow::Wait(note);
-    }
+    let built = configuration::build(&input(work), (metrics.as_ref(), assumed))?;
     work.known.configuration = keep(work, Area::Configuration, built)?;
     Ok(())
 }

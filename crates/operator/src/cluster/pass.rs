@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use api::Kafka;
 use api::names::Names;
+use control::cluster::begin::{Begin, begin};
 use control::cluster::decide::{Decision, Scope, decide, next_pass_ms};
 use control::cluster::draft::Outputs;
 use control::cluster::record::Record;
@@ -86,12 +87,6 @@ impl Work {
         let of = (&self.blueprint.names, &self.blueprint.kafka);
         Ok(self.stored.save(&self.ctx.writer, &api, of, &self.record).await?)
     }
-
-    /// Asks for another pass after at most this time. The earliest that is asked for holds.
-    pub(crate) fn look_again(&mut self, after_ms: u64) {
-        let before = self.known.look_again_ms.get_or_insert(after_ms);
-        *before = after_ms.min(*before);
-    }
 }
 
 /// Result of a pass that ended without an error.
@@ -118,16 +113,19 @@ pub(crate) fn is_paused(kafka: &Kafka) -> bool {
 /// Makes one pass over a cluster. `written` is the resource as its user wrote it.
 pub(crate) async fn run(ctx: &Context, kafka: Kafka, written: &Value) -> Result<Next, PassError> {
     let names = Names::new(&kafka.namespace().unwrap_or_default(), &kafka.name_any());
-    if kafka.metadata.deletion_timestamp.is_some() {
-        // What belongs to the cluster goes with it; only what nobody owns is taken away here.
-        super::gone::release(ctx, &names, steps::pools::cluster_of(&kafka)).await?;
-        return Ok(Next::after(ctx.settings.interval));
-    }
-    if is_paused(&kafka) {
-        let at = (&names, &kafka);
-        let mut report = status::Report::of_nothing(at, Outcome::Paused, Vec::new());
-        report.write(ctx, &kafka).await?;
-        return Ok(Next::after(ctx.settings.interval));
+    match begin(kafka.metadata.deletion_timestamp.is_some(), is_paused(&kafka)) {
+        Begin::Release => {
+            // What belongs to the cluster goes with it; only what nobody owns is taken away here.
+            super::gone::release(ctx, &names, steps::pools::cluster_of(&kafka)).await?;
+            return Ok(Next::after(ctx.settings.interval));
+        }
+        Begin::Pause => {
+            let at = (&names, &kafka);
+            let mut report = status::Report::of_nothing(at, Outcome::Paused, Vec::new());
+            report.write(ctx, &kafka).await?;
+            return Ok(Next::after(ctx.settings.interval));
+        }
+        Begin::Reconcile => {}
     }
     let found = {
         // Never closed, so that there is always a permit to come.
@@ -138,10 +136,6 @@ pub(crate) async fn run(ctx: &Context, kafka: Kafka, written: &Value) -> Result<
     let (mut report, error) = match steps::desired::begin(ctx, kafka.clone(), written, found) {
         Ok(Ok(mut work)) => {
             let (outcome, error) = reconcile(&mut work).await;
-            if outcome == Outcome::Done && !work.record.was_ready {
-                work.record.was_ready = true;
-                work.save().await?;
-            }
             (awaited, look_again) = (work.known.awaited, work.known.look_again_ms);
             (status::Report::of(*work, outcome), error)
         }
@@ -167,17 +161,15 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Observes, decides, records and acts. How the cluster is, and why the pass ended early if it did.
+/// Observes, decides, records and acts. How the cluster is, and what failed first if something did.
 async fn reconcile(work: &mut Work) -> (Outcome, Option<PassError>) {
     match decide_and_act(work).await {
-        Ok(outcome) => (outcome, None),
-        // Somebody wrote at the same time; the next pass sees it.
-        Err(error) if error.is_conflict() => (Outcome::Progressing(error.note()), Some(error)),
-        Err(error) => (Outcome::Held(error.note()), Some(error)),
+        Ok(ended) => ended,
+        Err(error) => (error.failure().outcome(), Some(error)),
     }
 }
 
-async fn decide_and_act(work: &mut Work) -> Result<Outcome, PassError> {
+async fn decide_and_act(work: &mut Work) -> Result<(Outcome, Option<PassError>), PassError> {
     // Which nodes there are is recorded before anything of theirs is made.
     work.save().await?;
     steps::pools::tell(work).await?;
@@ -192,8 +184,7 @@ async fn decide_and_act(work: &mut Work) -> Result<Outcome, PassError> {
     work.record = decision.record.clone();
     work.save().await?;
     remember(work, &before, &decision).await;
-    let outcome = act::all(work, snapshot, (decision, before)).await?;
-    failed.map_or(Ok(outcome), Err)
+    act::all(work, snapshot, (decision, before), failed).await
 }
 
 /// Keeps what the report and the next pass use of a decision.
@@ -201,9 +192,6 @@ async fn remember(work: &mut Work, before: &Record, decision: &Decision) {
     work.warnings.extend(decision.warnings.iter().cloned());
     work.known.outputs = decision.outputs.clone();
     work.known.awaited = decision.awaited().map(|note| note.reason);
-    if let Some(after_ms) = decision.look_again_ms {
-        work.look_again(after_ms);
-    }
     let names = &work.blueprint.names;
     let quorum = decision.outputs.quorum.as_ref().and_then(|facts| facts.quorum.as_ref());
     if let Some(view) = quorum {

@@ -65,18 +65,14 @@ impl Report {
 
     /// Whether a person has to act.
     pub(crate) const fn is_held(&self) -> bool {
-        matches!(self.outcome, Outcome::Held(_))
+        self.outcome.is_held()
     }
 
     /// Writes the status, if it says something new, and publishes an Event for what people should notice.
     pub(crate) async fn write(&mut self, ctx: &Context, kafka: &Kafka) -> Result<(), PassError> {
         let conditions = conditions::conditions(&self.outcome, &self.warnings, self.was_ready);
         self.status.conditions = Some(written(&conditions));
-        let is_observed = match self.outcome {
-            Outcome::Done | Outcome::Held(_) | Outcome::Paused => true,
-            Outcome::Progressing(_) => false,
-        };
-        if is_observed {
+        if self.outcome.is_observed() {
             self.status.observed_generation = kafka.metadata.generation;
         } else {
             self.status.observed_generation.get_or_insert(0);

@@ -1,116 +1,54 @@
-//! What Cruise Control answers, in the words of [`control::rebalance::request`].
+//! Reads what Cruise Control answers. What it means, [`control::rebalance::request::answers`] decides.
 
-use control::rebalance::request::{Failure, Task};
+use control::rebalance::request::Task;
+use control::rebalance::request::answers::{ExecutorState, Listed, Reply};
 use serde_json::Value;
 
 /// The summary of a plan, as Cruise Control writes it, for `optimizationResult`.
 pub type Summary = Value;
 
-/// What it answers to a request for a plan or for moves.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Answer {
-    /// There is a plan, or the moves have begun.
-    Ready(Summary),
-    /// It thinks.
-    Computing,
-    /// It has not seen enough of the cluster.
-    TooLittleKnown(String),
-    /// It has too many tasks; ask again.
-    Busy,
-    /// It cannot do that.
-    Failed(Failure),
+fn json(body: &str) -> Value {
+    serde_json::from_str(body).unwrap_or(Value::Null)
 }
 
-/// What it does.
-#[derive(Debug, Clone, PartialEq)]
-pub struct ExecutorState {
-    /// Its own word for it.
-    pub state: String,
-    /// MB that it has moved, and has to move in all, where it says so.
-    pub moved_mb: Option<(u64, u64)>,
+fn error(json: &Value) -> Option<&str> {
+    json.get("errorMessage").and_then(Value::as_str)
 }
 
-impl ExecutorState {
-    /// Whether it moves nothing.
-    #[must_use]
-    pub fn is_idle(&self) -> bool {
-        self.state == "NO_TASK_IN_PROGRESS"
-    }
-}
-
-const TOO_LITTLE: &str = "NotEnoughValidWindowsException";
-/// How it says that it has too many tasks.
-const CAPACITY: &str = "which has reached the servlet capacity";
-
-/// Reads the answer to a request for a plan or for moves.
+/// Reads the reply to a request for a plan or for moves, and the summary in it.
 #[must_use]
-pub(super) fn rebalance(status: u16, body: &str) -> Answer {
-    let json: Value = serde_json::from_str(body).unwrap_or(Value::Null);
-    let error = json.get("errorMessage").and_then(Value::as_str);
-    let last = |what: String| Answer::Failed(Failure::Final(what));
-    match (status, error) {
-        (200 | 201, Some(error)) => last(error.to_owned()),
-        (200 | 201, None) => match json.get("summary") {
-            Some(summary) => Answer::Ready(summary.clone()),
-            None => last("Rebalance returned unknown response".to_owned()),
-        },
-        (202, _) if json.get("progress").is_some() => Answer::Computing,
-        (202, _) => last("Rebalance returned unknown response".to_owned()),
-        (500, Some(error)) if error.contains(TOO_LITTLE) => {
-            Answer::TooLittleKnown(error.to_owned())
-        }
-        (500, Some(error)) if error.contains(CAPACITY) => Answer::Busy,
-        (500, Some(error))
-            if error.contains("IllegalArgumentException") && error.contains("does not exist.") =>
-        {
-            last("Some/all brokers specified don't exist".to_owned())
-        }
-        (500, Some(error)) => last(format!("Cruise Control answered: {error}")),
-        // Somebody in between, or it is only just starting.
-        (502..=504, _) => {
-            Answer::Failed(Failure::Passing(format!("Cruise Control answered with {status}")))
-        }
-        (status, _) => last(format!("Unexpected status code {status}")),
-    }
+pub(super) fn rebalance(status: u16, body: &str, task: Option<String>) -> (Reply, Option<Summary>) {
+    let json = json(body);
+    let reply = Reply {
+        status,
+        task,
+        error: error(&json).map(str::to_owned),
+        has_summary: json.get("summary").is_some(),
+        has_progress: json.get("progress").is_some(),
+    };
+    (reply, json.get("summary").cloned())
 }
 
-/// Reads the answer to the question of how a task is, and the summary of its plan.
+/// Reads the reply to the question of how a task is, and the summary of its plan.
 #[must_use]
 pub(super) fn task(status: u16, body: &str, id: &str) -> (Task, Option<Summary>) {
-    let json: Value = serde_json::from_str(body).unwrap_or(Value::Null);
-    let error = json.get("errorMessage").and_then(Value::as_str);
-    if status != 200 {
-        let task = match error {
-            Some(error) if error.contains(CAPACITY) => Task::Busy,
-            Some(error) => {
-                Task::Failed(Failure::Final(format!("Cruise Control answered: {error}")))
-            }
-            None => {
-                Task::Failed(Failure::Passing(format!("Cruise Control answered with {status}")))
-            }
-        };
-        return (task, None);
-    }
-    let Some(tasks) = json.get("userTasks").and_then(Value::as_array) else {
-        let failure = Failure::Final("user_tasks returned unknown response".to_owned());
-        return (Task::Failed(failure), None);
-    };
+    let json = json(body);
+    let tasks = json.get("userTasks").and_then(Value::as_array);
     let ours = |task: &&Value| task.get("UserTaskId").and_then(Value::as_str) == Some(id);
-    let Some(task) = tasks.iter().find(ours) else { return (Task::Unknown, None) };
+    let found = tasks.and_then(|tasks| tasks.iter().find(ours));
+    let word = |task: &Value| task.get("Status").and_then(Value::as_str).map(str::to_owned);
+    let listed = match (tasks, found) {
+        (None, _) => Listed::Unreadable,
+        (Some(_), None) => Listed::Absent,
+        (Some(_), Some(task)) => Listed::Status(word(task)),
+    };
+    let task = Task::of(status, error(&json), &listed);
     // The answer of then is in it as a text, which is no JSON when the task failed.
-    let original = task.get("originalResponse").and_then(Value::as_str);
+    let original = found.and_then(|task| task.get("originalResponse")?.as_str());
     let original: Option<Value> = original.and_then(|text| serde_json::from_str(text).ok());
     let summary = original.and_then(|original| original.get("summary").cloned());
-    match task.get("Status").and_then(Value::as_str) {
-        Some("Active") => (Task::Active, None),
-        Some("InExecution") => (Task::InExecution, summary),
-        Some("Completed") => (Task::Completed, summary),
-        Some("CompletedWithError" | "COMPLETED_WITH_ERROR") => (Task::CompletedWithError, None),
-        other => {
-            let word = other.unwrap_or("nothing");
-            (Task::Failed(Failure::Final(format!("a task has the status {word}"))), None)
-        }
-    }
+    let summary = summary.filter(|_| task.has_plan());
+    (task, summary)
 }
 
 /// Reads what it does; `None` if the answer does not say.

@@ -11,6 +11,7 @@ use api::KafkaRebalanceSpec;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use control::rebalance::request::Task;
+use control::rebalance::request::answers::{ExecutorState, Reply};
 use http_body_util::Empty;
 use hyper::Request;
 use hyper::body::Bytes;
@@ -23,7 +24,7 @@ use rustls::{ClientConfig, RootCertStore};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use super::answer::{self, Answer, ExecutorState, Summary};
+use super::answer::{self, Summary};
 use super::ask::{self, Ask};
 use crate::body::{self, BodyError};
 
@@ -79,15 +80,6 @@ pub enum ClientError {
     Body(#[source] BodyError),
 }
 
-/// An answer, and the task that it belongs to.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Asked {
-    /// The task, by which it can be asked for later.
-    pub task: Option<String>,
-    /// The answer.
-    pub answer: Answer,
-}
-
 /// Asks a Cruise Control.
 #[derive(Clone)]
 pub struct Client {
@@ -115,13 +107,19 @@ impl Client {
         &self.endpoint.host
     }
 
-    /// Asks for a plan.
-    pub async fn propose(&self, spec: &KafkaRebalanceSpec) -> Result<Asked, ClientError> {
+    /// Asks for a plan. Returns the reply, and the summary in it.
+    pub async fn propose(
+        &self,
+        spec: &KafkaRebalanceSpec,
+    ) -> Result<(Reply, Option<Summary>), ClientError> {
         self.rebalance(spec, false).await
     }
 
     /// Lets it move. It computes the plan anew.
-    pub async fn execute(&self, spec: &KafkaRebalanceSpec) -> Result<Asked, ClientError> {
+    pub async fn execute(
+        &self,
+        spec: &KafkaRebalanceSpec,
+    ) -> Result<(Reply, Option<Summary>), ClientError> {
         self.rebalance(spec, true).await
     }
 
@@ -146,9 +144,9 @@ impl Client {
         &self,
         spec: &KafkaRebalanceSpec,
         execute: bool,
-    ) -> Result<Asked, ClientError> {
+    ) -> Result<(Reply, Option<Summary>), ClientError> {
         let raw = self.ask(&ask::rebalance(spec, execute)).await?;
-        Ok(Asked { task: raw.task, answer: answer::rebalance(raw.status, &raw.body) })
+        Ok(answer::rebalance(raw.status, &raw.body, raw.task))
     }
 
     async fn ask(&self, ask: &Ask) -> Result<Raw, ClientError> {

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use api::KafkaRebalanceSpec;
+use control::rebalance::request::answers::Reply;
 use control::rebalance::request::{Failure, Task};
 use kafka_admin::HostTable;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
@@ -126,14 +127,16 @@ async fn a_plan_is_asked_for_awaited_and_carried_out() {
         (200, &done),
     ]);
     let client = server.client().await;
-    let asked = client.propose(&spec()).await.unwrap();
-    assert_eq!(asked, Asked { task: Some(ID.to_owned()), answer: Answer::Computing });
+    let (reply, summary) = client.propose(&spec()).await.unwrap();
+    let task = Some(ID.to_owned());
+    let computing = Reply { status: 202, task, has_progress: true, ..Reply::default() };
+    assert_eq!((reply, summary), (computing, None));
     assert_eq!(client.task(ID).await.unwrap(), (Task::Active, None));
     let (task, summary) = client.task(ID).await.unwrap();
     assert_eq!((task, &summary.unwrap()["dataToMoveMB"]), (Task::Completed, &120.into()));
-    let asked = client.execute(&spec()).await.unwrap();
-    let Answer::Ready(summary) = asked.answer else { panic!("{asked:?}") };
-    assert_eq!(summary["dataToMoveMB"], 120);
+    let (reply, summary) = client.execute(&spec()).await.unwrap();
+    assert!(reply.has_summary, "{reply:?}");
+    assert_eq!(summary.unwrap()["dataToMoveMB"], 120);
     assert_eq!(client.task(ID).await.unwrap().0, Task::InExecution);
     assert_eq!(client.task(ID).await.unwrap().0, Task::Completed);
     let asked = server.asked.lock().unwrap();
@@ -192,8 +195,8 @@ async fn redirects_are_not_followed() {
     let server = Server { location: Some(at), ..Server::new(&[(302, ""), (307, ""), (301, "")]) };
     let port = server.listen(&own).await;
     let client = Client::new(endpoint(port, &own)).unwrap();
-    let asked = client.propose(&spec()).await.unwrap();
-    assert!(matches!(asked.answer, Answer::Failed(Failure::Final(what)) if what.contains("302")));
+    let (reply, _) = client.propose(&spec()).await.unwrap();
+    assert_eq!((reply.status, reply.has_summary), (302, false));
     assert!(matches!(client.task(ID).await.unwrap().0, Task::Failed(Failure::Passing(_))));
     assert_eq!(client.state().await.unwrap(), None);
     assert_eq!((server.asked(), target.asked()), (3, 0));
@@ -247,24 +250,21 @@ async fn no_answer_and_no_listener_are_told_apart() {
 
 #[test]
 #[rustfmt::skip]
-fn answers_to_requests() {
-    let error = |what: &str| serde_json::json!({
-        "version": 1, "stackTrace": "..",
-        "errorMessage": format!("Error processing POST request '/rebalance' due to: '{what}'."),
-    }).to_string();
-    let windows = error("com.linkedin.cruisecontrol.exception.NotEnoughValidWindowsException: There are only 0 valid windows");
-    assert!(matches!(answer::rebalance(500, &windows), Answer::TooLittleKnown(_)));
-    let missing = error("java.lang.IllegalArgumentException: Broker [3] does not exist.");
-    let last = Failure::Final("Some/all brokers specified don't exist".to_owned());
-    assert_eq!(answer::rebalance(500, &missing), Answer::Failed(last));
-    let full = error("There are already 5 active user tasks, which has reached the servlet capacity.");
-    assert_eq!(answer::rebalance(500, &full), Answer::Busy);
-    let goals = answer::rebalance(500, &error("Missing hard goals [RackAwareGoal] in the provided goals"));
-    assert!(matches!(goals, Answer::Failed(Failure::Final(what)) if what.contains("Missing hard goals")));
-    assert!(matches!(answer::rebalance(503, "<html>"), Answer::Failed(Failure::Passing(_))));
-    assert!(matches!(answer::rebalance(401, ""), Answer::Failed(Failure::Final(_))));
-    assert!(matches!(answer::rebalance(200, "{}"), Answer::Failed(Failure::Final(_))));
-    assert!(matches!(answer::rebalance(202, "{}"), Answer::Failed(Failure::Final(_))));
+fn replies_are_reduced_to_what_their_meaning_depends_on() {
+    let rows = [
+        (200, format!(r#"{{"summary":{SUMMARY},"version":1}}"#), (None, true, false)),
+        (202, PROGRESS.to_owned(), (None, false, true)),
+        (500, r#"{"errorMessage":"no","stackTrace":".."}"#.to_owned(), (Some("no"), false, false)),
+        (503, "<html>".to_owned(), (None, false, false)),
+        (200, "{}".to_owned(), (None, false, false)),
+    ];
+    for (status, body, expected) in rows {
+        let (reply, summary) = answer::rebalance(status, &body, Some(ID.to_owned()));
+        let found = (reply.error.as_deref(), reply.has_summary, reply.has_progress);
+        assert_eq!(found, expected, "{body}");
+        assert_eq!((reply.status, reply.task.as_deref()), (status, Some(ID)), "{body}");
+        assert_eq!(summary.is_some(), reply.has_summary, "{body}");
+    }
 }
 
 #[test]
@@ -272,8 +272,12 @@ fn answers_to_requests() {
 fn answers_to_the_question_how_a_task_is() {
     let none = answer::task(200, r#"{"userTasks":[],"version":1}"#, ID);
     assert_eq!(none, (Task::Unknown, None));
-    let failed = answer::task(200, &user_tasks("CompletedWithError", "CompletedWithError"), ID);
-    assert_eq!(failed, (Task::CompletedWithError, None));
+    let summary = format!(r#"{{"summary":{SUMMARY}}}"#);
+    // The plan of a task that failed is none, whatever else it says.
+    for original in ["CompletedWithError", &summary] {
+        let failed = answer::task(200, &user_tasks("CompletedWithError", original), ID);
+        assert_eq!(failed, (Task::CompletedWithError, None));
+    }
     let full = r#"{"errorMessage":"There are already 5 active user tasks, which has reached the servlet capacity."}"#;
     assert_eq!(answer::task(500, full, ID), (Task::Busy, None));
     assert!(matches!(answer::task(503, "<html>", ID), (Task::Failed(Failure::Passing(_)), None)));

@@ -5,8 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use api::Kafka;
 use api::names::Names;
 use control::cluster::record::Record;
-use control::scaling::guard;
-use control::scaling::leaving::Leaving;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, ResourceExt as _};
 use model::NodeId;
@@ -54,13 +52,12 @@ impl Site {
     ) -> Result<Self, RebalanceError> {
         let nodes = record.nodes();
         let brokers = nodes.iter().filter(|node| node.roles.is_broker());
-        let goes =
-            |one: &Leaving| !matches!(one.phase, guard::Phase::Returning | guard::Phase::Kept);
+        let closed = record.leaving.iter().filter(|(_, one)| one.is_closed());
         Ok(Self {
             kafka: kafka.clone(),
             brokers: brokers.clone().map(|node| node.id).collect(),
             pods: brokers.map(|node| (node.id, names.pod(&node.pool, node.id))).collect(),
-            closed: record.leaving.iter().filter(|(_, one)| goes(one)).map(|(id, _)| *id).collect(),
+            closed: closed.map(|(id, _)| *id).collect(),
             stuck_nodes: record.stuck_nodes.clone(),
             was_ready: record.was_ready,
             access: ctx.admins.kept(&names),

@@ -96,6 +96,20 @@ pub(crate) struct ProposalRecord {
     pub(crate) unknown: Vec<String>,
 }
 
+impl ProposalRecord {
+    /// That there is no plan, and why.
+    pub(crate) fn failed(attempt: u64, failure: request::Failure) -> Self {
+        Self {
+            attempt,
+            failure: Some(failure),
+            summary: Value::Null,
+            broker_load: Value::Null,
+            brokers: BTreeSet::new(),
+            unknown: Vec::new(),
+        }
+    }
+}
+
 /// The moves that run on a cluster, or ran last.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -92,7 +92,11 @@ fn build(work: &mut Work) {
             images: &images,
             addresses: Some(&addresses),
         };
-        known = objects.keep(Area::Configuration, configuration::build(&input, None)?, &found)?;
+        known = objects.keep(
+            Area::Configuration,
+            configuration::build(&input, (None, None))?,
+            &found,
+        )?;
         objects.keep_workload(&blueprint, &found, (&known, &objects::pods::Marks::new()))
     })();
     debug_assert!(done.is_ok(), "{done:?}");

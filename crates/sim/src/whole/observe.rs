@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use control::cluster::area::Area;
+use control::cluster::begin::{Asking, Nodes, asking};
 use control::cluster::fact::{Fact, Why};
 use control::cluster::snapshot::{
     BrokerView, FeaturesView, KafkaView, Needs, Partitions, SettingsView, Snapshot,
@@ -69,9 +70,11 @@ impl World {
         let controllers = pods().filter(|(node, _)| node.roles.is_controller());
         let any_runs = controllers.into_iter().any(|(_, pod)| work.found.pods.contains_key(&pod));
         let quorum = self.quorum_view(work, observer);
-        let is_asked = any_ready || (work.record.was_ready && any_runs && quorum.is_some());
-        if !is_asked {
-            return KafkaView::default();
+        let was_ready = work.record.was_ready;
+        match asking(Nodes { any_ready, controller_runs: any_runs, was_ready }) {
+            Asking::Yes => {}
+            Asking::Hoping if quorum.is_some() => {}
+            Asking::Hoping | Asking::No => return KafkaView::default(),
         }
         let at_ms = observer.now_ms;
         let features = quorum.as_ref().map(|_| FeaturesView {

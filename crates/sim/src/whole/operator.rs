@@ -8,7 +8,7 @@ use std::rc::Rc;
 
 use control::cluster::area::Area;
 use control::cluster::decide::{Scope, decide, needs, next_pass_ms};
-use control::cluster::execute::{Execution, Next};
+use control::cluster::execute::{Ended, Execution, Failure, Next};
 use control::cluster::record::Record;
 use control::cluster::snapshot::Snapshot;
 use control::conditions::{Note, Outcome, Reason};
@@ -63,7 +63,6 @@ struct Flight {
     is_saved: bool,
     answer: Option<(Answer, Option<String>)>,
     awaited: Option<Reason>,
-    look_again_ms: Option<u64>,
 }
 
 /// What happens to a process at a step.
@@ -301,7 +300,6 @@ impl Operator {
         work.record = decision.record.clone();
         let flight = Flight {
             awaited: decision.awaited().map(|note| note.reason),
-            look_again_ms: decision.look_again_ms,
             execution: Execution::new(decision, before, scope()),
             work,
             snapshot,
@@ -456,33 +454,25 @@ impl Operator {
     /// A pass ends because of an error.
     fn fail(&mut self, world: &mut World, flight: Flight, denied: Denied) {
         let Flight { mut work, execution, .. } = flight;
-        execution.finish(&mut work.record);
+        let note = Note::new(Reason::KubernetesWriteFailed, "the API server did not take a write");
+        let failure = Failure { note, is_conflict: denied == Denied::Conflict };
+        let outcome = execution.finish(&mut work.record, Some(failure)).outcome;
         // What is not saved now is decided again.
         let _ = self.save(world, &mut work);
-        let note = Note::new(Reason::KubernetesWriteFailed, "the API server did not take a write");
         world.coverage.count(format!("pass failed {denied:?}"));
-        let outcome = match denied {
-            Denied::Conflict => Outcome::Progressing(note),
-            Denied::Failed => Outcome::Held(note),
-        };
         self.end(world, outcome, RETRY_MS);
     }
 
     fn finish(&mut self, world: &mut World, flight: Flight) {
-        let Flight { mut work, execution, awaited, look_again_ms, .. } = flight;
-        let dropped = execution.dropped().is_some();
-        if dropped {
+        let Flight { mut work, execution, awaited, .. } = flight;
+        if execution.dropped().is_some() {
             world.coverage.count("act dropped");
         }
-        let outcome = execution.finish(&mut work.record);
-        if outcome == Outcome::Done {
-            work.record.was_ready = true;
-        }
+        let Ended { outcome, look_again_ms } = execution.finish(&mut work.record, None);
         if self.save(world, &mut work).is_err() {
             let note = Note::new(Reason::KubernetesWriteFailed, "conflict");
             return self.end(world, Outcome::Progressing(note), RETRY_MS);
         }
-        let look_again_ms = if dropped { Some(5_000) } else { look_again_ms };
         let pause_ms = next_pass_ms(&outcome, awaited, look_again_ms, INTERVAL_MS);
         self.end(world, outcome, pause_ms);
     }

@@ -13,10 +13,14 @@ use super::rust;
 const SHELL: &str = "crates/operator/src/";
 
 /// The functions, and what they are for.
-const CALLED: [(&str, &str); 30] = [
+const CALLED: [(&str, &str); 39] = [
+    ("cluster::begin::begin", "whether a cluster is reconciled"),
+    ("cluster::begin::asking", "whether Kafka is asked"),
+    ("quorum::mode::is_doubtful", "whether the leader is asked once more"),
     ("cluster::decide::decide", "the decision of a pass over a cluster"),
     ("cluster::decide::needs", "the facts that it requires"),
     ("cluster::decide::next_pass_ms", "when the next pass begins"),
+    ("cluster::areas::objects::unbuilt", "how a pass goes on where objects could not be built"),
     ("cluster::areas::kafka::unreachable", "a message for `gregor plan`"),
     ("conditions::conditions", "the conditions of a status, from a decision"),
     ("rolling::config::shown", "a fact without what may be secret"),
@@ -30,6 +34,11 @@ const CALLED: [(&str, &str); 30] = [
     ("rebalance::auto::is_copied", "which fields a request takes over from its template"),
     ("rebalance::request::decide", "the decision of a pass over a KafkaRebalance"),
     ("rebalance::request::needs", "the facts that it requires"),
+    ("rebalance::request::answers::before", "what is recorded before an engine is asked"),
+    ("rebalance::request::answers::after", "what its answer changes"),
+    ("rebalance::request::planning::check_disks", "whether a plan for disks can be made"),
+    ("rebalance::request::planning::check_findings", "whether a plan for disks is acceptable"),
+    ("rebalance::request::planning::problem", "the same for replicas, in words"),
     ("rebalance::execution::decide", "the decision of a pass over moves"),
     ("rebalance::load::load", "facts: the load of a cluster"),
     ("rebalance::cruise_control::address", "which Cruise Control may be contacted"),

@@ -68,6 +68,40 @@ impl Default for Limits {
     }
 }
 
+/// The numbers of a spec that limit moves. One that is not positive is as if it were not set.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LimitSpec {
+    /// Moves that a broker takes part in.
+    pub moves_per_broker: Option<i64>,
+    /// Leaders that change.
+    pub leaders: Option<i64>,
+    /// Moves between the disks of a broker.
+    pub shifts_per_broker: Option<i64>,
+    /// What a broker may move in a second.
+    pub rate_bytes: Option<i64>,
+}
+
+impl Limits {
+    /// The limits that a user has asked for, and the usual ones where none are set.
+    #[must_use]
+    pub fn of(spec: &LimitSpec) -> Self {
+        let number = |value: Option<i64>| {
+            value.filter(|number| *number > 0).and_then(|number| usize::try_from(number).ok())
+        };
+        let usual = Self::default();
+        let moves = number(spec.moves_per_broker).unwrap_or(usual.moves_per_broker_max);
+        let shifts = number(spec.shifts_per_broker).unwrap_or(usual.shifts_per_broker_max);
+        let rate = spec.rate_bytes.filter(|rate| *rate > 0);
+        Self {
+            moves_per_broker_max: moves,
+            leaders_max: number(spec.leaders).unwrap_or(usual.leaders_max),
+            shifts_per_broker_max: shifts,
+            rate_bytes_max: rate.and_then(|rate| u64::try_from(rate).ok()),
+            ..usual
+        }
+    }
+}
+
 /// What is to be carried out. Stored once; it does not change.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Job {
@@ -184,4 +218,32 @@ pub struct Facts {
     pub hold: bool,
     /// The time, from before the first of these facts was read.
     pub now_ms: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_that_are_not_positive_are_as_if_not_set() {
+        let limits = Limits::of(&LimitSpec {
+            moves_per_broker: Some(7),
+            leaders: Some(0),
+            shifts_per_broker: Some(3),
+            rate_bytes: Some(1_000),
+        });
+        assert_eq!((limits.moves_per_broker_max, limits.leaders_max), (7, 1_000));
+        assert_eq!((limits.shifts_per_broker_max, limits.rate_bytes_max), (3, Some(1_000)));
+        for number in [0, -1, i64::MIN] {
+            let number = Some(number);
+            let spec = LimitSpec {
+                moves_per_broker: number,
+                leaders: number,
+                shifts_per_broker: number,
+                rate_bytes: number,
+            };
+            assert_eq!(Limits::of(&spec), Limits::default());
+        }
+        assert_eq!(Limits::of(&LimitSpec::default()), Limits::default());
+    }
 }

@@ -17,6 +17,7 @@
 //!
 //! What it must not do: choose where replicas go. That is the plan's.
 
+mod answer;
 mod job;
 mod progress;
 mod throttle;
@@ -29,7 +30,8 @@ use serde::{Deserialize, Serialize};
 
 use super::request::Execution;
 use crate::cluster::fresh::is_old;
-pub use job::{Disk, DiskNow, DiskTask, Facts, Job, Limits, PartitionNow, Task};
+pub use answer::Door;
+pub use job::{Disk, DiskNow, DiskTask, Facts, Job, LimitSpec, Limits, PartitionNow, Task};
 pub use progress::Progress;
 pub use throttle::{Subject, Values};
 

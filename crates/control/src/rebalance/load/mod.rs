@@ -265,6 +265,13 @@ pub struct Loaded {
 }
 
 impl Loaded {
+    /// The brokers that run.
+    #[must_use]
+    pub fn running(&self) -> BTreeSet<NodeId> {
+        let brokers = self.view.brokers().iter().map(|one| one.id);
+        brokers.filter(|id| !self.fenced.contains(id)).collect()
+    }
+
     /// The rates that a plan must not rest on: see [`placement::Goals::without`].
     #[must_use]
     pub fn unknown_rates(&self) -> Vec<Rate> {

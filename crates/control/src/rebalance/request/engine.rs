@@ -41,6 +41,19 @@ pub enum Act {
 }
 
 impl Act {
+    /// Whether it asks Cruise Control for a change, which only the holder of the lease may.
+    #[must_use]
+    pub const fn is_fenced(self) -> bool {
+        match self {
+            Self::AskMoves | Self::AskStop => true,
+            Self::Drive(_)
+            | Self::MakePlan
+            | Self::BeginMoves
+            | Self::AskPlan
+            | Self::AskProgress => false,
+        }
+    }
+
     /// Whether a fact behind the act is too old for it: everything is read again before moves begin. A pass over moves
     /// that run reads its own facts, and nothing else can hurt.
     #[must_use]
@@ -70,6 +83,18 @@ pub struct Orders {
     pub stop: bool,
     /// Whether they are to begin nothing new.
     pub hold: bool,
+}
+
+impl Orders {
+    /// What is asked of moves whose request is gone.
+    pub const UNCLAIMED: Self = Self { claimed: false, stop: true, hold: false };
+
+    /// Whether the moves are to stop. Without their job, which says what is to be moved, nothing can be begun; what was
+    /// set is still taken back.
+    #[must_use]
+    pub const fn stops(self, has_job: bool) -> bool {
+        self.stop || !has_job
+    }
 }
 
 /// Facts that are missing and have to be read; a field that is `None` asks for nothing.

@@ -31,12 +31,16 @@
 //! - [`record`]: what is kept from pass to pass;
 //! - [`spec`]: whether a request can be begun;
 //! - [`engine`]: what the engines say, and what is asked of them;
+//! - [`answers`]: what the answer to an act changes;
+//! - [`planning`]: what a plan of the native engine is about, and why there is none;
 //! - [`machine`]: phases and transitions;
 //! - [`report`]: what users see.
 
+pub mod answers;
 mod cruise_control;
 pub mod engine;
 pub mod machine;
+pub mod planning;
 pub mod record;
 pub mod report;
 pub mod snapshot;

@@ -1,5 +1,6 @@
 //! Carries out what was decided: checks that the facts are fresh, acts, and enters what became of it.
 
+mod answers;
 mod keys;
 mod kubernetes;
 mod objects;
@@ -10,7 +11,6 @@ mod users;
 use ::objects::found::Found;
 use control::cluster::act::{Act, What};
 use control::cluster::decide::{Decision, Scope, needs};
-use control::cluster::draft::LOOK_AGAIN_MS;
 use control::cluster::execute::{Execution, Next};
 use control::cluster::record::Record;
 use control::cluster::snapshot::{ObjectKind, Snapshot};
@@ -63,21 +63,24 @@ pub(crate) async fn complete(
 }
 
 /// Carries out a decision that is recorded, and enters the answer to each act. `before` is the record that it was
-/// decided on. Returns how the cluster is.
+/// decided on, and `failed` the first read that failed. Returns how the cluster is, and what failed first.
 pub(crate) async fn all(
     work: &mut Work,
     snapshot: Snapshot,
     (decision, before): (Decision, Record),
-) -> Result<Outcome, PassError> {
+    failed: Option<PassError>,
+) -> Result<(Outcome, Option<PassError>), PassError> {
     let mut execution = Execution::new(decision, before, Scope::pass());
     let done = each(work, snapshot, &mut execution).await;
     if let Some(act) = execution.dropped() {
         tracing::info!("not done, because the facts have changed: {}", act.what);
-        work.look_again(LOOK_AGAIN_MS);
     }
-    let outcome = execution.finish(&mut work.record);
+    let error = done.err().or(failed);
+    let failure = error.as_ref().map(PassError::failure);
+    let ended = execution.finish(&mut work.record, failure);
+    work.known.look_again_ms = ended.look_again_ms;
     work.save().await?;
-    done.map(|()| outcome)
+    Ok((ended.outcome, error))
 }
 
 /// Sends one act after the other.

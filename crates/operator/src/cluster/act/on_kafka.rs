@@ -5,17 +5,13 @@ use control::node::Roles;
 use control::quorum::answer::Answer;
 use control::quorum::plan::Listener;
 use control::rolling::config::Change;
-use kafka_admin::{
-    Admin, ConfigChange, ConfigResource, Election, LevelChange, Outcome, VoterChangeError,
-    VoterListener,
-};
+use kafka_admin::{Admin, ConfigChange, ConfigResource, Election, LevelChange, VoterListener};
 use model::{DirectoryId, NodeId, TopicPartition};
 
 use super::Answered;
+use super::answers::{of_call, of_outcome, of_voter};
 use crate::cluster::observe::CORDON;
 use crate::cluster::pass::Work;
-use crate::words::chain;
-use crate::write::KafkaWriteError;
 
 /// How changes of settings are counted.
 const ALTER: &str = "alter configs";
@@ -113,7 +109,7 @@ async fn add_voter(
     let call = controllers(work)?.add_voter(cluster.as_ref(), id, directory, &listeners);
     let writer = &work.ctx.writer;
     let done = writer.kafka("add voter", &what.to_string(), call, |e| e.outcome()).await;
-    Some(answer(done, voter))
+    Some(of_call(done, of_voter))
 }
 
 async fn remove_voter(
@@ -125,14 +121,14 @@ async fn remove_voter(
     let call = controllers(work)?.remove_voter(cluster.as_ref(), id, directory);
     let writer = &work.ctx.writer;
     let done = writer.kafka("remove voter", &what.to_string(), call, |e| e.outcome()).await;
-    Some(answer(done, voter))
+    Some(of_call(done, of_voter))
 }
 
 async fn unregister(work: &Work, what: &What, id: NodeId) -> Option<Answered> {
     let call = brokers(work)?.unregister_broker(id);
     let writer = &work.ctx.writer;
     let done = writer.kafka("unregister", &what.to_string(), call, |e| e.outcome()).await;
-    Some(answer(done, |error| refused(error.outcome())))
+    Some(of_call(done, |error| of_outcome(error.outcome())))
 }
 
 async fn update_feature(
@@ -144,7 +140,7 @@ async fn update_feature(
     let call = controllers(work)?.update_feature(feature, level, way, false);
     let writer = &work.ctx.writer;
     let done = writer.kafka("update feature", &what.to_string(), call, |e| e.outcome()).await;
-    Some(answer(done, |error| refused(error.outcome())))
+    Some(of_call(done, |error| of_outcome(error.outcome())))
 }
 
 fn changes_of(changes: &[Change]) -> Vec<ConfigChange> {
@@ -165,46 +161,12 @@ async fn alter(
     let call = admin?.alter_configs(of, changes, false);
     let writer = &work.ctx.writer;
     let done = writer.kafka(name, &what.to_string(), call, |e| e.outcome()).await;
-    Some(answer(done, |error| refused(error.outcome())))
+    Some(of_call(done, |error| of_outcome(error.outcome())))
 }
 
 async fn elect(work: &Work, what: &What, partitions: &[TopicPartition]) -> Option<Answered> {
     let call = brokers(work)?.elect_leaders(Election::Preferred, Some(partitions));
     let writer = &work.ctx.writer;
     let done = writer.kafka("elect leaders", &what.to_string(), call, |e| e.outcome()).await;
-    Some(answer(done, |error| refused(error.outcome())))
-}
-
-/// What the result of a call means, in the terms of decisions.
-fn answer<T, E: std::error::Error + 'static>(
-    done: Result<T, KafkaWriteError<E>>,
-    of_error: impl FnOnce(&E) -> Answer,
-) -> Answered {
-    match done {
-        Ok(_) => (Answer::Done, None),
-        Err(KafkaWriteError::Kafka { source, .. }) => (of_error(&source), Some(chain(&source))),
-        Err(error @ KafkaWriteError::NotLeader { .. }) => (Answer::NotSent, Some(chain(&error))),
-        Err(error @ KafkaWriteError::Expired { .. }) => (Answer::Unknown, Some(chain(&error))),
-    }
-}
-
-pub(super) const fn refused(outcome: Outcome) -> Answer {
-    match outcome {
-        Outcome::NotDone => Answer::Refused,
-        Outcome::Unknown => Answer::Unknown,
-    }
-}
-
-fn voter(error: &VoterChangeError) -> Answer {
-    match error {
-        VoterChangeError::Call(error) => refused(error.outcome()),
-        VoterChangeError::Unknown { .. } => Answer::Unknown,
-        VoterChangeError::Duplicate => Answer::Duplicate,
-        VoterChangeError::NotFound => Answer::NotFound,
-        VoterChangeError::NotLeader => Answer::NotLeader,
-        VoterChangeError::StaticQuorum { .. } => Answer::StaticQuorum,
-        VoterChangeError::Invalid { .. } => Answer::Invalid,
-        VoterChangeError::WrongCluster => Answer::WrongCluster,
-        VoterChangeError::Refused(_) => Answer::Refused,
-    }
+    Some(of_call(done, |error| of_outcome(error.outcome())))
 }

@@ -7,12 +7,12 @@ use control::quorum::answer::Answer;
 use control::users::Mark;
 use k8s_openapi::api::core::v1::Secret;
 
-use super::on_kafka::{brokers, nobody, refused};
+use super::answers::of_user;
+use super::on_kafka::{brokers, nobody};
 use super::{Answered, DONE};
 use crate::cluster::pass::Work;
 use crate::users::{self, UsersError};
 use crate::words::chain;
-use crate::write::{KafkaWriteError, WriteError};
 
 /// Marks the Secret of a user with what Kafka was given, or is about to be.
 pub(super) async fn remember(work: &mut Work, user: &str, mark: &Mark) -> Answered {
@@ -61,28 +61,6 @@ pub(super) async fn release(work: &Work, user: &str) -> Answered {
 fn answered(done: Result<(), UsersError>) -> Answered {
     match done {
         Ok(()) => DONE,
-        Err(error) => (answer(&error), Some(chain(&error))),
-    }
-}
-
-fn answer(error: &UsersError) -> Answer {
-    match error {
-        UsersError::Change(KafkaWriteError::Kafka { source, .. }) => {
-            refused(users::outcome(source))
-        }
-        UsersError::Change(KafkaWriteError::NotLeader { .. })
-        | UsersError::Secret(WriteError::NotLeader { .. }) => Answer::NotSent,
-        UsersError::Change(KafkaWriteError::Expired { .. })
-        | UsersError::Secret(WriteError::Expired { .. } | WriteError::Kubernetes { .. }) => {
-            Answer::Unknown
-        }
-        UsersError::Secret(
-            WriteError::Exists { .. }
-            | WriteError::Missing { .. }
-            | WriteError::Conflict { .. }
-            | WriteError::Invalid { .. }
-            | WriteError::Encode { .. },
-        )
-        | UsersError::Describe(_) => Answer::Refused,
+        Err(error) => (of_user(&error), Some(chain(&error))),
     }
 }

@@ -1,7 +1,7 @@
 //! Asks Kafka how it is.
 
+use control::cluster::begin::{Asking, Nodes, asking};
 use control::cluster::witness::Candidate;
-use control::quorum::format::QuorumMode;
 use control::quorum::{QuorumView, Replica, mode};
 use kafka_admin::{Cluster, Quorum};
 use model::NodeId;
@@ -34,18 +34,20 @@ pub(crate) async fn read(work: &mut Work) -> Result<(), PassError> {
         .nodes
         .iter()
         .any(|node| work.found.pods.get(&work.blueprint.pod(node)).is_some_and(is_ready));
-    if any_ready {
-        ask(work).await?;
-    } else if work.record.was_ready && any_controller_runs(work) {
-        ask(work).await?;
-        forget_silence(&mut work.known.kafka);
+    let controller_runs = any_controller_runs(work);
+    match asking(Nodes { any_ready, controller_runs, was_ready: work.record.was_ready }) {
+        Asking::No => {}
+        Asking::Yes => ask(work).await?,
+        Asking::Hoping => {
+            ask(work).await?;
+            forget_silence(&mut work.known.kafka);
+        }
     }
     work.known.machines = machines::read(work).await?;
     Ok(())
 }
 
-/// Whether the pod of a controller runs. Its controller may answer although it is not ready: the broker of a combined node
-/// may be what is not.
+/// Whether the pod of a controller runs.
 fn any_controller_runs(work: &Work) -> bool {
     work.blueprint.controllers().any(|node| {
         let pod = work.found.pods.get(&work.blueprint.pod(node));
@@ -54,7 +56,7 @@ fn any_controller_runs(work: &Work) -> bool {
     })
 }
 
-/// Where no pod is ready, no answer is what is expected, and counts as not having asked.
+/// Counts no answer as not having asked.
 fn forget_silence(facts: &mut KafkaFacts) {
     if facts.quorum.is_none() {
         (facts.asked_ms, facts.access) = (None, None);
@@ -119,12 +121,13 @@ fn answered<T, E: std::error::Error + 'static>(who: &str, answer: Result<T, E>) 
     answer.map_err(|error| tracing::debug!("the {who} do not answer: {}", chain(&error))).ok()
 }
 
-/// A controller that has just come back may not have heard yet that the quorum is dynamic. The leader has.
+/// Asks the leader for the features where what another controller said is doubtful.
 async fn ask_leader_again(work: &mut Work) {
     let facts = &mut work.known.kafka;
-    let is_odd = work.record.quorum.mode == QuorumMode::Dynamic
-        && facts.kraft_version().is_some_and(|level| level < mode::DYNAMIC_LEVEL);
-    let (true, Some(access), Some(quorum)) = (is_odd, &facts.access, &facts.quorum) else { return };
+    let is_doubtful = mode::is_doubtful(work.record.quorum.mode, facts.kraft_version());
+    let (true, Some(access), Some(quorum)) = (is_doubtful, &facts.access, &facts.quorum) else {
+        return;
+    };
     work.ctx.writer.metrics().kafka_call("describe features", KafkaEffect::Read);
     match access.controllers.describe_features(Some(quorum.leader)).await {
         Ok(features) => facts.features = Some(features),

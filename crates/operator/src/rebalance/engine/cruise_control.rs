@@ -15,17 +15,16 @@ use api::Kafka;
 use api::names::Names;
 use control::cluster::fact::{Fact, Why};
 use control::rebalance::cruise_control::{self, Owner, Refusal, URL_ANNOTATION};
-use control::rebalance::execution::Progress;
-use control::rebalance::request::record::Session;
+use control::rebalance::request::answers::{self, ExecutorState, Heard, Reply};
 use control::rebalance::request::snapshot::{self, Answers};
-use control::rebalance::request::{Act, Failure, Questions, Task, Warning};
+use control::rebalance::request::{Act, Questions, Task};
 use k8s_openapi::api::core::v1::{Secret, Service};
 use kafka_admin::Resolve;
 use kube::{Api, Client as Kubernetes, ResourceExt as _};
 use serde_json::{Value, json};
 
 use super::Told;
-use crate::cruise_control::{Answer, Asked, Client, ClientError, Endpoint, ExecutorState, Summary};
+use crate::cruise_control::{Client, ClientError, Endpoint, Summary};
 use crate::rebalance::RebalanceError;
 use crate::rebalance::request::Work;
 use crate::rebalance::store::ProposalRecord;
@@ -104,18 +103,53 @@ async fn task(client: &Client, work: &Work, id: &str) -> (Fact<Task>, Option<Sum
     }
 }
 
-/// Asks it for something.
+/// Asks it for something. What has to be known of that later is recorded before; what the answer changes, after.
 pub(super) async fn act(work: &mut Work, act: Act) -> Result<Told, RebalanceError> {
     let Some(CruiseControl(client)) = work.cruise_control.take() else {
-        return Ok(Told::default());
+        return work.heard(act, Heard::NotAsked, None).await;
     };
-    match act {
-        Act::AskPlan => propose(&client, work).await,
-        Act::AskMoves => execute(&client, work).await,
-        Act::AskProgress => Ok(progress(&client).await),
-        Act::AskStop => stop(&client, work).await,
-        Act::Drive(_) | Act::MakePlan | Act::BeginMoves => Ok(Told::default()),
+    // As for changes in Kafka: who may not lead by the time of the answer does not ask.
+    if act.is_fenced() && !work.ctx.writer.lead(DEADLINE) {
+        return work.heard(act, Heard::NotAsked, None).await;
     }
+    let session = work.record.facts().session();
+    let before = answers::before(act, session.clone());
+    if before != session {
+        work.record.session = Some(before);
+        work.save().await?;
+    }
+    let said = match act {
+        Act::AskPlan => replied(client.propose(&work.kr.spec).await),
+        Act::AskMoves => replied(client.execute(&work.kr.spec).await),
+        Act::AskProgress => client.state().await.map(|state| (Heard::State(state), None)),
+        Act::AskStop => client.stop().await.map(|_| (Heard::Stopping, None)),
+        Act::Drive(_) | Act::MakePlan | Act::BeginMoves => Ok((Heard::NotAsked, None)),
+    };
+    let (heard, summary) = said.unwrap_or_else(|error| {
+        let why = chain(&error);
+        tracing::info!("Cruise Control of {}: {why}", work.of());
+        (Heard::Silent(why), None)
+    });
+    let executor = match &heard {
+        Heard::State(Some(state)) => executor(state),
+        _ => None,
+    };
+    let proposal = summary.map(|summary| proposed(work, summary));
+    Ok(Told { executor, ..work.heard(act, heard, proposal).await? })
+}
+
+fn replied(
+    said: Result<(Reply, Option<Summary>), ClientError>,
+) -> Result<(Heard, Option<Summary>), ClientError> {
+    said.map(|(reply, summary)| (Heard::Replied(reply), summary))
+}
+
+/// How far the moves are, in its words.
+fn executor(state: &ExecutorState) -> Option<Value> {
+    let (done, total) = state.moved_mb?;
+    Some(json!({
+        "state": state.state, "finishedDataMovement": done, "totalDataToMove": total,
+    }))
 }
 
 /// A client for the Cruise Control of a cluster. The Service is looked at before any Secret is read.
@@ -178,131 +212,6 @@ fn proposed(work: &Work, summary: Summary) -> ProposalRecord {
     }
 }
 
-/// Asks for a plan.
-async fn propose(client: &Client, work: &mut Work) -> Result<Told, RebalanceError> {
-    let mut session = work.record.facts().session();
-    let asked = match client.propose(&work.kr.spec).await {
-        Ok(asked) => asked,
-        Err(error) => return Ok(unreachable(work, &error)),
-    };
-    match asked.answer {
-        Answer::Ready(summary) => work.record.proposal = Some(proposed(work, summary)),
-        Answer::Computing => {}
-        // Asked again in the next pass: it has made no task of it.
-        Answer::Busy => return Ok(Told::default()),
-        Answer::TooLittleKnown(what) => {
-            return Ok(Told::warning(Warning::TooLittleKnown(what)));
-        }
-        Answer::Failed(failure) => {
-            let failed = ProposalRecord { failure: Some(failure), ..proposed(work, Value::Null) };
-            work.record.proposal = Some(failed);
-        }
-    }
-    session.proposal = asked.task;
-    work.record.session = Some(session);
-    work.save().await?;
-    Ok(Told::changed())
-}
-
-/// Lets it move.
-async fn execute(client: &Client, work: &mut Work) -> Result<Told, RebalanceError> {
-    let mut session = work.record.facts().session();
-    // As for changes in Kafka: who may not lead by the time of the answer does not ask.
-    if !work.ctx.writer.lead(DEADLINE) {
-        return Ok(Told::default());
-    }
-    session.asked = true;
-    work.record.session = Some(session.clone());
-    work.save().await?;
-    let asked = match client.execute(&work.kr.spec).await {
-        Ok(asked) => asked,
-        Err(error) => return Ok(unreachable(work, &error)),
-    };
-    work.record.session = Some(answered(session, &asked));
-    let mut told = Told::changed();
-    match asked.answer {
-        Answer::Ready(summary) => work.record.proposal = Some(proposed(work, summary)),
-        Answer::Computing | Answer::Busy => {}
-        Answer::TooLittleKnown(what) => {
-            // It has lost what it knew; so is the plan.
-            tracing::info!("Cruise Control of {}: {what}", work.of());
-            work.record.proposal = None;
-        }
-        Answer::Failed(failure) => {
-            tracing::info!("Cruise Control of {} does not move: {failure}", work.of());
-            if let Failure::Passing(why) = failure {
-                told = Told::warning(Warning::Unreachable(why));
-            }
-        }
-    }
-    work.save().await?;
-    Ok(told)
-}
-
-/// The tasks of a request after an answer to moves that were asked for.
-fn answered(mut session: Session, asked: &Asked) -> Session {
-    match &asked.answer {
-        Answer::Busy => session.asked = false,
-        // Such as the 504 of a proxy: the moves may have begun all the same (2).
-        Answer::Failed(Failure::Passing(_))
-        | Answer::Ready(_)
-        | Answer::Computing
-        | Answer::TooLittleKnown(_) => {}
-        Answer::Failed(failure) => session.failure = Some(failure.clone()),
-    }
-    session.execution = asked.task.clone().filter(|_| session.asked);
-    session
-}
-
-/// Asks it to stop, while it moves for this request.
-async fn stop(client: &Client, work: &mut Work) -> Result<Told, RebalanceError> {
-    let mut session = work.record.facts().session();
-    if !session.stopping {
-        session.stopping = true;
-        work.record.session = Some(session);
-        work.save().await?;
-    }
-    let mut told = Told::default();
-    told.answer.stopping = true;
-    if !work.ctx.writer.lead(DEADLINE) {
-        return Ok(told);
-    }
-    match client.stop().await {
-        Ok(_) => Ok(told),
-        Err(error) => Ok(unreachable(work, &error)),
-    }
-}
-
-/// How far it is.
-async fn progress(client: &Client) -> Told {
-    match client.state().await {
-        Err(error) => Told::warning(Warning::NoProgress(chain(&error))),
-        Ok(state) => measured(state),
-    }
-}
-
-fn measured(state: Option<ExecutorState>) -> Told {
-    const MB: u64 = 1 << 20;
-    let skipped = |why: String| Told::warning(Warning::NoProgress(why));
-    let Some(state) = state else { return skipped("it does not say what it does".to_owned()) };
-    let Some((done, total)) = state.moved_mb else {
-        return skipped(format!("executor is in '{}' state", state.state));
-    };
-    let (bytes_total, bytes_done) = (total * MB, done * MB);
-    let mut told = Told::default();
-    told.answer.progress = Some(Progress { bytes_total, bytes_done, ..Progress::default() });
-    told.executor = Some(json!({
-        "state": state.state, "finishedDataMovement": done, "totalDataToMove": total,
-    }));
-    told
-}
-
-fn unreachable(work: &Work, error: &ClientError) -> Told {
-    let why = chain(error);
-    tracing::info!("Cruise Control of {}: {why}", work.of());
-    Told::warning(Warning::Unreachable(why))
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Mutex;
@@ -350,28 +259,6 @@ mod tests {
         let found = find(&client, &kafka.unwrap(), ("cluster.local", names)).await.unwrap();
         let paths = paths.lock().unwrap().join(" ");
         (found, paths)
-    }
-
-    #[test]
-    #[rustfmt::skip]
-    fn moves_were_asked_for_unless_cruise_control_itself_says_no() {
-        let passing = Failure::Passing("Cruise Control answered with 504".to_owned());
-        let last = Failure::Final("Missing hard goals".to_owned());
-        // The answer and its task, and what is recorded: whether they were asked for, the task, and why not.
-        let rows = [
-            (Answer::Ready(json!({})),                   Some("x"), (true,  Some("x"), None)),
-            (Answer::Computing,                          Some("x"), (true,  Some("x"), None)),
-            (Answer::Busy,                               Some("x"), (false, None,      None)),
-            (Answer::TooLittleKnown("none".to_owned()),  None,      (true,  None,      None)),
-            (Answer::Failed(passing.clone()),            None,      (true,  None,      None)),
-            (Answer::Failed(passing),                    Some("x"), (true,  Some("x"), None)),
-            (Answer::Failed(last.clone()),               None,      (true,  None,      Some(last))),
-        ];
-        for (answer, task, expected) in rows {
-            let asked = Asked { task: task.map(str::to_owned), answer };
-            let found = answered(Session { asked: true, ..Session::default() }, &asked);
-            assert_eq!((found.asked, found.execution.as_deref(), found.failure), expected, "{asked:?}");
-        }
     }
 
     #[tokio::test]

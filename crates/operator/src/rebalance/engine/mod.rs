@@ -8,11 +8,13 @@ pub(crate) mod native;
 mod plan;
 
 use control::annotations::Annotation;
-use control::rebalance::request::{Act, Answer, Warning};
+use control::rebalance::request::answers::{self, Heard, PlanChange};
+use control::rebalance::request::{Act, Answer};
 use serde_json::Value;
 
 use super::RebalanceError;
 use super::request::Work;
+use super::store::ProposalRecord;
 pub(crate) use cruise_control::CruiseControl;
 
 /// The annotation of a `Kafka` that chooses the engine.
@@ -28,14 +30,35 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    /// Something has changed.
-    pub(crate) fn changed() -> Self {
+    /// The facts have changed, and nothing was done.
+    pub(crate) fn dropped() -> Self {
         Self { answer: Answer { changed: true, ..Answer::default() }, executor: None }
     }
+}
 
-    /// Users should know something.
-    fn warning(warning: Warning) -> Self {
-        Self { answer: Answer { warnings: vec![warning], ..Answer::default() }, executor: None }
+impl Work {
+    /// Records what the answer to an act changes. `proposal` is the plan that was heard of, if there is one.
+    async fn heard(
+        &mut self,
+        act: Act,
+        heard: Heard,
+        proposal: Option<ProposalRecord>,
+    ) -> Result<Told, RebalanceError> {
+        let attempt = self.record.request.attempt;
+        let change = answers::after(act, self.record.facts().session(), heard);
+        match change.plan {
+            PlanChange::Kept => {}
+            PlanChange::Made => self.record.proposal = proposal,
+            PlanChange::Failed(failure) => {
+                self.record.proposal = Some(ProposalRecord::failed(attempt, failure));
+            }
+            PlanChange::Forgotten => self.record.proposal = None,
+        }
+        if let Some(session) = change.session {
+            self.record.session = Some(session);
+        }
+        self.save().await?;
+        Ok(Told { answer: change.answer, executor: None })
     }
 }
 

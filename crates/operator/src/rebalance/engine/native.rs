@@ -7,8 +7,9 @@
 //!    pass over the cluster if there is no such request.
 
 use control::rebalance::execution::{Job, Phase as Moving, Progress, Recorded};
+use control::rebalance::request::answers::Heard;
 use control::rebalance::request::snapshot::Claimant;
-use control::rebalance::request::{Orders, Warning};
+use control::rebalance::request::{Act, Orders};
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 
@@ -37,49 +38,39 @@ pub(super) async fn propose(work: &mut Work) -> Result<Told, RebalanceError> {
     let attempt = work.record.request.attempt;
     // One that was stored by a process that did not live to say so is as good as any.
     if let Some((made, _)) = stored(work, attempt).await? {
-        work.record.proposal = Some(made);
-        work.save().await?;
-        return Ok(Told::changed());
+        return work.heard(Act::MakePlan, Heard::Planned(Ok(())), Some(made)).await;
     }
-    let Some(site) = &work.site else { return Ok(Told::default()) };
-    let made = match plan::make(&work.ctx, site, &work.kr.spec).await? {
-        plan::Made::Later(what) => {
-            return Ok(Told::warning(Warning::TooLittleKnown(what)));
-        }
-        plan::Made::Failed(failure) => ProposalRecord {
-            attempt,
-            failure: Some(failure),
-            summary: Value::Null,
-            broker_load: Value::Null,
-            brokers: Default::default(),
-            unknown: Vec::new(),
-        },
-        plan::Made::Plan(made) => {
-            let record = ProposalRecord {
-                attempt,
-                failure: None,
-                summary: made.summary,
-                broker_load: made.broker_load,
-                brokers: made.brokers,
-                unknown: made.unknown,
-            };
-            let place = Place::of_plan(&work.ctx.client, &work.kr)?;
-            let key = store::key(&work.uid(), attempt);
-            let plan: Plan = (record, made.job);
-            place.put(&work.ctx.writer, &key, &plan).await?;
-            plan.0
-        }
+    let Some(site) = &work.site else {
+        return work.heard(Act::MakePlan, Heard::NotAsked, None).await;
     };
-    work.record.proposal = Some(made);
-    work.save().await?;
-    Ok(Told::changed())
+    let made = match plan::make(&work.ctx, site, &work.kr.spec).await? {
+        Err(unmade) => return work.heard(Act::MakePlan, Heard::Planned(Err(unmade)), None).await,
+        Ok(made) => made,
+    };
+    let record = ProposalRecord {
+        attempt,
+        failure: None,
+        summary: made.summary,
+        broker_load: made.broker_load,
+        brokers: made.brokers,
+        unknown: made.unknown,
+    };
+    let place = Place::of_plan(&work.ctx.client, &work.kr)?;
+    let plan: Plan = (record, made.job);
+    place.put(&work.ctx.writer, &store::key(&work.uid(), attempt), &plan).await?;
+    work.heard(Act::MakePlan, Heard::Planned(Ok(())), Some(plan.0)).await
 }
 
 /// Begins the moves: the note that says so is written over the version that was read.
 pub(super) async fn begin(work: &mut Work) -> Result<Told, RebalanceError> {
     let attempt = work.record.request.attempt;
-    let Some(kafka) = work.kafka.clone() else { return Ok(Told::default()) };
-    let Some((_, job)) = stored(work, attempt).await? else { return Ok(Told::default()) };
+    let stored = match &work.kafka {
+        Some(kafka) => Some(kafka.clone()).zip(stored(work, attempt).await?),
+        None => None,
+    };
+    let Some((kafka, (_, job))) = stored else {
+        return work.heard(Act::BeginMoves, Heard::NotAsked, None).await;
+    };
     let by = Claimant { name: work.kr.name_any(), uid: work.uid(), attempt };
     // Of one that ended in the last act of a process its job may be left.
     if let Some(over) = work.moves() {
@@ -99,39 +90,35 @@ pub(super) async fn begin(work: &mut Work) -> Result<Told, RebalanceError> {
     if let Some((place, kept)) = &mut work.moves {
         place.save(&work.ctx.writer, kept, &moves).await?;
     }
-    Ok(Told::changed())
+    work.heard(Act::BeginMoves, Heard::Begun, None).await
 }
 
 /// Makes one pass over the moves of a request that run.
 pub(super) async fn drive_own(work: &mut Work, orders: Orders) -> Result<Told, RebalanceError> {
-    let (Some(site), Some((place, kept))) = (&work.site, &mut work.moves) else {
-        return Ok(Told::default());
+    let (heard, executor) = match (&work.site, &mut work.moves) {
+        (Some(site), Some((place, kept))) => drive(&work.ctx, site, (place, kept), orders).await?,
+        _ => (Heard::NotAsked, None),
     };
-    drive(&work.ctx, site, (place, kept), orders).await
+    Ok(Told { executor, ..work.heard(Act::Drive(orders), heard, None).await? })
 }
 
-/// Makes one pass over moves that run.
+/// Makes one pass over moves that run. Returns what was heard, and the progress in the terms of Cruise Control.
 pub(crate) async fn drive(
     ctx: &Context,
     site: &Site,
     (place, kept): (&Place, &mut Kept<Moves>),
     orders: Orders,
-) -> Result<Told, RebalanceError> {
-    let mut told = Told::default();
-    told.answer.stopping = orders.stop || !orders.claimed;
-    let Some(moves) = kept.value.clone() else { return Ok(told) };
+) -> Result<(Heard, Option<Value>), RebalanceError> {
     let access = site.access.as_ref();
-    let Some((brokers, controllers)) =
-        access.and_then(|access| Some((access.brokers.as_ref()?, &access.controllers)))
-    else {
-        return Ok(told);
+    let clients = access.and_then(|access| Some((access.brokers.as_ref()?, &access.controllers)));
+    let (Some(moves), Some((brokers, controllers))) = (kept.value.clone(), clients) else {
+        return Ok((Heard::NotAsked, None));
     };
     let at = Place::of_job(&ctx.client, &site.kafka, &moves.key())?;
     let job: Option<Job> = at.get(&moves.key()).await?;
     let asked = Asked {
         claimed: Some(orders.claimed),
-        // Without its job nothing can be begun; what was set is still taken back.
-        stop: orders.stop || job.is_none(),
+        stop: orders.stops(job.is_some()),
         hold: orders.hold,
         closed: site.closed.clone(),
         now_ms: now_ms(),
@@ -145,7 +132,7 @@ pub(crate) async fn drive(
         Err(error @ ExecuteError::Act { .. }) => {
             // Kafka is busy, or a broker is away. What was recorded is done in the next pass.
             tracing::info!("moves of {}: {}", moves.by.name, chain(&error));
-            return Ok(told);
+            return Ok((Heard::Passed(None), None));
         }
     };
     for refused in &passed.refused {
@@ -154,13 +141,11 @@ pub(crate) async fn drive(
     for unread in &passed.unread {
         tracing::debug!("moves of {}: {unread}", moves.by.name);
     }
-    told.answer.changed = passed.event.is_some();
-    told.executor = Some(executor_state(&passed.recorded, &passed.progress));
-    told.answer.progress = Some(passed.progress);
+    let executor = executor_state(&passed.recorded, &passed.progress);
     if passed.recorded.phase == Moving::Ended && moves.parts > 0 {
         at.drop_parts(&ctx.writer, moves.parts).await?;
     }
-    Ok(told)
+    Ok((Heard::Passed(Some((passed.event.is_some(), passed.progress))), Some(executor)))
 }
 
 /// Keeps how far moves are, in the note of the cluster.
@@ -218,7 +203,6 @@ pub(crate) async fn drive_unclaimed(ctx: &Context, site: &Site) -> Result<(), Re
     if found.is_some_and(|kr| moves.is_claimed_by(&kr, &site.names.cluster)) {
         return Ok(());
     }
-    let orders = Orders { claimed: false, stop: true, hold: false };
-    drive(ctx, site, (&place, &mut kept), orders).await?;
+    drive(ctx, site, (&place, &mut kept), Orders::UNCLAIMED).await?;
     Ok(())
 }

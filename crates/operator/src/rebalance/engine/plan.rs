@@ -5,16 +5,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::names::CLUSTER_LABEL;
-use api::rebalance::RebalanceMode;
 use api::{KafkaNodePool, KafkaRebalanceSpec, Resources};
-use control::rebalance::execution::{Job, Limits};
-use control::rebalance::load::{Loaded, Unknown, Wishes};
-use control::rebalance::request::Failure;
+use control::rebalance::execution::{Job, LimitSpec, Limits};
+use control::rebalance::load::{Loaded, Wishes};
+use control::rebalance::request::answers::Unmade;
+use control::rebalance::request::planning::{
+    Scope, Unloaded, check_disks, check_findings, problem,
+};
 use kafka_admin::Admin;
 use kube::api::ListParams;
 use kube::{Api, ResourceExt as _};
 use model::{NodeId, TopicName};
-use placement::{BrokerDisks, BrokerShare, DiskChange, DiskFinding, DiskGoals, Plan, Report, View};
+use placement::{BrokerDisks, BrokerShare, DiskChange, DiskGoals, Plan, Report, View};
 use regex::Regex;
 use serde_json::{Value, json};
 
@@ -24,16 +26,6 @@ use crate::rebalance::load::{self, LoadError, Nodes, Source};
 use crate::rebalance::request;
 use crate::rebalance::site::Site;
 use crate::words::chain;
-
-/// What came of it.
-pub(super) enum Made {
-    /// There is a plan.
-    Plan(Box<Good>),
-    /// Not yet, and what is missing.
-    Later(String),
-    /// There is none.
-    Failed(Failure),
-}
 
 /// A plan that can be carried out.
 pub(super) struct Good {
@@ -52,98 +44,74 @@ pub(super) async fn make(
     ctx: &Context,
     site: &Site,
     spec: &KafkaRebalanceSpec,
-) -> Result<Made, RebalanceError> {
+) -> Result<Result<Good, Unmade>, RebalanceError> {
     let admin = site.access.as_ref().and_then(|access| access.brokers.as_ref());
-    let Some(admin) = admin else {
-        return Ok(Made::Later("the brokers have not been reached yet".to_owned()));
+    let Some(admin) = admin else { return Ok(Err(Unmade::unloaded(Unloaded::NoClients))) };
+    let scope = match Scope::of(&request::spec(spec), named(spec), &site.brokers) {
+        Ok(scope) => scope,
+        Err(unmade) => return Ok(Err(unmade)),
     };
-    let named: BTreeSet<NodeId> = spec
-        .brokers
-        .iter()
-        .flatten()
-        .filter_map(|id| NodeId::new(i32::try_from(*id).ok()?))
-        .collect();
-    let missing = || Made::Failed(Failure::Final("Some/all brokers specified don't exist".into()));
-    match spec.mode() {
-        RebalanceMode::RemoveDisks => disks((ctx, admin), site, spec, DiskGoals::Empty).await,
-        RebalanceMode::Full if spec.rebalance_disk == Some(true) => {
-            disks((ctx, admin), site, spec, DiskGoals::Balance).await
-        }
-        RebalanceMode::AddBrokers if !named.is_subset(&site.brokers) => Ok(missing()),
-        // Those that are gone hold nothing any more.
-        RebalanceMode::RemoveBrokers if named.is_disjoint(&site.brokers) => Ok(missing()),
-        RebalanceMode::Full => replicas((ctx, admin), site, spec, BTreeSet::new()).await,
-        RebalanceMode::AddBrokers | RebalanceMode::RemoveBrokers => {
-            replicas((ctx, admin), site, spec, named).await
-        }
+    match &scope {
+        Scope::Disks(goals) => disks((ctx, admin), site, (spec, &scope), *goals).await,
+        Scope::Replicas { .. } => replicas((ctx, admin), site, (spec, &scope)).await,
     }
+}
+
+/// The brokers that a spec names.
+fn named(spec: &KafkaRebalanceSpec) -> BTreeSet<NodeId> {
+    let ids = spec.brokers.iter().flatten();
+    ids.filter_map(|id| NodeId::new(i32::try_from(*id).ok()?)).collect()
 }
 
 /// How much is done at once.
 fn limits(spec: &KafkaRebalanceSpec) -> Limits {
-    let set = |value: Option<i64>| value.filter(|n| *n > 0).and_then(|n| usize::try_from(n).ok());
-    let usual = Limits::default();
-    Limits {
-        moves_per_broker_max: set(spec.concurrent_partition_movements_per_broker)
-            .unwrap_or(usual.moves_per_broker_max),
-        leaders_max: set(spec.concurrent_leader_movements).unwrap_or(usual.leaders_max),
-        shifts_per_broker_max: set(spec.concurrent_intra_broker_partition_movements)
-            .unwrap_or(usual.shifts_per_broker_max),
-        rate_bytes_max: spec
-            .replication_throttle
-            .filter(|rate| *rate > 0)
-            .and_then(|rate| u64::try_from(rate).ok()),
-        ..usual
-    }
+    Limits::of(&LimitSpec {
+        moves_per_broker: spec.concurrent_partition_movements_per_broker,
+        leaders: spec.concurrent_leader_movements,
+        shifts_per_broker: spec.concurrent_intra_broker_partition_movements,
+        rate_bytes: spec.replication_throttle,
+    })
 }
 
-/// What the view of a plan is to be for.
-struct Asked {
-    added: BTreeSet<NodeId>,
-    removed: BTreeSet<NodeId>,
-    removed_disks: BTreeSet<(NodeId, String)>,
-    excluded: Option<Regex>,
-    /// Whether the plan rests on rates.
-    rates: bool,
-}
-
-/// What the cluster carries; else what came of asking.
+/// What the cluster carries; else why that is unknown.
 async fn carried(
     (ctx, admin): (&Context, &Admin),
     site: &Site,
-    asked: &Asked,
-) -> Result<Result<Loaded, Made>, RebalanceError> {
+    scope: &Scope,
+    (removed_disks, excluded): (&BTreeSet<(NodeId, String)>, Option<&Regex>),
+) -> Result<Result<Loaded, Unmade>, RebalanceError> {
     let resources = resources(ctx, site).await?;
     let said = site.kafka.spec.cruise_control.as_ref();
     let said = said.and_then(|cruise_control| cruise_control.broker_capacity.as_ref());
     let brokers = resources.iter().map(|(id, resources)| (*id, resources.as_ref())).collect();
-    let pinned = |topic: &TopicName| {
-        asked.excluded.as_ref().is_some_and(|expression| expression.is_match(topic.as_str()))
+    let pinned =
+        |topic: &TopicName| excluded.is_some_and(|expression| expression.is_match(topic.as_str()));
+    let (added, removed) = match scope {
+        Scope::Replicas { added, removed } => (added.clone(), removed.clone()),
+        Scope::Disks(_) => Default::default(),
     };
     let wishes = Wishes {
         capacities: load::capacities(said, &brokers),
-        added: asked.added.clone(),
-        removed: asked.removed.clone(),
+        added,
+        removed,
         // Who leaves gets nothing, whoever asks.
         closed: site.closed.clone(),
-        removed_disks: asked.removed_disks.clone(),
+        removed_disks: removed_disks.clone(),
         pinned: &pinned,
     };
     let hosts = site.pods.iter().map(|(id, pod)| (*id, site.names.host(pod))).collect();
     let nodes = site.access.as_ref().and_then(|access| access.nodes.clone());
     let nodes = nodes.map(|client| Nodes::new(client, hosts));
     let source = Source { admin, nodes: nodes.as_ref() };
-    Ok(match load::collect(&source, &ctx.samples, &site.names, &wishes).await {
-        Ok(loaded) if asked.rates && loaded.unknown.contains(&Unknown::TooEarly) => {
-            Err(Made::Later(Unknown::TooEarly.to_string()))
-        }
-        Ok(loaded) => Ok(loaded),
-        Err(error @ LoadError::View(_)) => Err(Made::Failed(Failure::Passing(chain(&error)))),
+    let why = match load::collect(&source, &ctx.samples, &site.names, &wishes).await {
+        Ok(loaded) => return Ok(scope.check_rates(&loaded.unknown).map(|()| loaded)),
+        Err(error @ LoadError::View(_)) => Unloaded::Inconsistent(chain(&error)),
         Err(error) => {
             tracing::info!("{}/{}: {}", site.names.namespace, site.names.cluster, chain(&error));
-            Err(Made::Later(error.to_string()))
+            Unloaded::Unread(error.to_string())
         }
-    })
+    };
+    Ok(Err(Unmade::unloaded(why)))
 }
 
 /// What the containers of brokers get.
@@ -163,33 +131,24 @@ async fn resources(
     Ok(site.brokers.iter().map(|id| (*id, of(id))).collect())
 }
 
-/// A plan for all replicas. `named` are the brokers that have come or are to go.
+/// A plan for all replicas.
 async fn replicas(
     (ctx, admin): (&Context, &Admin),
     site: &Site,
-    spec: &KafkaRebalanceSpec,
-    named: BTreeSet<NodeId>,
-) -> Result<Made, RebalanceError> {
+    (spec, scope): (&KafkaRebalanceSpec, &Scope),
+) -> Result<Result<Good, Unmade>, RebalanceError> {
     let (expression, goals) = match (excluded(spec), request::spec(spec).goals()) {
         (Ok(expression), Ok(goals)) => (expression, goals),
-        (Err(why), _) => return Ok(Made::Failed(Failure::Final(why))),
-        (_, Err(error)) => return Ok(Made::Failed(Failure::Final(error.to_string()))),
+        (Err(why), _) => return Ok(Err(Unmade::unusable(why))),
+        (_, Err(error)) => return Ok(Err(Unmade::unusable(error.to_string()))),
     };
-    let mode = spec.mode();
-    let of = |wanted| if mode == wanted { named.clone() } else { BTreeSet::new() };
-    let asked = Asked {
-        added: of(RebalanceMode::AddBrokers),
-        removed: of(RebalanceMode::RemoveBrokers),
-        removed_disks: BTreeSet::new(),
-        excluded: expression,
-        rates: mode != RebalanceMode::RemoveBrokers,
-    };
-    let loaded = match carried((ctx, admin), site, &asked).await? {
+    let asked = (&BTreeSet::new(), expression.as_ref());
+    let loaded = match carried((ctx, admin), site, scope, asked).await? {
         Ok(loaded) => loaded,
-        Err(made) => return Ok(made),
+        Err(unmade) => return Ok(Err(unmade)),
     };
     let goals = goals.without(&loaded.unknown_rates());
-    let awaited = awaited(site, &loaded, &asked);
+    let running = loaded.running();
     let unknown = loaded.unknown.iter().map(ToString::to_string).collect();
     let view = loaded.view;
     // It computes for up to a second, which nobody else should wait for.
@@ -198,47 +157,19 @@ async fn replicas(
         (view, plan, report)
     });
     let (view, plan, report) = work.await.map_err(|error| RebalanceError::Plan(Box::new(error)))?;
-    if !report.after.is_acceptable() {
-        let why = infeasible(&report);
-        // Brokers that have come and do not run yet may be what is missing.
-        return Ok(match awaited.is_empty() {
-            true => Made::Failed(Failure::Final(why)),
-            false => Made::Later(format!("brokers {} do not run yet: {why}", awaited.join(", "))),
-        });
+    let stay = site.brokers.difference(&site.closed).copied().collect();
+    if let Err(unmade) = scope.check_plan(problem(&report), &running, &stay) {
+        return Ok(Err(unmade));
     }
     let targets = plan.changes.iter().flat_map(|change| change.after.iter().copied());
-    Ok(Made::Plan(Box::new(Good {
+    let asked = scope.brokers().copied();
+    Ok(Ok(Good {
         summary: summary(&plan, &report, spec.excluded_topics.as_deref()),
         broker_load: broker_load(&view, &report),
-        brokers: targets.chain(named.iter().copied()).collect(),
+        brokers: targets.chain(asked).collect(),
         unknown,
         job: Job::of(&plan, limits(spec)),
-    })))
-}
-
-/// Brokers that there are to be and that do not run.
-fn awaited(site: &Site, loaded: &Loaded, asked: &Asked) -> Vec<String> {
-    let runs = |id: &NodeId| {
-        !loaded.fenced.contains(id) && loaded.view.brokers().iter().any(|one| one.id == *id)
-    };
-    let goes = |id: &NodeId| site.closed.contains(id) || asked.removed.contains(id);
-    let awaited = site.brokers.iter().filter(|id| !goes(id) && !runs(id));
-    awaited.map(ToString::to_string).collect()
-}
-
-/// Why no plan is acceptable, and what would help.
-fn infeasible(report: &Report) -> String {
-    let goals = report.after.goals.iter();
-    let mut hard = goals.filter(|state| state.goal.is_hard() && state.findings > 0);
-    let what = match (report.after.structure.len(), hard.next()) {
-        (0, Some(state)) => {
-            format!("{} cannot be met, {} violations are left", state.goal, state.findings)
-        }
-        (0, None) => "no plan was found".to_owned(),
-        (count, _) => format!("{count} partitions have no place on the brokers that stay"),
-    };
-    let hints = report.hints.iter().map(ToString::to_string);
-    [what].into_iter().chain(hints).collect::<Vec<_>>().join("; ")
+    }))
 }
 
 /// The expression for topics that are left alone. It is to match their whole names.
@@ -312,28 +243,16 @@ fn hundredths(value: f64) -> f64 {
 async fn disks(
     (ctx, admin): (&Context, &Admin),
     site: &Site,
-    spec: &KafkaRebalanceSpec,
+    (spec, scope): (&KafkaRebalanceSpec, &Scope),
     goals: DiskGoals,
-) -> Result<Made, RebalanceError> {
+) -> Result<Result<Good, Unmade>, RebalanceError> {
     let wanted = volumes(spec);
-    let asked = Asked {
-        added: BTreeSet::new(),
-        removed: BTreeSet::new(),
-        removed_disks: wanted.clone(),
-        excluded: None,
-        rates: false,
-    };
-    let loaded = match carried((ctx, admin), site, &asked).await? {
+    let loaded = match carried((ctx, admin), site, scope, (&wanted, None)).await? {
         Ok(loaded) => loaded,
-        Err(made) => return Ok(made),
+        Err(unmade) => return Ok(Err(unmade)),
     };
-    let known = |id: &NodeId, path: &str| {
-        let broker = loaded.disks.iter().find(|one| one.broker == *id);
-        broker.is_some_and(|one| one.disks.len() > 1 && one.disks.iter().any(|d| d.path == path))
-    };
-    if let Some((id, path)) = wanted.iter().find(|(id, path)| !known(id, path)) {
-        let why = format!("Broker {id} has no disk {path}, or no other one");
-        return Ok(Made::Failed(Failure::Final(why)));
+    if let Err(unmade) = check_disks(&wanted, &loaded.disks) {
+        return Ok(Err(unmade));
     }
     let concerned = |broker: &&BrokerDisks| {
         goals == DiskGoals::Balance || wanted.iter().any(|(id, _)| *id == broker.broker)
@@ -344,10 +263,7 @@ async fn disks(
         changes.extend(moved);
         findings.extend(left);
     }
-    if let Some(why) = findings.iter().find_map(DiskFinding::refusal) {
-        return Ok(Made::Failed(Failure::Final(why)));
-    }
-    Ok(Made::Plan(Box::new(disk_plan(&changes, limits(spec)))))
+    Ok(check_findings(&findings).map(|()| disk_plan(&changes, limits(spec))))
 }
 
 fn disk_plan(changes: &[DiskChange], limits: Limits) -> Good {
@@ -396,15 +312,14 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_a_spec_that_are_zero_are_as_if_not_set() {
+    fn each_number_of_a_spec_limits_what_it_is_for() {
         let set = limits(&spec(json!({
-            "concurrentPartitionMovementsPerBroker": 7, "concurrentLeaderMovements": 0,
+            "concurrentPartitionMovementsPerBroker": 7, "concurrentLeaderMovements": 8,
             "concurrentIntraBrokerPartitionMovements": 3, "replicationThrottle": 1000,
         })));
-        assert_eq!((set.moves_per_broker_max, set.leaders_max), (7, 1_000));
+        assert_eq!((set.moves_per_broker_max, set.leaders_max), (7, 8));
         assert_eq!((set.shifts_per_broker_max, set.rate_bytes_max), (3, Some(1_000)));
-        let usual = limits(&spec(json!({ "replicationThrottle": 0 })));
-        assert_eq!(usual, Limits::default());
+        assert_eq!(limits(&spec(json!({}))), Limits::default());
     }
 
     #[test]

@@ -3,10 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 
-use control::rebalance::execution::{Act, Disk, Facts, Job, Subject, Values};
+use control::rebalance::execution::{Act, Disk, Door, Facts, Job, Subject, Values};
 use kafka_admin::{
-    AlterConfigsError, CallError, Code, Election, ElectionOutcome, Refusal, ReplicaMove,
-    ThrottleValues,
+    AlterConfigsError, CallError, Election, ElectionOutcome, Refusal, ReplicaMove, ThrottleValues,
 };
 use model::{NodeId, TopicName, TopicPartition};
 
@@ -52,7 +51,7 @@ pub async fn act(reach: &Reach<'_>, job: &Job, acts: &[Act], facts: &Facts) -> D
         }
         has_moved |= first.can_hurt();
         done.acts += 1;
-        if let Err(error) = send((reach, job), batch, facts, &mut done).await {
+        if let Err(error) = send((reach, job), (first, batch), facts, &mut done).await {
             done.error = Some(error);
             break;
         }
@@ -109,22 +108,21 @@ fn throttle(values: &Values) -> ThrottleValues {
 
 async fn send(
     (reach, job): (&Reach<'_>, &Job),
-    batch: Batch<'_>,
+    (act, batch): (&Act, Batch<'_>),
     facts: &Facts,
     done: &mut Done,
 ) -> Result<(), ExecuteError> {
     let Reach { brokers: admin, writer, .. } = reach;
     match batch {
         Batch::Broker(broker, values) => {
-            configure_broker(reach, (broker, values), facts, done).await
+            configure_broker(reach, act, (broker, values), (facts, done)).await
         }
         Batch::Topics(all) => {
             let what = format!("set the throttle of {}", list(all.keys()));
             let call = admin.set_topic_throttles(&all);
             let results = writer.kafka("set throttle", &what, call, CallError::outcome).await;
             let results = results.map_err(|error| failed(&what, error))?;
-            // With a topic its throttle goes.
-            take(done, "set the throttle of", results, Some(Code::UNKNOWN_TOPIC_OR_PARTITION));
+            take(done, ("set the throttle of", act), results);
             Ok(())
         }
         Batch::Reassign(all) => {
@@ -132,7 +130,7 @@ async fn send(
             let call = admin.alter_reassignments(&all, !job.changes_count);
             let results = writer.kafka("move partitions", &what, call, |it| it.outcome()).await;
             let results = results.map_err(|error| failed(&what, error))?;
-            take(done, "move", results, Some(Code::UNKNOWN_TOPIC_OR_PARTITION));
+            take(done, ("move", act), results);
             Ok(())
         }
         Batch::Cancel(all) => {
@@ -140,7 +138,7 @@ async fn send(
             let call = admin.cancel_reassignments(all.into_keys());
             let results = writer.kafka("cancel moves", &what, call, |it| it.outcome()).await;
             let results = results.map_err(|error| failed(&what, error))?;
-            take(done, "cancel the move of", results, Some(Code::NO_REASSIGNMENT_IN_PROGRESS));
+            take(done, ("cancel the move of", act), results);
             Ok(())
         }
         Batch::Shift(broker, moves) => {
@@ -149,7 +147,7 @@ async fn send(
             let call = admin.move_replicas(broker, &moves);
             let results = writer.kafka("move between disks", &what, call, |it| it.outcome()).await;
             let results = results.map_err(|error| failed(&what, error))?;
-            take(done, "move between disks", results, None);
+            take(done, ("move between disks", act), results);
             Ok(())
         }
         Batch::Elect(all) => {
@@ -158,34 +156,41 @@ async fn send(
             let results = writer.kafka("elect leaders", &what, call, |it| it.outcome()).await;
             let results = results.map_err(|error| failed(&what, error))?;
             let results = results.into_iter().map(|(which, outcome)| (which, elected(outcome)));
-            take(done, "elect the first replica of", results, None);
+            take(done, ("elect the first replica of", act), results);
             Ok(())
         }
     }
 }
 
-/// A broker is told itself, and one that is away through the controllers.
+/// Sets the throttle of a broker.
 async fn configure_broker(
     reach: &Reach<'_>,
+    act: &Act,
     (broker, values): (NodeId, &Values),
-    facts: &Facts,
-    done: &mut Done,
+    (facts, done): (&Facts, &mut Done),
 ) -> Result<(), ExecuteError> {
-    let live = facts.live.as_ref().is_some_and(|live| live.contains(&broker));
-    let admin = if live { reach.brokers } else { reach.controllers };
+    let admin = match act.door(facts) {
+        Door::Brokers => reach.brokers,
+        Door::Controllers => reach.controllers,
+    };
     let what = format!("set the throttle of broker {broker}");
     let values = throttle(values);
     let call = admin.set_broker_throttle(broker, &values);
-    match reach.writer.kafka("set throttle", &what, call, AlterConfigsError::outcome).await {
-        Ok(()) if live => {}
-        Ok(()) => done.settled.push(broker),
-        // Kafka has forgotten it, and its settings with it.
+    let result = reach.writer.kafka("set throttle", &what, call, AlterConfigsError::outcome).await;
+    let refused = match &result {
         Err(KafkaWriteError::Kafka {
             source: AlterConfigsError::Refused { refusal, .. }, ..
-        }) if refusal.code == Code::BROKER_ID_NOT_REGISTERED => {
-            done.settled.push(broker);
+        }) => Some(refusal.code.0),
+        _ => None,
+    };
+    match result {
+        Err(error) if !refused.is_some_and(|code| act.is_done_by(code)) => {
+            return Err(failed(&what, error));
         }
-        Err(error) => return Err(failed(&what, error)),
+        Ok(()) | Err(_) => {}
+    }
+    if act.settles_former(facts, refused) {
+        done.settled.push(broker);
     }
     Ok(())
 }
@@ -204,16 +209,15 @@ fn elected(outcome: ElectionOutcome) -> Result<(), Refusal> {
     }
 }
 
-/// Notes what was refused, but for what is as good as done.
+/// Notes what was refused, but for what is as good as done. `act` is the first of those that were sent together.
 fn take<K: std::fmt::Display>(
     done: &mut Done,
-    what: &str,
+    (what, act): (&str, &Act),
     results: impl IntoIterator<Item = (K, Result<(), Refusal>)>,
-    fine: Option<Code>,
 ) {
     for (key, result) in results {
         if let Err(refusal) = result
-            && Some(refusal.code) != fine
+            && !act.is_done_by(refusal.code.0)
         {
             done.refused.push(Refused { what: format!("{what} {key}"), refusal });
         }

@@ -60,7 +60,7 @@ pub(super) async fn run(
         Some(act) if work.holds(act, &snapshot, written).await? => {
             engine::act(&mut work, act).await?
         }
-        Some(_) => engine::Told::changed(),
+        Some(_) => engine::Told::dropped(),
         None => engine::Told::default(),
     };
     decision.hear(&work.record.facts(), &told.answer);
