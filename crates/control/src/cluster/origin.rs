@@ -120,36 +120,26 @@ impl What {
 impl Reason {
     /// Where it comes from.
     #[must_use]
+    #[rustfmt::skip]
     pub const fn origins(self) -> &'static [Origin] {
         use crate::cluster::area::Area as A;
         use Origin::{Area as Of, Execution, Failure, Spec};
         match self {
             Self::AwaitingAddresses => &[Of(A::Services), Of(A::Configuration)],
-            Self::Certificate | Self::CertificateMissing => {
-                &[Of(A::Authorities), Of(A::Certificates)]
-            }
+            Self::Certificate | Self::CertificateMissing => &[Of(A::Authorities), Of(A::Certificates)],
             Self::CertificateAuthority
             | Self::CertificateAuthorityMissing
             | Self::InvalidMaintenanceWindow => &[Of(A::Authorities)],
-            Self::CertificateProblem => {
-                &[Of(A::Authorities), Of(A::Certificates), Execution, Failure]
-            }
+            Self::CertificateProblem => &[Of(A::Authorities), Of(A::Certificates), Execution, Failure],
             Self::ListenerCertificateMissing => &[Of(A::Certificates)],
             Self::PvcResizingWarning => &[Of(A::Claims)],
             Self::InvalidJvmOptions | Self::MetricsConfigMissing => &[Of(A::Configuration)],
             Self::Creating => &[Of(A::Workload)],
             // What cannot be read or built holds up the area that needs it.
-            Self::InvalidTemplate => &[
-                Of(A::Access),
-                Of(A::Services),
-                Of(A::Claims),
-                Of(A::Configuration),
-                Of(A::Workload),
-                Failure,
-            ],
-            Self::KubernetesUnreadable => {
-                &[Of(A::Access), Of(A::Claims), Of(A::Configuration), Failure]
+            Self::InvalidTemplate => {
+                &[Of(A::Access), Of(A::Services), Of(A::Claims), Of(A::Configuration), Of(A::Workload), Failure]
             }
+            Self::KubernetesUnreadable => &[Of(A::Access), Of(A::Claims), Of(A::Configuration), Failure],
             Self::KafkaUnreachable => &[Of(A::Kafka), Failure],
             Self::QuorumModeChanged | Self::QuorumModeFound => &[Of(A::Kafka)],
             Self::QuorumModeUnknown => &[Of(A::Kafka), Spec],

@@ -145,7 +145,7 @@ fn the_rows_hold() {
         (Act::AskProgress, NotAsked,                 "kept"),
         (Act::MakePlan, Planned(Ok(())),             "made, changed"),
         (Act::MakePlan, Planned(Err(Unmade::Later("rates".to_owned()))), "kept, TooLittleKnown"),
-        (Act::MakePlan, Planned(Err(Unmade::Failed(last("no room")))),   "failed no room, changed"),
+        (Act::MakePlan, Planned(Err(Unmade::Failed(last("too full")))),   "failed too full, changed"),
         (Act::MakePlan, NotAsked,                    "kept"),
         (Act::BeginMoves, Begun,                     "kept, changed"),
         (Act::BeginMoves, NotAsked,                  "kept"),

@@ -90,7 +90,7 @@ impl Orders {
     pub const UNCLAIMED: Self = Self { claimed: false, stop: true, hold: false };
 
     /// Whether the moves are to stop. Without their job, which says what is to be moved, nothing can be begun; what was
-    /// set is still taken back.
+    /// set is still reverted.
     #[must_use]
     pub const fn stops(self, has_job: bool) -> bool {
         self.stop || !has_job

@@ -257,14 +257,14 @@ mod tests {
     #[test]
     #[rustfmt::skip]
     fn a_plan_that_is_not_acceptable_waits_for_brokers_that_do_not_run_yet() {
-        let problem = || Some("no room".to_owned());
-        let waits = |id: i32| Err(later(&format!("brokers {id} do not run yet: no room")));
-        let no_room = || Err(failed("no room"));
+        let problem = || Some("too full".to_owned());
+        let waits = |id: i32| Err(later(&format!("brokers {id} do not run yet: too full")));
+        let too_full = || Err(failed("too full"));
         // What the plan is about, the brokers that run, those that stay.
         let rows: [(Scope, &[i32], &[i32], Result<(), Unmade>); 5] = [
-            (replicas(&[], &[]),  &[1, 2], &[1, 2],    no_room()),
+            (replicas(&[], &[]),  &[1, 2], &[1, 2],    too_full()),
             (replicas(&[3], &[]), &[1, 2], &[1, 2, 3], waits(3)),
-            (replicas(&[], &[3]), &[1, 2], &[1, 2, 3], no_room()),
+            (replicas(&[], &[3]), &[1, 2], &[1, 2, 3], too_full()),
             (replicas(&[], &[3]), &[1, 3], &[1, 2, 3], waits(2)),
             (Scope::Disks(DiskGoals::Empty), &[1], &[1, 2], waits(2)),
         ];
