@@ -46,6 +46,9 @@ pub(crate) enum Command {
     /// Explain what a Kafka cluster is waiting for and which rule blocks it
     #[command(after_help = cluster::WHY_EXAMPLES)]
     Why(Box<cluster::Why>),
+    /// Show Kafka clusters in the browser: nodes, quorum, rolls and what they are waiting for, live
+    #[command(after_help = cluster::CONSOLE_EXAMPLES)]
+    Console(Box<cluster::Console>),
     /// Restart nodes of a Kafka cluster safely, keeping the quorum and min-ISR
     #[command(after_help = cluster::ROLL_EXAMPLES)]
     Roll(Box<cluster::Roll>),
@@ -93,6 +96,7 @@ impl Command {
             Command::Plan(plan) => plan.run(),
             Command::Status(status) => status.run(),
             Command::Why(why) => why.run(),
+            Command::Console(console) => console.run(),
             Command::Roll(roll) => roll.run(),
             Command::Topic(topic) => topic.run(),
             Command::User(user) => user.run(),

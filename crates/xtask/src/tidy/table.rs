@@ -52,8 +52,10 @@ pub(crate) const CRATES: &[Crate] = &[
                                                                           &["testkit"]),
     row("local",       Io,     &["model", "control", "api", "artifacts"], &["testkit"]),
     row("fleet",       Io,     &["model", "control", "fleet-control", "api"], &["testkit"]),
+    row("console",     Io,     &[],                                       &[]),
     row("gregor",      Binary, &["model", "placement", "control", "sim", "fleet-control", "api",
-                                 "artifacts", "kafka-admin", "node", "operator", "local", "fleet"],
+                                 "artifacts", "kafka-admin", "node", "operator", "local", "fleet",
+                                 "console"],
                                                                           &["testkit"]),
     row("xtask",       Dev,    &["model", "placement", "control", "sim", "api", "artifacts",
                                  "testkit", "kafka-admin"],               &[]),
@@ -230,7 +232,7 @@ mod tests {
 
     #[test]
     fn shells_do_not_point_at_each_other() {
-        let shells = ["node", "operator", "local", "fleet"];
+        let shells = ["node", "operator", "local", "fleet", "console"];
         for shell in shells {
             let row = find(shell).unwrap();
             assert!(!row.uses.iter().any(|used| shells.contains(used)), "{shell}");

@@ -4,6 +4,7 @@
 //! They need the Kubernetes API and, for what only Kafka knows, Kafka. No server of ours is asked: what the
 //! operator knows and decides it writes down, and what it would decide is found out with its own steps.
 
+mod console;
 mod plan;
 mod roll;
 mod snapshot;
@@ -30,6 +31,7 @@ use super::reach::Reach;
 use crate::output::{Format, Out};
 use stage::Staged;
 
+pub(crate) use self::console::{Console, EXAMPLES as CONSOLE_EXAMPLES};
 pub(crate) use plan::{PLAN_HELP, Plan};
 pub(crate) use roll::Roll;
 pub(crate) use status::Status;
@@ -225,27 +227,37 @@ impl At {
         let (config, namespace) = self.reach.config().await?;
         let server = config.cluster_url.to_string();
         let client = Client::try_from(config).context("cannot make a client for Kubernetes")?;
-        let api: Api<Kafka> = Api::namespaced(client.clone(), &namespace);
-        let kafka = api.get_opt(cluster).await;
-        let kafka = kafka.with_context(|| {
-            format!("cannot read the Kafka {cluster} from Kubernetes at {server}")
-        })?;
-        let Some(kafka) = kafka else {
+        let at = (&client, server.as_str());
+        let Some(found) = find_in(at, &namespace, cluster).await? else {
             bail!("there is no Kafka {cluster} in namespace {namespace}");
         };
-        let labels = format!("{CLUSTER_LABEL}={cluster}");
-        let of_cluster = ListParams::default().labels(&labels);
-        let api: Api<KafkaNodePool> = Api::namespaced(client.clone(), &namespace);
-        let pools = api.list(&of_cluster).await.context("cannot list the node pools")?.items;
-        let api: Api<StrimziPodSet> = Api::namespaced(client.clone(), &namespace);
-        let sets = api.list(&of_cluster).await.context("cannot list the pod sets")?.items;
-        let api: Api<Pod> = Api::namespaced(client.clone(), &namespace);
-        let labels = format!("{labels},{}=Kafka", api::names::KIND_LABEL);
-        let of_nodes = ListParams::default().labels(&labels);
-        let pods = api.list(&of_nodes).await.context("cannot list the pods")?.items;
-        let api: Api<KafkaRebalance> = Api::namespaced(client.clone(), &namespace);
-        let rebalances = api.list(&of_cluster).await.ok().map(|list| list.items);
-        let names = Names::new(&namespace, cluster);
-        Ok((client, Found { names, kafka, pools, sets, pods, rebalances }))
+        Ok((client, found))
     }
+}
+
+/// A cluster as Kubernetes shows it; `None` if there is none.
+async fn find_in(
+    (client, server): (&Client, &str),
+    namespace: &str,
+    cluster: &str,
+) -> anyhow::Result<Option<Found>> {
+    let api: Api<Kafka> = Api::namespaced(client.clone(), namespace);
+    let kafka = api.get_opt(cluster).await;
+    let kafka = kafka
+        .with_context(|| format!("cannot read the Kafka {cluster} from Kubernetes at {server}"))?;
+    let Some(kafka) = kafka else { return Ok(None) };
+    let labels = format!("{CLUSTER_LABEL}={cluster}");
+    let of_cluster = ListParams::default().labels(&labels);
+    let api: Api<KafkaNodePool> = Api::namespaced(client.clone(), namespace);
+    let pools = api.list(&of_cluster).await.context("cannot list the node pools")?.items;
+    let api: Api<StrimziPodSet> = Api::namespaced(client.clone(), namespace);
+    let sets = api.list(&of_cluster).await.context("cannot list the pod sets")?.items;
+    let api: Api<Pod> = Api::namespaced(client.clone(), namespace);
+    let labels = format!("{labels},{}=Kafka", api::names::KIND_LABEL);
+    let of_nodes = ListParams::default().labels(&labels);
+    let pods = api.list(&of_nodes).await.context("cannot list the pods")?.items;
+    let api: Api<KafkaRebalance> = Api::namespaced(client.clone(), namespace);
+    let rebalances = api.list(&of_cluster).await.ok().map(|list| list.items);
+    let names = Names::new(namespace, cluster);
+    Ok(Some(Found { names, kafka, pools, sets, pods, rebalances }))
 }

@@ -16,7 +16,7 @@ use model::NodeId;
 use operator::cluster::foresee::View as Seen;
 use serde::Serialize;
 
-use super::why::{KAFKA_SILENT, Line, Progress, conditions};
+use super::why::{KAFKA_SILENT, Line, Progress, conditions, is_ready};
 use super::{Found, Looked, Viewed, snapshot};
 use crate::failure::Said;
 use crate::output::{Colour, Grid, Out, View, bullets, optional, painted, yes_no};
@@ -45,16 +45,16 @@ pub(crate) struct Status {
 /// A cluster, as printed.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct ClusterView {
-    name: String,
-    namespace: String,
-    cluster_id: Option<String>,
-    kafka_version: Option<String>,
-    metadata_version: Option<String>,
-    conditions: Vec<Line>,
-    quorum: Option<QuorumView>,
-    nodes: Vec<NodeView>,
-    listeners: Vec<(String, String)>,
+pub(super) struct ClusterView {
+    pub(super) name: String,
+    pub(super) namespace: String,
+    pub(super) cluster_id: Option<String>,
+    pub(super) kafka_version: Option<String>,
+    pub(super) metadata_version: Option<String>,
+    pub(super) conditions: Vec<Line>,
+    pub(super) quorum: Option<QuorumView>,
+    pub(super) nodes: Vec<NodeView>,
+    pub(super) listeners: Vec<(String, String)>,
     /// Operations in progress, and what they are waiting for.
     doing: Vec<String>,
     progress: Option<Progress>,
@@ -63,33 +63,33 @@ struct ClusterView {
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct QuorumView {
+pub(super) struct QuorumView {
     leader: i32,
     epoch: i32,
     /// Whether the quorum is dynamic; `null` if unknown.
-    dynamic: Option<bool>,
+    pub(super) dynamic: Option<bool>,
     voters: Vec<i32>,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct NodeView {
-    id: Option<i32>,
-    pod: String,
-    pool: Option<String>,
-    roles: String,
-    ready: bool,
+pub(super) struct NodeView {
+    pub(super) id: Option<i32>,
+    pub(super) pod: String,
+    pub(super) pool: Option<String>,
+    pub(super) roles: String,
+    pub(super) ready: bool,
     /// Whether it is a voter; `null` if it is not a controller.
-    votes: Option<bool>,
+    pub(super) votes: Option<bool>,
     /// Whether it is the leader of the quorum.
-    leads: bool,
+    pub(super) leads: bool,
     /// Metadata records that it lags behind.
-    lag: Option<u64>,
+    pub(super) lag: Option<u64>,
     /// Partitions with a replica on the node; `null` if unknown.
-    partitions: Option<usize>,
-    machine: Option<String>,
+    pub(super) partitions: Option<usize>,
+    pub(super) machine: Option<String>,
     /// Whether the pod has the desired revision.
-    current: Option<bool>,
+    pub(super) current: Option<bool>,
 }
 
 impl Status {
@@ -113,7 +113,7 @@ impl Status {
 }
 
 impl ClusterView {
-    fn new(looked: &Looked, now_ms: u64) -> Self {
+    pub(super) fn new(looked: &Looked, now_ms: u64) -> Self {
         let Looked { found, seen, unknown, .. } = looked;
         let status = found.kafka.status.as_ref();
         let pods = found.pods.iter();
@@ -192,15 +192,13 @@ impl NodeView {
             let mut all = quorum.voters.iter().chain(&quorum.observers);
             quorum.lag(all.find(|one| Some(one.id) == id)?)
         });
-        let status = pod.status.as_ref();
-        let ready = status.and_then(|status| status.conditions.as_ref()).into_iter().flatten();
         let assigned = seen.assigned();
         Self {
             id: number,
             pod: pod.name_any(),
             pool: pod.labels().get(POOL_LABEL).cloned(),
             roles: roles.to_owned(),
-            ready: ready.into_iter().any(|one| one.type_ == "Ready" && one.status == "True"),
+            ready: is_ready(pod),
             votes: votes.filter(|_| controller),
             leads: quorum.is_some_and(|quorum| Some(quorum.leader) == id),
             lag: follows,

@@ -15,12 +15,13 @@ use control::rolling::availability;
 use control::rolling::why::Hold;
 use control::rules;
 use control::scaling::guard;
+use k8s_openapi::api::core::v1::{Pod, PodCondition};
 use kube::ResourceExt as _;
 use model::NodeId;
 use operator::cluster::foresee::View as Seen;
 use serde::Serialize;
 
-use super::Viewed;
+use super::{Looked, Viewed};
 use crate::failure::Said;
 use crate::output::{Colour, Out, View, bullets, painted};
 
@@ -60,15 +61,15 @@ impl Line {
 /// Something that the cluster is waiting for.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Awaited {
+pub(super) struct Awaited {
     /// The object that waits.
-    about: String,
+    pub(super) about: String,
     /// What it is waiting for.
-    what: String,
+    pub(super) what: String,
     /// The rule that blocks it.
-    rule: Option<&'static str>,
+    pub(super) rule: Option<&'static str>,
     /// The partitions that block it.
-    partitions: Vec<String>,
+    pub(super) partitions: Vec<String>,
 }
 
 /// Progress of a roll.
@@ -129,13 +130,13 @@ fn duration(ms: u64) -> String {
 /// Everything that the cluster is waiting for, as printed.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct WhyView {
+pub(super) struct WhyView {
     cluster: String,
     namespace: String,
-    awaited: Vec<Awaited>,
+    pub(super) awaited: Vec<Awaited>,
     progress: Option<Progress>,
     /// Rebalances of the cluster that have not finished.
-    rebalances: Vec<Line>,
+    pub(super) rebalances: Vec<Line>,
     /// Conditions of the operator.
     conditions: Vec<Line>,
     /// Facts that are unknown.
@@ -145,11 +146,7 @@ struct WhyView {
 impl Why {
     pub(crate) fn run(self) -> anyhow::Result<()> {
         self.view.look(async |looked, now_ms| {
-            let mut view = WhyView::new(&looked.seen, Some(&looked.found.kafka), now_ms);
-            view.cluster = looked.found.names.cluster.clone();
-            view.namespace = looked.found.names.namespace.clone();
-            view.rebalances = rebalances(looked.found.rebalances.as_deref().unwrap_or_default());
-            view.unknown = looked.unknown;
+            let view = WhyView::of(&looked, now_ms);
             Out::new(self.view.output()).view(&view)?;
             Said::code(if looked.seen.is_kafka_seen() { 0 } else { KAFKA_SILENT })
         })
@@ -157,6 +154,17 @@ impl Why {
 }
 
 impl WhyView {
+    pub(super) fn of(looked: &Looked, now_ms: u64) -> Self {
+        let found = &looked.found;
+        Self {
+            cluster: found.names.cluster.clone(),
+            namespace: found.names.namespace.clone(),
+            rebalances: rebalances(found.rebalances.as_deref().unwrap_or_default()),
+            unknown: looked.unknown.clone(),
+            ..Self::new(&looked.seen, Some(&found.kafka), now_ms)
+        }
+    }
+
     fn new(seen: &Seen, kafka: Option<&Kafka>, now_ms: u64) -> Self {
         let mut awaited = Vec::new();
         awaited.extend(seen.refused.iter().map(|note| told("the resources", note)));
@@ -213,7 +221,7 @@ fn told(about: &str, note: &Note) -> Awaited {
 }
 
 /// The next step of the quorum, if there is one.
-fn voters(seen: &Seen) -> Option<Awaited> {
+pub(super) fn voters(seen: &Seen) -> Option<Awaited> {
     let step = plan::decide(seen.quorum_facts.as_ref()?).step;
     if step == Step::Settled {
         return None;
@@ -251,16 +259,20 @@ fn partitions_of(seen: &Seen, id: NodeId) -> Vec<String> {
     with.map(|partition| partition.partition.to_string()).collect()
 }
 
-/// Nodes that are not restarted now. The operator's record takes precedence over the decision of this
-/// command.
-fn restarts(seen: &Seen) -> Vec<Awaited> {
+/// The state of the roll. The operator's record takes precedence over the decision of this command.
+pub(super) fn account(seen: &Seen) -> Option<Account> {
     let live = seen.roll.as_ref().and_then(|roll| Account::of(&roll.1, None));
     // That something is begun only the operator can say.
     let live = live.map(|mut account| {
         account.waits.retain(|wait| !matches!(wait.hold, Hold::UnderWay { .. }));
         account
     });
-    let account = seen.roll_account.clone().or(live);
+    seen.roll_account.clone().or(live)
+}
+
+/// Nodes that are not restarted now.
+fn restarts(seen: &Seen) -> Vec<Awaited> {
+    let account = account(seen);
     account.iter().flat_map(|account| &account.waits).map(|wait| restart(seen, wait)).collect()
 }
 
@@ -295,6 +307,13 @@ fn rebalances(all: &[KafkaRebalance]) -> Vec<Line> {
         }
     }
     lines
+}
+
+/// Whether the kubelet reports a pod ready.
+pub(super) fn is_ready(pod: &Pod) -> bool {
+    let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
+    let is = |one: &PodCondition| one.type_ == "Ready" && one.status == "True";
+    conditions.into_iter().flatten().any(is)
 }
 
 /// Conditions of the cluster, most important first.

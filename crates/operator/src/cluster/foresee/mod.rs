@@ -5,6 +5,7 @@
 //! 2. What could not be read is reported as such. A Kafka that does not answer is asked once.
 //! 3. What would be decided after the next change is not told here: one pass is one pass.
 
+mod disks;
 mod edit;
 mod observed;
 mod saved;

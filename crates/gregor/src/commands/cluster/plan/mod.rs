@@ -277,6 +277,21 @@ impl PlanView {
     }
 }
 
+/// What is left to do until a cluster matches its spec. `edited` is the cluster with an edit that changes nothing.
+pub(super) fn left(
+    names: &Names,
+    present: &ClusterView,
+    edited: &ClusterView,
+) -> Vec<console::page::Line> {
+    let view = PlanView::new(names, Some(present), edited, (None, Vec::new()));
+    let line = |step: Step| console::page::Line {
+        kind: step.kind.to_owned(),
+        nodes: step.nodes,
+        text: step.text,
+    };
+    view.steps.into_iter().map(line).collect()
+}
+
 const fn outcome_of(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Nothing => "nothing",
