@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 
 use crate::run::{Line, Run, remove_file};
 use crate::tidy::table::{CRATES, Crate, Kind};
-use crate::{root, tidy, tools};
+use crate::{console, root, tidy, tools};
 
 /// A checkout of the RustSec advisory database.
 const ADVISORY_DB: &str = "GREGOR_ADVISORY_DB";
@@ -29,6 +29,8 @@ pub(crate) fn steps(run: &mut Run) -> Result<()> {
     // The fuzz targets are a separate workspace, which `--all` does not include.
     run.step("format-fuzz", &Line::new("cargo fmt --manifest-path fuzz/Cargo.toml -- --check"))?;
     run.inline("tidy", "cargo xtask tidy", || tidy::run(root(), false))?;
+    // Before anything is compiled: the program embeds what is built here.
+    console::check_steps(run)?;
     run.step("clippy", &clippy())?;
     run.tests("unit-tests", &unit_tests()?)?;
     run.tests("pure-tests", &pure(tools::nextest()?.words("run --status-level fail")))?;

@@ -11,8 +11,8 @@ use std::path::Path;
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 
-use crate::root;
 use crate::run::{Line, Run};
+use crate::{console, root};
 
 /// The build argument of the Kafka image, which differs by version.
 const KAFKA_IMAGE: &str = "KAFKA_IMAGE";
@@ -43,6 +43,7 @@ impl Dist {
     pub(crate) fn run(&self) -> Result<()> {
         let images = self.images(&root().join("deploy/docker"))?;
         let mut run = Run::new("dist");
+        console::build_steps(&mut run)?;
         run.step("program", &Line::new("cargo build --locked --release --package gregor"))?;
         let engine = find_engine();
         let lines: Vec<_> =

@@ -4,6 +4,7 @@
 
 mod areas;
 mod check;
+mod console;
 mod demo;
 mod dist;
 mod group;
@@ -52,6 +53,8 @@ enum Task {
         #[arg(long)]
         keep: bool,
     },
+    /// Build the pages of `gregor console` for the next build of the program
+    Console,
     /// Run all benchmarks
     Bench,
     /// Run a long test, or list them with the commit at which each last passed
@@ -81,6 +84,7 @@ fn main() -> ExitCode {
         Task::Tidy { fix } => tidy::run(root(), fix),
         Task::Words => words::run(root()),
         Task::Demo { keep } => demo::run(keep),
+        Task::Console => console::build(),
         Task::Bench => small::bench(),
         Task::Soak { part } => soak::run(part.as_deref()),
         Task::Mutants { shard } => mutants::run(shard),

@@ -21,18 +21,25 @@ pub(crate) struct Line {
     env: Vec<(&'static str, String)>,
     program: String,
     args: Vec<String>,
+    /// The folder to run it in, below the root of the repository.
+    folder: Option<&'static str>,
 }
 
 impl Line {
     /// A program and its arguments, separated by spaces. No quoting: no argument of ours needs it.
     pub(crate) fn new(words: &str) -> Self {
         let mut words = words.split_whitespace().map(str::to_owned);
-        Self { env: Vec::new(), program: words.next().unwrap_or_default(), args: words.collect() }
+        Self {
+            env: Vec::new(),
+            program: words.next().unwrap_or_default(),
+            args: words.collect(),
+            folder: None,
+        }
     }
 
     /// A program whose name may have spaces in it, such as a path.
     pub(crate) fn program(program: impl Into<String>) -> Self {
-        Self { env: Vec::new(), program: program.into(), args: Vec::new() }
+        Self { env: Vec::new(), program: program.into(), args: Vec::new(), folder: None }
     }
 
     /// Adds arguments, separated by spaces.
@@ -52,10 +59,17 @@ impl Line {
         self
     }
 
-    /// The command to be run from the root of the repository.
+    /// Runs it in a folder below the root of the repository.
+    pub(crate) fn within(mut self, folder: &'static str) -> Self {
+        self.folder = Some(folder);
+        self
+    }
+
+    /// The command to be run from the root of the repository, or from its folder.
     pub(crate) fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
-        command.args(self.args.iter().map(OsStr::new)).current_dir(root());
+        let folder = self.folder.map_or_else(|| root().to_owned(), |folder| root().join(folder));
+        command.args(self.args.iter().map(OsStr::new)).current_dir(folder);
         command.envs(self.env.iter().map(|(name, value)| (name, value)));
         command
     }
@@ -63,6 +77,9 @@ impl Line {
 
 impl fmt::Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(folder) = self.folder {
+            write!(f, "cd {folder} && ")?;
+        }
         for (name, value) in &self.env {
             write!(f, "{name}={} ", quoted(value))?;
         }

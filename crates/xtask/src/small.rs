@@ -30,12 +30,14 @@ pub(crate) fn doc() -> Result<()> {
 pub(crate) fn clean() -> Result<()> {
     let mut run = Run::new("clean");
     run.step("clean", &Line::new("cargo clean"))?;
-    run.inline("clean-fuzz", "rm -rf fuzz/target", || {
-        match fs::remove_dir_all(root().join("fuzz/target")) {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(error.into()),
-            _ => Ok(()),
-        }
-    })?;
+    for folder in ["fuzz/target", "crates/console/web/node_modules", "crates/console/web/build"] {
+        run.inline("clean-rest", &format!("rm -rf {folder}"), || {
+            match fs::remove_dir_all(root().join(folder)) {
+                Err(error) if error.kind() != ErrorKind::NotFound => Err(error.into()),
+                _ => Ok(()),
+            }
+        })?;
+    }
     run.finish();
     Ok(())
 }
