@@ -48,7 +48,7 @@ pub struct ClusterRow {
     pub ready: Option<usize>,
     /// How many nodes it has, likewise.
     pub nodes: Option<usize>,
-    /// What it waits for, in one line.
+    /// What it is waiting for, in one line.
     pub waits_for: Option<String>,
     /// How many warnings there are.
     pub warnings: usize,
@@ -68,7 +68,7 @@ pub struct Cluster {
     pub quorum: Option<Quorum>,
     /// The roll; `None` if nothing is to be restarted.
     pub roll: Option<Roll>,
-    /// What is awaited, and what comes next.
+    /// What the cluster is waiting for, and what comes next.
     pub why: Why,
 }
 
@@ -332,11 +332,11 @@ pub struct Wait {
     pub given_up: bool,
 }
 
-/// What is awaited, and what comes next.
+/// What the cluster is waiting for, and what comes next.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Why {
-    /// What is awaited.
+    /// What the cluster is waiting for.
     pub awaited: Vec<Awaited>,
     /// Rebalances that have not ended.
     pub rebalances: Vec<Condition>,
@@ -346,7 +346,7 @@ pub struct Why {
     pub warnings: Vec<Warning>,
 }
 
-/// Something that is awaited.
+/// Something that the cluster is waiting for.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Awaited {

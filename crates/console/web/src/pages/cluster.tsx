@@ -15,7 +15,7 @@ export const TAB_NAMES: Record<Tab, string> = {
   nodes: 'Cluster',
   quorum: 'Quorum',
   roll: 'Roll',
-  waiting: 'What it waits for',
+  waiting: 'Waiting for',
 };
 
 export function Cluster({ namespace, name, tab }: { namespace: string; name: string; tab: Tab }) {

@@ -1,4 +1,4 @@
-// All clusters: how each is, and what it waits for.
+// All clusters: how each is, and what each is waiting for.
 
 import { counted, dateTime, UNKNOWN } from '../format.ts';
 import { about, parts } from '../live.ts';

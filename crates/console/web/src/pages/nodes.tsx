@@ -15,7 +15,7 @@ export function Nodes({ summary }: { summary: Summary }) {
         {nodes === undefined && <Loading what="the nodes" />}
         {nodes?.length === 0 && (
           <Empty title="The cluster has no nodes yet">
-            <p>The page “What it waits for” says why.</p>
+            <p>The page “Waiting for” says why.</p>
           </Empty>
         )}
         {nodes && nodes.length > 0 && <Racks nodes={nodes} />}

@@ -17,7 +17,7 @@ export function QuorumPage() {
   if (quorum === null) {
     return (
       <Empty title="The quorum could not be described" tone="warn">
-        <p>No controller answers, or the Secrets of the cluster may not be read. What it waits for says which.</p>
+        <p>No controller answers, or the Secrets of the cluster may not be read: the page “Waiting for” says which.</p>
       </Empty>
     );
   }

@@ -50,7 +50,7 @@ export function RollPage() {
         </Lane>
       </div>
       {roll.certificate !== null && <Certificate certificate={roll.certificate} />}
-      <Card title="Reasons and holds" note="why each node is restarted, and what it waits for">
+      <Card title="Reasons and holds" note="why each node is restarted, and what blocks it">
         {waits.length === 0 && <p class="note">No node waits.</p>}
         <ul class="waits-list">
           {waits.map((wait) => (

@@ -24,12 +24,12 @@ export function Waiting({ summary }: { summary: Summary }) {
   return (
     <>
       {quiet && (
-        <Empty title="Nothing is awaited" tone="good">
+        <Empty title="Not waiting for anything" tone="good">
           <p>The cluster matches its spec.</p>
         </Empty>
       )}
       {why.awaited.length > 0 && (
-        <Card title="What it waits for">
+        <Card title="Waiting for">
           <ul class="awaited">
             {why.awaited.map((one) => (
               <AwaitedRow one={one} key={`${one.about} ${one.what}`} />

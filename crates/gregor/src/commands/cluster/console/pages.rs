@@ -24,7 +24,7 @@ use super::super::Looked;
 use super::super::status::{ClusterView, NodeView};
 use super::super::why::{self, Line as Said, WhyView};
 
-/// As many partitions are sent for each thing that is awaited.
+/// As many partitions are sent for each entry.
 const PARTITIONS_MAX: usize = 50;
 /// Times that are foretold change with every observation; only those that differ by this much are sent.
 const FORETOLD_MS: u64 = 5_000;
