@@ -50,7 +50,7 @@ impl Manager {
 }
 
 fn realm() -> Realm {
-    Realm { issuer: "test".to_owned(), audience: "gregor-fleet".to_owned() }
+    Realm { issuer: "test".to_owned(), audience: "gregor-fleet".to_owned(), ..Realm::default() }
 }
 
 impl FleetWorld {
