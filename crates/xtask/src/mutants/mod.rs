@@ -1,26 +1,32 @@
 //! `mutants`: whether the tests notice when the code that decides is wrong.
 //!
-//! cargo-mutants changes one thing at a time (an operator, a result, an arm of a match) in the modules that hold the
-//! safety rules, and runs the tests of their crate. A change that no test notices is a survivor.
+//! cargo-mutants lists changes of one thing each (an operator, a result, an arm of a match) in the modules that hold the
+//! safety rules. The tests of their crate run with each of them. A change that no test notices is a survivor.
 //!
 //! 1. Survivors are listed and judged in `.config/mutants.tsv` ([`survivors`]). One that is not listed fails the task,
 //!    and so does a row that no survivor needs any more: the list only shrinks.
 //! 2. Outcomes are kept in the target folder ([`outcomes`]), so that a run that was interrupted goes on where it stopped,
 //!    and shards add up. They are not committed: whoever doubts them removes the folder.
-//! 3. It is no part of `test`: some thousand builds take hours.
+//! 3. Almost all are in one build, in which each is switched on by its number ([`sites`], [`together`]). cargo-mutants
+//!    builds the others, one at a time.
+//! 4. It is no part of `test`: some thousand runs of the tests take an hour.
 
 mod outcomes;
+mod sites;
 mod survivors;
+mod together;
 
 use std::path::Path;
 use std::str::FromStr;
 use std::{fmt, fs};
 
 use anyhow::{Context, Error, Result, bail, ensure};
+use serde::Deserialize;
 
 use crate::run::{Line, Run, target};
 use crate::{root, tools};
-use outcomes::{Outcomes, Sources};
+use outcomes::{Outcome, Outcomes, Sources};
+use sites::Wanted;
 
 /// A crate of which modules are mutated.
 struct Part {
@@ -57,6 +63,12 @@ const PARTS: [Part; 2] = [
         tests: &["--lib", "--test=clusters", "--test=wishes"],
     },
 ];
+
+/// Fewer mutants than these are not worth a build of all.
+const ALONE_MAX: usize = 10;
+
+/// Progress is printed with every so many mutants, besides each survivor.
+const REPORT_EVERY: usize = 100;
 
 /// The most mutants of one run of cargo-mutants. Each is named on its command line, and what has been found out is
 /// read at the end of a run. A run begins with one build and one test of the unchanged crate, a minute or so.
@@ -106,15 +118,56 @@ impl Shard {
 struct Mutant {
     name: String,
     file: String,
+    /// Where the part begins that is replaced: line and column, both from 1.
+    start: (usize, usize),
     /// What is changed, without the line: code that moves is still the same code.
     change: String,
+    /// The kind of change.
+    genre: String,
+    replacement: String,
+}
+
+/// A mutant in the list that cargo-mutants writes.
+#[derive(Debug, Deserialize)]
+struct Listed {
+    name: String,
+    genre: String,
+    replacement: String,
 }
 
 impl Mutant {
     fn parse(name: &str) -> Option<Self> {
         let (place, change) = name.split_once(": ")?;
-        let (file, _) = place.rsplit_once(':')?.0.rsplit_once(':')?;
-        Some(Self { name: name.to_owned(), file: file.to_owned(), change: change.to_owned() })
+        let (rest, column) = place.rsplit_once(':')?;
+        let (file, line) = rest.rsplit_once(':')?;
+        Some(Self {
+            name: name.to_owned(),
+            file: file.to_owned(),
+            start: (line.parse().ok()?, column.parse().ok()?),
+            change: change.to_owned(),
+            genre: String::new(),
+            replacement: String::new(),
+        })
+    }
+
+    fn of(listed: Listed) -> Option<Self> {
+        let Listed { name, genre, replacement } = listed;
+        Some(Self { genre, replacement, ..Self::parse(&name)? })
+    }
+
+    /// It as a part of a file that holds all.
+    fn wanted(&self, number: usize) -> Wanted {
+        let (genre, replacement) = (self.genre.clone(), self.replacement.clone());
+        Wanted { number, genre, start: self.start, replacement }
+    }
+
+    /// The beginning of the names of the unit tests that are closest to it: those of its folder.
+    fn module(&self) -> String {
+        let path = self.file.split_once("/src/").map_or("", |(_, path)| path);
+        match path.rsplit_once('/') {
+            Some((folder, _)) => format!("{}::", folder.replace('/', "::")),
+            None => format!("{}::", path.trim_end_matches(".rs")),
+        }
     }
 }
 
@@ -132,12 +185,23 @@ pub(crate) fn run(shard: Option<Shard>) -> Result<()> {
     let words = shard.map(|shard| format!(" {shard}")).unwrap_or_default();
     let repeat = format!("cargo xtask mutants{words}");
     for part in &PARTS {
-        let is_open = |(at, mutant): &(usize, &Mutant)| {
-            let is_chosen = part.has(mutant) && shard.is_none_or(|shard| shard.has(*at));
-            is_chosen && outcomes.of(mutant, sources).is_none()
+        let is_chosen = |(at, mutant): &(usize, &Mutant)| {
+            part.has(mutant) && shard.is_none_or(|shard| shard.has(*at))
         };
-        let open: Vec<&Mutant> = all.iter().enumerate().filter(is_open).map(|(_, m)| m).collect();
-        println!("mutants: {} of {} to be tried", open.len(), part.package);
+        let chosen: Vec<(usize, &Mutant)> = all.iter().enumerate().filter(is_chosen).collect();
+        let open = |outcomes: &Outcomes| -> Vec<(usize, &Mutant)> {
+            let is_open = |(_, mutant): &&(usize, &Mutant)| outcomes.of(mutant, sources).is_none();
+            chosen.iter().filter(is_open).copied().collect()
+        };
+        let some = open(&outcomes);
+        println!("mutants: {} of {} to be tried", some.len(), part.package);
+        if some.len() > ALONE_MAX {
+            let name = format!("{}, together", part.package);
+            let whole: Vec<(usize, &Mutant)> = all.iter().enumerate().collect();
+            let test = || part.test_together(&whole, &some, sources, &mut outcomes);
+            run.inline(&name, &repeat, test)?;
+        }
+        let open: Vec<&Mutant> = open(&outcomes).into_iter().map(|(_, mutant)| mutant).collect();
         for (number, batch) in open.chunks(BATCH).enumerate() {
             let name = format!("{}-{}", part.package, number + 1);
             run.inline(&name, &repeat, || part.test(batch, sources, &mut outcomes))?;
@@ -165,15 +229,15 @@ impl Part {
 
     /// All mutants, in the order of the source.
     fn list(&self) -> Result<Vec<Mutant>> {
-        let line = self.line()?.arg("--list");
+        let line = self.line()?.words("--list --json");
         let output = line.command().output().with_context(|| format!("cannot run {line}"))?;
         if !output.status.success() {
             bail!("{line}: {}", String::from_utf8_lossy(&output.stderr).trim());
         }
-        let text = String::from_utf8(output.stdout).context("the list of mutants is not UTF-8")?;
-        let mutant = |line: &str| Mutant::parse(line).with_context(|| format!("no mutant: {line}"));
-        let lines = text.lines().filter(|line| line.starts_with("crates/"));
-        let list = lines.map(mutant).collect::<Result<Vec<_>>>()?;
+        let list: Vec<Listed> =
+            serde_json::from_slice(&output.stdout).context("cannot read the list of mutants")?;
+        let list: Option<Vec<Mutant>> = list.into_iter().map(Mutant::of).collect();
+        let list = list.context("a mutant has another name than FILE:LINE:COLUMN: CHANGE")?;
         ensure!(
             !list.is_empty(),
             "{} has no mutants: do its files still have these names?",
@@ -182,7 +246,37 @@ impl Part {
         Ok(list)
     }
 
-    /// Tries some mutants, and keeps what was found out, also if the run fails.
+    /// Tries mutants in one build of all, and keeps each outcome at once. What cannot be built so stays open.
+    fn test_together(
+        &self,
+        all: &[(usize, &Mutant)],
+        open: &[(usize, &Mutant)],
+        sources: Sources,
+        outcomes: &mut Outcomes,
+    ) -> Result<()> {
+        let together = together::build(self, all, &outcomes.folder().join("together"))?;
+        let (mut ready, mut unviable) = (Vec::new(), 0);
+        for (number, mutant) in open {
+            if together.unviable.contains(number) {
+                outcomes.keep(mutant, Outcome::Unviable, sources)?;
+                unviable += 1;
+            } else if together.numbers.contains(number) {
+                ready.push((*number, *mutant));
+            }
+        }
+        let alone = open.len() - unviable - ready.len();
+        println!("mutants: {} together, {alone} alone, {unviable} do not compile", ready.len());
+        let mut done = 0;
+        together.run(&ready, |mutant, outcome| {
+            done += 1;
+            if outcome == Outcome::Missed || done % REPORT_EVERY == 0 {
+                println!("mutants: {done}/{}: {outcome:?}: {}", ready.len(), mutant.name);
+            }
+            outcomes.keep(mutant, outcome, sources)
+        })
+    }
+
+    /// Tries some mutants, each in a build of its own, and keeps what was found out, also if the run fails.
     fn test(&self, batch: &[&Mutant], sources: Sources, outcomes: &mut Outcomes) -> Result<()> {
         outcomes.begin(batch, sources)?;
         let status = self.test_line(batch, outcomes.folder())?.command().status();
@@ -194,6 +288,15 @@ impl Part {
             Some(4) => bail!("the tests fail without any change"),
             _ => bail!("cargo-mutants ended with {status}"),
         }
+    }
+
+    fn check_words(&self) -> Vec<String> {
+        ["check", "--lib", "--package", self.package].map(str::to_owned).to_vec()
+    }
+
+    fn test_words(&self) -> Vec<String> {
+        let words = ["test", "--no-run", "--package", self.package].map(str::to_owned);
+        words.into_iter().chain(self.tests.iter().map(|test| (*test).to_owned())).collect()
     }
 
     fn test_line(&self, batch: &[&Mutant], folder: &Path) -> Result<Line> {

@@ -135,6 +135,12 @@ impl Outcomes {
         self.write(BEGUN, &text)
     }
 
+    /// Stores the outcome of a mutant at once: whatever interrupts the run, nothing is tried twice.
+    pub(super) fn keep(&mut self, mutant: &Mutant, outcome: Outcome, now: Sources) -> Result<()> {
+        self.known.insert(mutant.name.clone(), (outcome, now));
+        self.store()
+    }
+
     /// Takes over what the lists of cargo-mutants say of the mutants that were begun.
     pub(super) fn absorb(&mut self) -> Result<()> {
         let text = read(&self.folder.join(BEGUN))?;
@@ -147,6 +153,10 @@ impl Outcomes {
                 }
             }
         }
+        self.store()
+    }
+
+    fn store(&self) -> Result<()> {
         let mut text = String::new();
         for (name, (outcome, then)) in &self.known {
             let _ = writeln!(text, "{}\t{:016x}\t{name}", outcome.name(), then.0);

@@ -95,8 +95,8 @@ mod tests {
 
     #[test]
     fn links_to_files_and_folders_resolve() {
-        assert_eq!(broken("[a](sub/b.md) [b](sub/) [c](../README.md#top) [d](#here)"), []);
-        assert_eq!(broken("[a](https://example.org/x) <mailto:a@b>\n[x]: sub/b.md"), []);
+        assert!(broken("[a](sub/b.md) [b](sub/) [c](../README.md#top) [d](#here)").is_empty());
+        assert!(broken("[a](https://example.org/x) <mailto:a@b>\n[x]: sub/b.md").is_empty());
     }
 
     #[test]
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     fn code_has_no_links() {
-        assert_eq!(broken("```\n[a](b.md)\n```\nand `[a](b.md)` too"), []);
+        assert!(broken("```\n[a](b.md)\n```\nand `[a](b.md)` too").is_empty());
     }
 
     #[test]

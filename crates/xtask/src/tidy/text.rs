@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn white_space_is_clean() {
-        assert_eq!(lines("a.md", "a\n\nb\n"), []);
+        assert!(lines("a.md", "a\n\nb\n").is_empty());
         assert_eq!(lines("a.md", "a \nb\t\n"), [1, 2, 2]);
         assert_eq!(lines("a.md", "a\r\nb\n"), [1]);
         assert_eq!(lines("a.md", "a"), [1]);
@@ -84,9 +84,9 @@ mod tests {
     #[test]
     fn tabs_are_for_those_who_need_them() {
         assert_eq!(lines("a.rs", "\ta\n"), [1]);
-        assert_eq!(lines("Makefile", "a:\n\tb\n"), []);
-        assert_eq!(lines("local/build/go.mod", "\tb\n"), []);
-        assert_eq!(lines("a/table.tsv", "b\tc\n"), []);
+        assert!(lines("Makefile", "a:\n\tb\n").is_empty());
+        assert!(lines("local/build/go.mod", "\tb\n").is_empty());
+        assert!(lines("a/table.tsv", "b\tc\n").is_empty());
     }
 
     #[test]
@@ -95,13 +95,13 @@ mod tests {
             assert_eq!(lines("a.md", &format!("see {path}me\n")), [1], "{path}");
         }
         for path in FOREIGN_PATHS {
-            assert_eq!(lines("a.md", &format!("https://example.org{path}me\n")), [], "{path}");
+            assert!(lines("a.md", &format!("https://example.org{path}me\n")).is_empty(), "{path}");
         }
     }
 
     #[test]
     fn xml_is_parsed() {
-        assert_eq!(lines("a/pom.xml", "<!-- fine -->\n<project/>\n"), []);
+        assert!(lines("a/pom.xml", "<!-- fine -->\n<project/>\n").is_empty());
         assert_eq!(lines("a/pom.xml", "<project>\n  <!-- two -- dashes -->\n</project>\n"), [2]);
     }
 
