@@ -47,7 +47,7 @@ pub struct KafkaStatus {
     /// The controllers that have a vote now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub controllers: Option<Vec<ControllerStatus>>,
-    /// The ids of all its nodes; one that leaves is among them until Kafka has forgotten it.
+    /// The ids of all its nodes, for information only; one that leaves is among them until Kafka has forgotten it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_ids: Option<Vec<i64>>,
     /// What this type does not know.

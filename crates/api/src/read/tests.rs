@@ -99,6 +99,21 @@ fn settings_are_written_as_kafka_writes_them() {
 }
 
 #[test]
+fn the_time_that_a_controller_may_lag_behind_is_read() {
+    let rows = [
+        (json!({}), 2_000),
+        (json!({ "controller.quorum.fetch.timeout.ms": 5000 }), 5_000),
+        (json!({ "controller.quorum.fetch.timeout.ms": "10000 " }), 10_000),
+        // Kafka refuses it, and says so.
+        (json!({ "controller.quorum.fetch.timeout.ms": "soon" }), 2_000),
+    ];
+    for (config, expected_ms) in rows {
+        let spec = kafka(json!({ "listeners": [plain()], "config": config }));
+        assert_eq!(cluster(&spec, &[]).unwrap().fetch_timeout_ms(), expected_ms, "{config}");
+    }
+}
+
+#[test]
 fn listeners_are_read_whole() {
     let spec = with_listener(json!({
         "type": "nodeport", "tls": true, "authentication": { "type": "tls" },

@@ -127,14 +127,18 @@ async fn tell(ctx: &Context, kafka: &Kafka, outcome: &Outcome) {
     }
 }
 
-/// Warnings that get an Event too: an annotation that has no effect, and a change that Kafka did not make.
-const NOTICED: [Reason; 2] = [Reason::QuorumMigrationIgnored, Reason::UnregistrationFailed];
+/// Warnings that get an Event and a line in the log too: an annotation that has no effect, a change that Kafka did not
+/// make, and a drain or a fill that failed.
+const NOTICED: [Reason; 3] =
+    [Reason::QuorumMigrationIgnored, Reason::UnregistrationFailed, Reason::AutoRebalanceFailed];
 
 /// Publishes an Event for each of [`NOTICED`], once: the condition stays as long as the warning holds.
 pub(crate) async fn tell_warnings(work: &Work) {
     let kafka = &work.blueprint.kafka;
     let told = kafka.status.as_ref().and_then(|status| status.conditions.as_deref());
+    let names = &work.blueprint.names;
     for note in to_notice(&work.warnings, told.unwrap_or_default()) {
+        tracing::info!("{}/{}: {}", names.namespace, names.cluster, note.message);
         let event = Event {
             type_: EventType::Warning,
             reason: note.reason.name().to_owned(),
@@ -290,6 +294,42 @@ mod tests {
         let told = written(&conditions::conditions(&Outcome::Done, &warnings, true));
         assert_eq!(to_notice(&warnings, &told), Vec::<&Note>::new());
         assert_eq!(to_notice(&warnings[..1], &[]), Vec::<&Note>::new());
+    }
+
+    #[test]
+    fn a_failed_drain_gets_an_event_once() {
+        let note = Note::new(Reason::AutoRebalanceFailed, "it failed");
+        let warnings = [note.clone()];
+        assert_eq!(to_notice(&warnings, &[]), [&note]);
+        let told = written(&conditions::conditions(&Outcome::Done, &warnings, true));
+        assert_eq!(to_notice(&warnings, &told), Vec::<&Note>::new());
+    }
+
+    #[test]
+    fn the_status_shows_what_is_recorded_of_auto_rebalancing() {
+        let broker = NodeId::new(5).into_iter().collect();
+        let recorded = control::rebalance::auto::Recorded {
+            phase: Phase::RebalanceOnScaleUp,
+            since_ms: 1_700_000_000_999,
+            ..Default::default()
+        };
+        let decision = Decision {
+            event: None,
+            recorded: Some(recorded),
+            shown: true,
+            acts: Vec::new(),
+            notices: Vec::new(),
+            held: None,
+            modes: vec![(Mode::AddBrokers, broker)],
+        };
+        let shown = serde_json::to_value(auto_rebalance(&decision)).ok();
+        let expected = serde_json::json!({
+            "state": "RebalanceOnScaleUp",
+            "lastTransitionTime": "2023-11-14T22:13:20Z",
+            "modes": [{ "mode": "add-brokers", "brokers": [5] }],
+        });
+        assert_eq!(shown, Some(expected));
+        assert_eq!(auto_rebalance(&Decision { shown: false, ..decision }), None);
     }
 
     #[test]

@@ -18,6 +18,7 @@ pub use template::{PodTemplate, Written};
 
 use crate::lag::Patterns;
 use crate::node::Roles;
+use crate::rolling::quorum::FETCH_TIMEOUT_DEFAULT_MS;
 
 /// A cluster as it was asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -71,6 +72,13 @@ impl ClusterSpec {
     #[must_use]
     pub fn controllers(&self) -> u64 {
         self.count(Roles::is_controller)
+    }
+
+    /// How long a controller may lag behind before it counts as out of date.
+    #[must_use]
+    pub fn fetch_timeout_ms(&self) -> u64 {
+        let set = self.config.get("controller.quorum.fetch.timeout.ms");
+        set.and_then(|ms| ms.trim().parse().ok()).unwrap_or(FETCH_TIMEOUT_DEFAULT_MS)
     }
 
     fn count(&self, counts: impl Fn(Roles) -> bool) -> u64 {

@@ -205,7 +205,7 @@ fn failures() {
     tell(&[
         ("",                               "Idle"),
         ("brokers 0-5; leaving 4",         "RebalanceOnScaleDown remove[4] add[5] +create-remove[4]"),
-        ("remove NotReady",                "Idle add[5] +delete-remove Failed"),
+        ("remove NotReady",                "Idle +delete-remove Failed"),
         ("",                               "RebalanceOnScaleUp add[5] +release-remove Failed"),
         ("",                               "RebalanceOnScaleUp add[5] +create-add[5] Failed"),
         ("add Rebalancing; later",         "RebalanceOnScaleDown remove[4] add[5] +stop-add Failed"),
@@ -314,7 +314,7 @@ fn what_is_taken_back_or_goes_away() {
         ("",                               "Idle"),
         ("brokers 0-5",                    "RebalanceOnScaleUp add[5] +create-add[5]"),
         ("add Rebalancing; leaving 5; holding 0-5", "RebalanceOnScaleDown remove[5] +stop-add"),
-        ("leaving -",                      "Idle add[5]"),
+        ("leaving -",                      "Idle"),
         ("add Stopped",                    "RebalanceOnScaleUp add[5] +delete-add"),
         ("",                               "RebalanceOnScaleUp add[5] +release-add"),
         ("",                               "RebalanceOnScaleUp add[5] +create-add[5]"),
@@ -332,7 +332,7 @@ fn what_is_taken_back_or_goes_away() {
         ("brokers 0-5; leaving 4",         "RebalanceOnScaleDown remove[4] add[5] +create-remove[4]"),
         ("remove Rebalancing; remove set no-template; add set no-template",
                                            "RebalanceOnScaleDown remove[4] add[5]"),
-        ("remove Ready; holding 0-3",      "Idle add[5] +delete-remove"),
+        ("remove Ready; holding 0-3",      "Idle +delete-remove"),
         ("",                               "Idle +release-remove Failed"),
     ]);
     // Or before the request was made.
@@ -430,13 +430,13 @@ fn what_is_not_known_and_what_is_not_there_yet() {
     tell(&[
         ("",                               "Idle"),
         ("leaving 4; remove set template?", "Idle"),
-        ("brokers 0-5",                    "Idle add[5]"),
+        ("brokers 0-5",                    "Idle"),
         ("remove set template",            "RebalanceOnScaleDown remove[4] add[5] +create-remove[4]"),
     ]);
     // A fill waits until its brokers run.
     tell(&[
         ("",                               "Idle"),
-        ("brokers 0-6; running 0-5",       "Idle add[5,6] AwaitsBrokers"),
+        ("brokers 0-6; running 0-5",       "Idle AwaitsBrokers"),
         ("running 0-6",                    "RebalanceOnScaleUp add[5,6] +create-add[5,6]"),
         ("add Rebalancing; brokers 0-7; running 0-6", "RebalanceOnScaleUp add[5,6,7] AwaitsBrokers"),
         ("running 0-7",                    "RebalanceOnScaleUp add[5,6,7] +refresh-add[5,6,7]"),
@@ -491,6 +491,73 @@ fn brokers_are_held_until_their_request_is_done_and_goes() {
     assert_eq!(held(&story), Some(brokers("4")));
     story.facts.moving = None;
     assert_eq!(held(&story), None);
+}
+
+#[test]
+#[rustfmt::skip]
+fn the_time_of_the_last_transition_is_that_of_the_state() {
+    // What happens ten minutes after the line before, the state, and how many lines old it is.
+    let rows = [
+        ("",                               "Idle", 0),
+        ("brokers 0-5",                    "RebalanceOnScaleUp add[5] +create-add[5]", 0),
+        ("add Rebalancing; brokers 0-6",   "RebalanceOnScaleUp add[5,6] +refresh-add[5,6]", 1),
+        ("add Rebalancing",                "RebalanceOnScaleUp add[5,6]", 2),
+        ("add Ready",                      "Idle +delete-add", 0),
+        ("",                               "Idle +release-add", 1),
+        ("leaving 4",                      "RebalanceOnScaleDown remove[4] +create-remove[4]", 0),
+        ("remove Rebalancing; leaving 3,4", "RebalanceOnScaleDown remove[3,4] +refresh-remove[3,4]", 1),
+        ("remove NotReady",                "Idle +delete-remove Failed", 0),
+    ];
+    let mut story = Story::new();
+    for (line, expected, age) in rows {
+        story.happen("later");
+        tell_on(&mut story, &[(line, expected)]);
+        let since_ms = story.recorded.as_ref().unwrap().since_ms;
+        assert_eq!(story.facts.now_ms - since_ms, age * 600_000, "{line:?}");
+    }
+}
+
+#[test]
+fn a_failed_drain_is_tried_again_less_and_less_often() {
+    let brokers = brokers("4");
+    let rows = [(1, 1), (2, 2), (3, 4), (6, 32), (7, 60), (40, 60)];
+    for (attempts, minutes) in rows {
+        let setback = Setback { brokers: brokers.clone(), why: Why::Gone, attempts, at_ms: 5 };
+        assert_eq!(retry_at_ms(&setback), 5 + minutes * 60_000, "{attempts}");
+    }
+    let mut story = Story::new();
+    let attempts = |story: &Story| {
+        let recorded = story.recorded.as_ref().unwrap();
+        recorded.setbacks.remove.as_ref().map(|setback| setback.attempts)
+    };
+    for expected in 1..=3 {
+        for line in ["leaving 4; later", "remove NotReady", ""] {
+            for happening in line.split(';').map(str::trim).filter(|part| !part.is_empty()) {
+                story.happen(happening);
+            }
+            story.pass();
+        }
+        assert_eq!(attempts(&story), Some(expected));
+        story.facts.now_ms += RETRY_MS_MAX;
+    }
+}
+
+#[test]
+#[rustfmt::skip]
+fn a_fill_begins_and_grows_only_on_what_is_known() {
+    // Whether a broker leaves is not known.
+    let mut story = tell(&[("", "Idle")]);
+    story.facts.leaving = None;
+    tell_on(&mut story, &[("brokers 0-5", "Idle")]);
+    story.facts.leaving = Some(Brokers::new());
+    tell_on(&mut story, &[("", "RebalanceOnScaleUp add[5] +create-add[5]")]);
+    // A request that will go on by itself is not refreshed because a broker of it is gone.
+    tell(&[
+        ("",                               "Idle"),
+        ("brokers 0-6",                    "RebalanceOnScaleUp add[5,6] +create-add[5,6]"),
+        ("add unlabelled; brokers 0-5",    "RebalanceOnScaleUp add[5]"),
+        ("add Ready",                      "Idle +delete-add"),
+    ]);
 }
 
 #[test]

@@ -140,8 +140,12 @@ pub(super) fn notices(recorded: &Recorded, facts: &Facts) -> Vec<Notice> {
     all
 }
 
-/// The queues as the status shows them, drains first, without empty ones.
+/// The queues as the status shows them, drains first, without empty ones. While nothing is done there are none: a fill
+/// whose brokers do not run yet is a notice.
 pub(super) fn modes(recorded: &Recorded, fill: Brokers) -> Vec<(Mode, Brokers)> {
+    if recorded.phase == Phase::Idle {
+        return Vec::new();
+    }
     let both = [(Mode::RemoveBrokers, recorded.remove.clone()), (Mode::AddBrokers, fill)];
     both.into_iter().filter(|(_, brokers)| !brokers.is_empty()).collect()
 }

@@ -18,9 +18,6 @@ use crate::metrics::KafkaEffect;
 use crate::time::now_ms;
 use crate::words::chain;
 
-/// What a controller may lag behind before it counts as out of date, if the user does not say.
-const FETCH_TIMEOUT_MS: u64 = 2000;
-
 /// Reads what Kafka and its nodes say, if there are nodes and keys to talk to them with.
 pub(crate) async fn read(work: &mut Work) -> Result<(), PassError> {
     // Nodes are asked also when none of them is ready: one may recover its logs for hours.
@@ -147,13 +144,12 @@ pub(crate) fn view(work: &Work, quorum: &Quorum) -> QuorumView {
         last_fetch_ms: replica.last_fetch_ms,
         last_caught_up_ms: replica.last_caught_up_ms,
     };
-    let wished = work.blueprint.spec.config.get("controller.quorum.fetch.timeout.ms");
     QuorumView {
         leader: quorum.leader,
         epoch: quorum.leader_epoch,
         high_watermark: quorum.high_watermark,
         voters: quorum.voters.iter().map(replica).collect(),
         observers: quorum.observers.iter().map(replica).collect(),
-        fetch_timeout_ms: wished.and_then(|ms| ms.parse().ok()).unwrap_or(FETCH_TIMEOUT_MS),
+        fetch_timeout_ms: work.blueprint.spec.fetch_timeout_ms(),
     }
 }
