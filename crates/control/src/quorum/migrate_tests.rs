@@ -111,6 +111,25 @@ fn the_rows_hold() {
 }
 
 #[test]
+#[rustfmt::skip]
+fn what_is_in_the_way_is_told_to_a_user_who_asks() {
+    let old = |f: &mut Facts| f.oldest_kafka = Some(KafkaVersion::new(4, 0, 1));
+    let just = |f: &mut Facts| f.oldest_kafka = Some(OLDEST_KAFKA);
+    let rows: Vec<(&str, Facts, Option<Hold>)> = vec![
+        ("Kafka is too old",                  with(asked(), old), Some(Hold::KafkaTooOld(KafkaVersion::new(4, 0, 1)))),
+        ("and nobody asks",                   with(with(asked(), old), |f| f.asked = false), None),
+        ("it is dynamic already",             with(recorded(), old), None),
+        ("the level is not known",            with(asked(), |f| f.kraft_version = None), Some(Hold::Unknown)),
+        ("Kafka is just new enough, the metadata version is not", with(with(asked(), just), |f| f.metadata_level = Some(20)),
+                                              Some(Hold::MetadataTooOld(MetadataVersion::of_level(20)))),
+        ("nothing",                           asked(), None),
+    ];
+    for (name, facts, expected) in rows {
+        assert_eq!(hold(Idle, &facts), expected, "{name}");
+    }
+}
+
+#[test]
 fn the_table_is_whole() {
     let pairs: BTreeSet<_> = TRANSITIONS.iter().map(|(from, on, _)| (*from, *on)).collect();
     assert_eq!(pairs.len(), TRANSITIONS.len(), "a pair is listed twice");

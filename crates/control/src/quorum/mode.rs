@@ -174,6 +174,26 @@ mod tests {
     }
 
     #[test]
+    fn a_pass_works_with_the_mode_that_was_decided() {
+        let rows = [(Begin, Dynamic), (is(Static), Static), (Hold(Reason::AskKafka), Unknown)];
+        for (decision, expected) in rows {
+            assert_eq!(decision.mode(), expected, "{decision:?}");
+        }
+    }
+
+    #[test]
+    fn sentences_say_what_to_do() {
+        let rows = [
+            (Reason::AskKafka.to_string(), "waiting for one that does"),
+            (Reason::Contradiction.to_string(), "check that the disks and the addresses"),
+            (Note::RaisedByHand.to_string(), "the quorum is dynamic now"),
+        ];
+        for (text, expected) in rows {
+            assert!(text.contains(expected), "{text}");
+        }
+    }
+
+    #[test]
     fn a_new_cluster_begins_only_where_nothing_is_known_of_an_old_one() {
         for recorded in [Static, Dynamic, Unknown] {
             for has_initial in [false, true] {

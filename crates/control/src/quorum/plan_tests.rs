@@ -346,4 +346,37 @@ fn sentences_name_the_voters() {
          caught up; behind: 1. Bring these up, or ask for others"
     );
     assert_eq!(sentence("1 2 3 4!", "1* 2 3"), "controller 4 does not run as a controller yet");
+    assert_eq!(
+        sentence("1 2 3=9", "1* 2- 3-"),
+        "only 1 of 3 voters have caught up; behind: 2 and 3"
+    );
+    let refused = |add: &[i32], remove: &[i32]| {
+        let set = |list: &[i32]| list.iter().map(|n| id(*n)).collect();
+        let text = Step::StaticRefused { add: set(add), remove: set(remove) }.to_string();
+        text.split(" (").nth(1).unwrap().split("):").next().unwrap().to_owned()
+    };
+    assert_eq!(refused(&[4], &[]), "not added: 4");
+    assert_eq!(refused(&[], &[3]), "not removed: 3");
+    assert_eq!(refused(&[4], &[3]), "not added: 4; not removed: 3");
+}
+
+/// [`dynamic_step`] asks others first, so this is a second guard.
+#[test]
+fn a_voter_is_removed_only_if_the_others_are_a_majority_that_has_caught_up() {
+    let rows = [
+        ("1* 2 3", 3, true),
+        ("1* 2 3-", 2, false),
+        ("1* 2 3-", 3, true),
+        ("1* 2- 3-", 3, false),
+        ("1* 2", 2, true),
+        ("1* 2 3 4- 5-", 3, false),
+        ("1* 2 3 4- 5-", 5, true),
+        ("1*", 1, false),
+    ];
+    for (voters, node, expected) in rows {
+        let facts = facts("", voters, "");
+        let view = facts.quorum.as_ref().unwrap();
+        let voter = view.voter(id(node)).unwrap();
+        assert_eq!(Room::new(&facts, view).may_remove(voter), expected, "{voters} without {node}");
+    }
 }

@@ -229,6 +229,24 @@ mod tests {
         })
     }
 
+    #[test]
+    fn a_warning_names_the_controller_and_what_to_do() {
+        let too_few = Warning::TooFew { id: id(3), behind: [id(2)].into(), needed: 2 };
+        let rows = [
+            (Warning::Unmarked(id(3)), "bring its disk back"),
+            (Warning::NotDescribed(id(3)), "is not formatted while the quorum has no leader"),
+            (Warning::Accepted(id(3)), "metadata may be lost"),
+            (too_few, "at least 2 other controllers"),
+        ];
+        for (warning, expected) in rows {
+            let note = warning.note();
+            assert_eq!(note.reason, Reason::ControllerDiskLost);
+            let (names, says) =
+                (note.message.contains("controller 3"), note.message.contains(expected));
+            assert!(names && says, "{}", note.message);
+        }
+    }
+
     fn show(decision: &Decision) -> String {
         let warning = |warning: &Warning| match warning {
             Warning::Unmarked(id) => format!("unmarked {id}"),

@@ -204,6 +204,26 @@ mod tests {
         assert_eq!(caught_up, [true, true, false, false]);
     }
 
+    #[test]
+    fn the_leader_has_what_it_has_also_if_it_tells_no_time() {
+        let view = view(1, &[(1, None), (2, Some(10_000))], &[]);
+        let leader = view.voters[0].clone();
+        assert!(view.has_caught_up(&leader), "a copy is the same replica");
+        assert!(!view.has_caught_up(&view.voters[1]));
+    }
+
+    #[test]
+    fn a_replica_is_as_many_records_behind_as_it_lacks() {
+        let mut view = view(1, &[(1, Some(10_000)), (2, Some(9_990)), (3, None)], &[]);
+        let lags: Vec<_> = view.voters.iter().map(|voter| view.lag(voter)).collect();
+        let ends: Vec<_> = view.voters.iter().map(|voter| voter.log_end).collect();
+        let expected = ends.iter().map(|end| Some(ends[0]?.saturating_sub((*end)?)));
+        assert_eq!(lags, expected.collect::<Vec<_>>());
+        assert_eq!(lags[1], Some(10));
+        view.voters[0].log_end = None;
+        assert_eq!(view.lag(&view.voters[1]), None);
+    }
+
     /// P5: Kafka's own tools fail on this.
     #[test]
     fn a_leader_that_votes_no_more_is_the_clock() {

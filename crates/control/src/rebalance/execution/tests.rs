@@ -205,6 +205,23 @@ fn nobody_who_asks_is_a_stop_and_a_pause_begins_nothing() {
 }
 
 #[test]
+fn an_execution_begins_at_a_time_and_measures_now_and_then_while_it_moves() {
+    let limits = Limits { rate_bytes_max: Some(7), ..Limits::default() };
+    let begun = Recorded::begin(&limits, 1_000);
+    assert_eq!((begun.since_ms, begun.began_ms, begun.rate_bytes), (1_000, 1_000, Some(7)));
+    let rows = [
+        (Moving, Some((0, 0)), 30_000, true),
+        (Moving, Some((0, 0)), 29_999, false),
+        (Moving, None, 30_000, false),
+        (Restoring, Some((0, 0)), 30_000, false),
+    ];
+    for (phase, measured, now_ms, expected) in rows {
+        let recorded = Recorded { phase, measured, ..begun.clone() };
+        assert_eq!(recorded.measures(now_ms), expected, "{phase:?} {measured:?} {now_ms}");
+    }
+}
+
+#[test]
 fn a_broker_that_stays_away_is_done_without() {
     let mut cluster = Cluster::new(6, &[vec![0, 1, 2], vec![1, 2, 3]]);
     let job = job(&[(0, &[4, 1, 2]), (1, &[1, 2, 5])], Limits::default());
