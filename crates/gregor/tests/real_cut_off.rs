@@ -1,5 +1,5 @@
 //! A broker that clients and the operator reach, and that cannot reach the controllers: its metadata is stale, and no
-//! other broker is restarted because of it.
+//! other broker is restarted because of it. If it is started so, it does not become ready, and is restarted once.
 //!
 //! The pod of that broker resolves the name of the controller to a proxy of this test (`hostAliases`), so that the
 //! connection between the two can be cut while everything else works.
@@ -16,6 +16,7 @@ use std::time::Duration;
 use elastic::{CLUSTER, Elastic, Shape};
 use gate::Gate;
 use kafka::{Ground, wait_for};
+use rustix::process::Signal;
 use serde_json::json;
 
 /// The broker that is cut off has the lowest id, so that it is the first one that a client asks.
@@ -24,6 +25,9 @@ const OTHERS: &[i32] = &[1, 2];
 const CONTROLLER: i32 = 3;
 const NAMESPACE: &str = "cut-off";
 const CONTROLLER_PORT: u16 = 9090;
+
+/// How long a pod may take to become ready before its node is restarted. A JVM starts in a third of it.
+const OPERATION_TIMEOUT_MS: u32 = 30_000;
 
 /// How often the cluster is observed while the connection is cut: a roll would begin within seconds.
 const LOOKS: u32 = 10;
@@ -72,7 +76,38 @@ fn no_broker_is_restarted_on_the_word_of_one_that_is_cut_off_from_the_controller
     });
     elastic.becomes(&shape);
     assert_eq!(elastic.pods("aside"), aside, "nothing restarted the broker that was cut off");
+    a_broker_that_does_not_become_ready_is_restarted(&elastic, &gate);
+    elastic.becomes(&shape);
     elastic.end();
+}
+
+/// A JVM that cannot reach the controllers starts and never serves. It makes progress, so the kubelet leaves it alone.
+fn a_broker_that_does_not_become_ready_is_restarted(elastic: &Elastic<'_>, gate: &Gate) {
+    let place = &elastic.place;
+    let timeout = format!("STRIMZI_OPERATION_TIMEOUT_MS={OPERATION_TIMEOUT_MS}");
+    let namespace = ["-n", "gregor"];
+    place.ground.kubectl(
+        &[&namespace[..], &["set", "env", "deployment/gregor-operator", &timeout]].concat(),
+    );
+    let pod = format!("{CLUSTER}-aside-{CUT_OFF}");
+    let (aside, others) = (elastic.pods("aside"), elastic.pods("broker"));
+    gate.cut();
+    up::signal(place.java(&pod), Signal::KILL);
+    wait_for(|| {
+        let now = elastic.pods("aside");
+        let status = || place.get("kafka", CLUSTER)["status"]["conditions"].to_string();
+        if now.get(&pod).is_some_and(|uid| aside[&pod] != *uid) { Ok(()) } else { Err(status()) }
+    });
+    elastic.serves();
+    gate.restore();
+    place.all_pods_ready();
+    assert_eq!(elastic.pods("broker"), others, "only the pod that is not ready is restarted");
+    let events = place.list("events.events.k8s.io");
+    let of_pod = events.iter().filter(|one| {
+        one["action"] == "StrimziInitiatedPodRestart" && one["related"]["name"] == pod.as_str()
+    });
+    let reasons: Vec<_> = of_pod.map(|one| one["reason"].as_str().unwrap_or_default()).collect();
+    assert_eq!(reasons, ["PodUnready"]);
 }
 
 /// One controller, two brokers, and one whose pod finds the controller at another address.
