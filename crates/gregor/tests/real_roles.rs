@@ -1,4 +1,4 @@
-//! A cluster with a static quorum that becomes dynamic, loses a disk, and whose nodes get and lose roles, all
+//! A cluster with a static quorum that becomes dynamic, loses a disk, and whose nodes get and lose roles and leave, all
 //! under load. The long forms are `soak_migration`, `soak_quorum` and `soak_roles`.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
@@ -23,6 +23,7 @@ fn a_static_quorum_is_migrated_and_nodes_change_disks_and_roles() {
     the_quorum_becomes_dynamic(&elastic);
     a_lost_disk_is_another_voter(&elastic);
     a_broker_with_data_keeps_its_role(&elastic);
+    a_controller_leaves(&elastic);
     elastic.end();
 }
 
@@ -95,5 +96,19 @@ fn a_broker_with_data_keeps_its_role(elastic: &Elastic<'_>) {
     elastic.becomes(&Shape { pools: WITH_EXTRA, brokers: DUAL, voters: &[0, 1, 2, 3] });
     elastic.warns_no_more("ScaleDownPreventionCheck");
     assert_eq!(roles(), json!(["controller"]));
+    assert_eq!(elastic.pods("dual-role"), before);
+}
+
+/// It is no voter any more before it is stopped, and nothing of it is left.
+fn a_controller_leaves(elastic: &Elastic<'_>) {
+    let before = elastic.pods("dual-role");
+    elastic.place.kubectl(&["delete", "kafkanodepool", "extra", "--wait=false"]);
+    let dual = [("dual-role", DUAL)];
+    elastic.becomes(&Shape { pools: &dual, brokers: DUAL, voters: DUAL });
+    wait_for(|| {
+        let mut left = elastic.place.names("kafkanodepools,strimzipodsets,configmaps,secrets,pvc");
+        left.retain(|name| name.contains("extra"));
+        if left.is_empty() { Ok(()) } else { Err(format!("{left:?}")) }
+    });
     assert_eq!(elastic.pods("dual-role"), before);
 }
