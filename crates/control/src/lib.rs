@@ -21,4 +21,4 @@ pub mod rules;
 pub mod scaling;
 pub mod topics;
 pub mod users;
-mod words;
+pub mod words;

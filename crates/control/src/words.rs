@@ -3,7 +3,8 @@
 use std::fmt::Display;
 
 /// `1`, `1 and 2`, `1, 2 and 3`.
-pub(crate) fn list<T: Display>(items: impl IntoIterator<Item = T>) -> String {
+#[must_use]
+pub fn list<T: Display>(items: impl IntoIterator<Item = T>) -> String {
     let mut items: Vec<String> = items.into_iter().map(|item| item.to_string()).collect();
     match items.pop() {
         None => "none".to_owned(),
@@ -13,7 +14,8 @@ pub(crate) fn list<T: Display>(items: impl IntoIterator<Item = T>) -> String {
 }
 
 /// `1 partition`, `2 partitions`.
-pub(crate) fn count(number: usize, one: &str) -> String {
+#[must_use]
+pub fn count(number: usize, one: &str) -> String {
     match number {
         1 => format!("1 {one}"),
         _ => format!("{number} {one}s"),

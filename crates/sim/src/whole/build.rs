@@ -4,12 +4,38 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use control::cluster::area::Area;
+use k8s_openapi::api::core::v1::ConfigMap;
 use objects::Objects;
 use objects::areas::configuration::{Configuration, Input as ConfigurationInput};
 use objects::areas::{access, claims, configuration};
+use objects::pods::Marks;
 use serde_json::Value;
 
 use super::operator::{Operator, Work};
+
+/// What operators are set up with, and objects that do not belong to the cluster.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub(crate) struct Surroundings {
+    /// The images of Kafka nodes, by version.
+    pub(crate) images: BTreeMap<String, String>,
+    /// The DNS domain.
+    pub(crate) domain: String,
+    /// Whether volumes of StorageClasses can grow; those that are not listed can.
+    pub(crate) classes: BTreeMap<String, bool>,
+    /// ConfigMaps with rules for metrics.
+    pub(crate) metrics: BTreeMap<String, ConfigMap>,
+    /// How long a pod may take to become ready.
+    pub(crate) operation_timeout_ms: Option<u64>,
+}
+
+impl Surroundings {
+    /// Those of simulations with faults.
+    pub(crate) fn tests() -> Self {
+        let image = |version: &str| (version.to_owned(), format!("kafka:{version}"));
+        let images = super::user::VERSIONS.map(image).into();
+        Self { images, domain: "cluster.local".to_owned(), ..Self::default() }
+    }
+}
 
 /// What objects are built from, besides pods, which only say what is awaited.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,6 +48,7 @@ pub(crate) struct BuildKey {
     leaving: BTreeMap<model::NodeId, control::scaling::leaving::Leaving>,
     storage: BTreeMap<String, String>,
     cluster_id: Option<String>,
+    marks: Rc<Marks>,
 }
 
 impl BuildKey {
@@ -35,6 +62,7 @@ impl BuildKey {
             leaving: work.record.leaving.clone(),
             storage: work.record.storage.clone(),
             cluster_id: work.record.cluster_id.clone(),
+            marks: work.marks.clone(),
         }
     }
 }
@@ -67,13 +95,6 @@ impl Operator {
     }
 }
 
-/// The versions of Kafka that there are images for.
-pub(crate) fn images() -> BTreeMap<String, String> {
-    ["4.1.2", "4.2.0", "4.3.1"]
-        .map(|version| (version.to_owned(), format!("kafka:{version}")))
-        .into()
-}
-
 /// Builds all objects, in the order of the shell.
 fn build(work: &mut Work) {
     let mut objects = Objects::default();
@@ -82,32 +103,32 @@ fn build(work: &mut Work) {
     let done = (|| -> Result<(), serde_json::Error> {
         objects.keep(Area::Access, access::build(&blueprint)?, &found)?;
         let addresses = objects.keep_services(&blueprint, &found)?;
-        let classes = classes(claims::needs(&blueprint, &found));
+        let surroundings = work.surroundings.clone();
+        let classes = classes(claims::needs(&blueprint, &found), &surroundings);
         let id = work.record.cluster_id.clone().unwrap_or_default();
         objects.keep(Area::Claims, claims::build(&blueprint, &found, &id, &classes)?, &found)?;
-        let images = images();
         let input = ConfigurationInput {
             blueprint: &blueprint,
             record: &work.record,
-            images: &images,
+            images: &surroundings.images,
             addresses: Some(&addresses),
         };
-        known = objects.keep(
-            Area::Configuration,
-            configuration::build(&input, (None, None))?,
-            &found,
-        )?;
-        objects.keep_workload(&blueprint, &found, (&known, &objects::pods::Marks::new()))
+        let rules = configuration::needs(&input)
+            .and_then(|source| surroundings.metrics.get(&source.config_map));
+        let built = configuration::build(&input, (rules, None))?;
+        known = objects.keep(Area::Configuration, built, &found)?;
+        objects.keep_workload(&blueprint, &found, (&known, &work.marks))
     })();
     debug_assert!(done.is_ok(), "{done:?}");
     (work.objects, work.configuration) = (Rc::new(objects), Rc::new(known));
 }
 
-/// The storage classes, which all let volumes grow.
-fn classes(names: BTreeSet<String>) -> claims::Classes {
+/// The storage classes.
+fn classes(names: BTreeSet<String>, surroundings: &Surroundings) -> claims::Classes {
     let class = |name: &String| {
+        let can_grow = surroundings.classes.get(name).copied().unwrap_or(true);
         serde_json::from_value(serde_json::json!({
-            "metadata": { "name": name }, "provisioner": "sim", "allowVolumeExpansion": true,
+            "metadata": { "name": name }, "provisioner": "sim", "allowVolumeExpansion": can_grow,
         }))
         .ok()
     };

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use control::node::Roles;
+use control::rolling::config::Described;
 use model::{DirectoryId, NodeId, TopicName, TopicPartition};
 
 use super::quorum::{Copy, Participant, Quorum};
@@ -25,8 +26,8 @@ pub(crate) struct Process {
     pub(crate) directory: DirectoryId,
     /// What its configuration file says.
     pub(crate) file: Rc<BTreeMap<String, String>>,
-    /// When it was started.
-    pub(crate) since_ms: u64,
+    /// When it listens.
+    pub(crate) listens_ms: u64,
     /// Until when it recovers its logs.
     pub(crate) recovers_until_ms: u64,
     /// Until when it makes no progress.
@@ -99,6 +100,18 @@ pub(crate) struct Kafka {
     pub(crate) controllers: BTreeSet<NodeId>,
     /// How long replicas take to catch up.
     pub(crate) catch_up_ms: u64,
+    /// How many bytes a second moves copy; `None` if a move takes as long as a replica that catches up.
+    pub(crate) move_bytes_per_s: Option<u64>,
+    /// When the moves that run will have ended.
+    pub(crate) moves_end_ms: u64,
+    /// The size of the replicas of partitions.
+    pub(crate) sizes: BTreeMap<TopicPartition, u64>,
+    /// Whether nobody knows the partitions.
+    pub(crate) partitions_unknown: bool,
+    /// What nodes say of their settings, besides the values that follow from here.
+    pub(crate) described: BTreeMap<NodeId, BTreeMap<String, Described>>,
+    /// `controller.quorum.fetch.timeout.ms`.
+    pub(crate) fetch_timeout_ms: u64,
 }
 
 /// After how long without a heartbeat a broker is fenced.
@@ -116,12 +129,9 @@ impl Process {
     /// Whether it answers its clients.
     #[must_use]
     pub(crate) const fn answers(&self, now_ms: u64) -> bool {
-        now_ms >= self.hangs_until_ms && now_ms >= self.since_ms + START_MS
+        now_ms >= self.hangs_until_ms && now_ms >= self.listens_ms
     }
 }
-
-/// How long a process takes until it listens.
-pub(crate) const START_MS: u64 = 2_000;
 
 impl Kafka {
     /// Time passes. `copies` are the metadata logs on disks.
@@ -399,24 +409,58 @@ impl Partition {
 }
 
 impl Kafka {
-    /// Moves some replicas to brokers that have come.
+    /// Moves replicas to brokers that have come, until each has as many as the others.
     pub(crate) fn fill(&mut self, brokers: &BTreeSet<NodeId>) {
+        let live: Vec<NodeId> =
+            self.metadata.brokers.keys().filter(|id| self.is_live(**id)).copied().collect();
         let to: Vec<NodeId> =
-            brokers.iter().filter(|id| self.is_live(**id) && self.is_open(**id)).copied().collect();
-        if to.is_empty() {
-            return;
+            live.iter().filter(|id| brokers.contains(id) && self.is_open(**id)).copied().collect();
+        let mut counts: BTreeMap<NodeId, usize> = live.iter().map(|id| (*id, 0)).collect();
+        for id in self.metadata.partitions.values().flat_map(|one| &one.replicas) {
+            *counts.entry(*id).or_default() += 1;
         }
+        let share = counts.values().sum::<usize>().div_ceil(counts.len().max(1));
+        let mut to = to.into_iter().peekable();
         let metadata = Rc::make_mut(&mut self.metadata);
-        for (index, partition) in metadata.partitions.values_mut().enumerate() {
-            let Some(to) = to.get(index % to.len()).copied() else { continue };
-            let last = partition.replicas.last().copied();
-            if let Some(from) = last.filter(|_| index % 2 == 0 && !partition.replicas.contains(&to))
-            {
-                partition.replicas.push(to);
-                partition.adding.insert(to);
-                partition.removing.insert(from);
+        for partition in metadata.partitions.values_mut() {
+            let count = |id: &NodeId| counts.get(id).copied().unwrap_or_default();
+            while to.next_if(|id| count(id) >= share).is_some() {}
+            let Some(new) = to.peek().copied() else { break };
+            // A follower of the broker with the most goes.
+            let followers = partition.replicas.iter().skip(1).rev();
+            let from = followers.filter(|id| !brokers.contains(id)).max_by_key(|id| count(id));
+            let Some(from) = from.copied().filter(|id| count(id) > count(&new)) else { continue };
+            if partition.replicas.contains(&new) {
+                continue;
+            }
+            partition.replicas.push(new);
+            partition.adding.insert(new);
+            partition.removing.insert(from);
+            *counts.entry(new).or_default() += 1;
+            *counts.entry(from).or_default() -= 1;
+        }
+    }
+
+    /// Moves that have just begun end when all their bytes are copied. Returns their number, and the
+    /// bytes if the sizes of partitions are known.
+    pub(crate) fn pace_moves(&mut self, now_ms: u64) -> (usize, Option<u64>) {
+        let (sizes, rate) = (&self.sizes, self.move_bytes_per_s);
+        let metadata = Rc::make_mut(&mut self.metadata);
+        let (mut count, mut bytes) = (0, 0_u64);
+        let moving = metadata.partitions.iter_mut().filter(|(_, one)| !one.adding.is_empty());
+        for (name, partition) in moving {
+            count += 1;
+            let size = sizes.get(name).copied().unwrap_or_default();
+            bytes += size.saturating_mul(partition.adding.len() as u64);
+        }
+        if let Some(rate) = rate {
+            self.moves_end_ms = now_ms + bytes.saturating_mul(1_000) / rate.max(1);
+            for partition in metadata.partitions.values_mut() {
+                let until = partition.adding.iter().map(|id| (*id, self.moves_end_ms));
+                partition.behind.extend(until);
             }
         }
+        (count, (!sizes.is_empty()).then_some(bytes))
     }
 }
 

@@ -17,8 +17,10 @@ use model::{ClusterId, DirectoryId, NodeId};
 use objects::pods::REVISION;
 use serde_json::{Value, json};
 
+use super::file::properties;
+use super::forward::Trace;
 use super::invariants::Invariant;
-use super::kafka::{Process, START_MS};
+use super::kafka::Process;
 use super::world::World;
 
 /// A machine.
@@ -64,8 +66,6 @@ pub(crate) struct Disk {
     pub(crate) used: bool,
 }
 
-/// How long a pod takes to end.
-const END_MS: u64 = 3_000;
 /// How long a container that ended waits before it is started again.
 const BACK_OFF_MS: u64 = 10_000;
 /// How long logs are recovered after a process ended without a shutdown.
@@ -135,6 +135,7 @@ impl World {
                         self.check_stop(&name);
                         self.coverage.count("pod removed");
                         self.note(|| format!("pod set removes {name}"));
+                        self.trace(|| Trace::Removed(name.clone()));
                         self.kubernetes.end_pod(&name);
                     }
                     Action::Replace(name) => self.kubernetes.end_pod(&name),
@@ -151,6 +152,8 @@ impl World {
         }]);
         let Ok(pod) = serde_json::from_value::<Pod>(pod) else { return };
         self.note(|| format!("pod set creates {}", pod.name_any()));
+        let pool = pod.labels().get(api::names::POOL_LABEL).cloned().unwrap_or_default();
+        self.trace(|| Trace::Created { pod: pod.name_any(), pool });
         self.kubernetes.create_pod(pod);
     }
 
@@ -161,6 +164,7 @@ impl World {
             let (Some(uid), Some(node)) = (pod.uid(), node_of_pod(name)) else { continue };
             if pod.metadata.deletion_timestamp.is_some() {
                 self.end(name, &uid, node);
+            } else if self.stuck.contains(&uid) {
             } else if let Some(machine) = self.machine(&uid, node) {
                 self.runtimes
                     .entry(uid.clone())
@@ -204,7 +208,7 @@ impl World {
         if let Some(runtime) = self.runtimes.get_mut(uid) {
             let since = *runtime.ends_ms.get_or_insert(now);
             runtime.is_ready = false;
-            if now.saturating_sub(since) < END_MS {
+            if now.saturating_sub(since) < self.pace.stop_ms {
                 self.shut_down(uid, node);
                 return;
             }
@@ -213,6 +217,7 @@ impl World {
         self.disks.remove(&format!("pod-{uid}"));
         self.runtimes.remove(uid);
         self.kubernetes.remove_pod(name);
+        self.trace(|| Trace::Gone(name.to_owned()));
     }
 
     /// A process shuts down in order: its broker leaves what it leads.
@@ -271,6 +276,17 @@ impl World {
         }
     }
 
+    /// The key of the disk with the metadata log of a pod that runs.
+    pub(crate) fn disk_key(&self, name: &str, pod: &Pod, uid: &str) -> Option<String> {
+        let volumes = pod.spec.as_ref()?.volumes.as_ref()?;
+        if !volumes.iter().any(|volume| volume.persistent_volume_claim.is_some()) {
+            return Some(format!("pod-{uid}"));
+        }
+        let suffix = format!("-{name}");
+        let mut claims = self.kubernetes.found.claims.iter();
+        claims.find(|(claim, _)| claim.ends_with(&suffix)).and_then(|(_, claim)| claim.uid())
+    }
+
     /// The disk with the metadata log of a pod; `None` if its claim does not exist.
     fn disk_of(&mut self, name: &str, pod: &Pod, uid: &str) -> Option<String> {
         let volumes = pod.spec.as_ref()?.volumes.as_ref()?;
@@ -320,7 +336,7 @@ impl World {
                 Voters::InitialControllers(initial) if facts.roles.is_controller() => {
                     let voters = initial.iter().map(|one| (one.node, one.directory)).collect();
                     self.kafka.quorum.begin(voters);
-                    (self.kafka.kraft_level, self.kafka.catch_up_ms) = (1, 4_000);
+                    (self.kafka.kraft_level, self.kafka.catch_up_ms) = (1, self.pace.catch_up_ms);
                     known.unwrap_or_else(|| self.generate())
                 }
                 Voters::InitialControllers(_) | Voters::NoInitialControllers | Voters::Static => {
@@ -398,8 +414,8 @@ impl World {
             disk: disk.to_owned(),
             directory,
             file: Rc::new(file),
-            since_ms: now,
-            recovers_until_ms: now + START_MS + recovers,
+            listens_ms: now + self.pace.start_ms,
+            recovers_until_ms: now + self.pace.start_ms + recovers,
             hangs_until_ms: 0,
             cut_off_until_ms: 0,
             stale: None,
@@ -414,6 +430,8 @@ impl World {
             self.coverage.count("log recovery");
         }
         self.note(|| format!("node {node} starts as {:?}", process.roles));
+        let roles = process.roles;
+        self.trace(|| Trace::Started(node, roles));
         self.kafka.processes.insert(node, process);
     }
 
@@ -456,6 +474,9 @@ impl World {
             }
         }
         for (name, (ready, waiting, exit_code)) in changed {
+            if let Some(node) = node_of_pod(&name).filter(|_| ready) {
+                self.trace(|| Trace::Ready(node));
+            }
             let status = status(ready, waiting, exit_code);
             self.kubernetes
                 .change_pod(&name, |pod| pod.status = serde_json::from_value(status).ok());
@@ -483,7 +504,13 @@ impl World {
 }
 
 impl Runtime {
-    fn new(pod: &str, node: NodeId, machine: usize) -> Self {
+    /// It runs, serves and is reported so already.
+    pub(crate) fn adopt(&mut self) {
+        (self.has_served, self.is_ready) = (true, true);
+        self.reported = Some((true, None, None));
+    }
+
+    pub(crate) fn new(pod: &str, node: NodeId, machine: usize) -> Self {
         Self {
             pod: pod.to_owned(),
             node,
@@ -528,15 +555,6 @@ fn status(ready: bool, waiting: Option<&str>, exit_code: Option<i32>) -> Value {
         "name": "kafka", "state": state, "lastState": last, "ready": ready, "restartCount": 0, "image": "", "imageID": "",
     });
     json!({ "phase": "Running", "conditions": [condition], "containerStatuses": [container] })
-}
-
-/// The configuration file of a node.
-fn properties(files: &BTreeMap<String, String>) -> BTreeMap<String, String> {
-    let text = files.get("server.config").map(String::as_str).unwrap_or_default();
-    let lines = text.lines().filter_map(|line| line.split_once('='));
-    lines
-        .map(|(key, value)| (key.trim().to_owned(), value.replace("\\\\", "\\").trim().to_owned()))
-        .collect()
 }
 
 fn roles(properties: &BTreeMap<String, String>) -> Roles {

@@ -59,6 +59,17 @@ impl Kubernetes {
         }
     }
 
+    /// The same with the objects of a real server. Versions begin at `version`, where it has none.
+    #[must_use]
+    pub(crate) fn adopted(
+        kafka: Value,
+        found: Found,
+        (record_name, version): (&str, u64),
+        now_ms: u64,
+    ) -> Self {
+        Self { found: Rc::new(found), version, ..Self::new(kafka, record_name, now_ms) }
+    }
+
     /// Time passes.
     pub(crate) const fn tick(&mut self, now_ms: u64) {
         self.now_ms = now_ms;

@@ -5,17 +5,22 @@
 //!    [`control::cluster::execute`]. Only what reads facts and what sends an act is replaced.
 //! 2. The world models the effects of acts. It shares no rule with what it tests: [`Invariant`]s are judged by what the
 //!    world is.
-//! 3. Everything follows from a [`Script`]: a seed is a reproduction, and a script that fails can be made smaller.
+//! 3. [`forward`] runs one operator without faults from the snapshot of a real cluster: that is a plan.
+//! 4. Everything follows from a [`Script`]: a seed is a reproduction, and a script that fails can be made smaller.
 
 mod build;
 mod chance;
 mod coverage;
+mod file;
+mod forward;
 mod invariants;
 mod kafka;
+mod keys;
 mod kubelet;
 mod kubernetes;
 mod observe;
 mod operator;
+mod pace;
 mod quorum;
 mod rebalance;
 mod run;
@@ -26,9 +31,11 @@ mod user;
 mod world;
 
 pub use coverage::Coverage;
+pub use forward::{Batch, End, Estimate, Forward, Line, Paces, Start, Step, forward};
 pub use invariants::{Invariant, Violation};
 pub use operator::Upset;
-pub use run::{Report, explain, run, shrink};
+pub use pace::Pace;
+pub use run::{Report, explain, run, shrink, start_of};
 pub use sabotage::Sabotage;
 pub use script::{Edit, Event, Script, Shape};
 pub use send::Loss;

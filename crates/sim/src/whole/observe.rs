@@ -51,7 +51,12 @@ impl World {
             pods: views::pods(found),
             claims: views::claims(&blueprint.names, found),
             objects: views::objects(&blueprint.names, found),
-            desired: views::desired(blueprint, found, configured, None),
+            desired: views::desired(
+                blueprint,
+                found,
+                configured,
+                work.surroundings.operation_timeout_ms,
+            ),
             kafka: self.ask(work, observer),
             built: work.objects.views.clone(),
             ..Snapshot::default()
@@ -161,7 +166,7 @@ impl World {
             high_watermark: quorum.high_watermark,
             voters: voters.iter().map(|(id, directory)| replica(*id, *directory)).collect(),
             observers,
-            fetch_timeout_ms: 2_000,
+            fetch_timeout_ms: self.kafka.fetch_timeout_ms.max(2_000),
         })
     }
 
@@ -174,6 +179,15 @@ impl World {
         observer: Observer,
     ) {
         let at_ms = observer.now_ms;
+        if needs.authorities {
+            let views = self.keys.as_ref().and_then(|keys| keys.views.as_ref());
+            snapshot.authorities = answer(views.map(|(authorities, _)| authorities.clone()), at_ms);
+        }
+        if needs.certificates {
+            let keys = self.keys.as_ref();
+            let view = keys.and_then(|keys| keys.certificates(&work.blueprint));
+            snapshot.certificates = answer(view, at_ms);
+        }
         if needs.rebalance {
             let view = self.rebalance_view(&work.kafka);
             snapshot.rebalance = Fact::read(view, at_ms);
@@ -236,40 +250,45 @@ impl World {
         let node = work.blueprint.nodes.iter().find(|node| node.id == id)?;
         let of = config::Node { roles: node.roles, version };
         let desired = config::shown(of, properties.iter().cloned().collect());
-        let described = |value: &String, source: Source, file: Option<&String>| Described {
-            value: Some(value.clone()),
-            source,
-            read_only: false,
-            sensitive: false,
-            synonyms: file.map(|file| (Source::File, Some(file.clone()))).into_iter().collect(),
+        // What Kafka said of settings, of this node or of another one.
+        let known = self.kafka.described.get(&id).or_else(|| self.kafka.described.values().next());
+        let of_key = |key: &String| known.and_then(|known| known.get(key));
+        let default = |key: &String| {
+            let synonyms = of_key(key).map(|one| one.synonyms.as_slice()).unwrap_or_default();
+            let found = synonyms.iter().find(|(source, _)| *source == Source::Default);
+            found.map_or_else(|| Some("default".to_owned()), |(_, value)| value.clone())
         };
-        let mut running: BTreeMap<String, Described> = process
-            .file
-            .iter()
-            .map(|(key, value)| (key.clone(), described(value, Source::File, Some(value))))
-            .collect();
-        // Kafka describes every setting, also one that is nowhere set.
+        let described = |key: &String, value: Option<String>, source: Source| Described {
+            value,
+            source,
+            read_only: of_key(key).is_some_and(|one| one.read_only),
+            sensitive: of_key(key).is_some_and(|one| one.sensitive),
+            synonyms: match (source, process.file.get(key)) {
+                (Source::Default, _) => vec![(Source::Default, default(key))],
+                (_, Some(file)) => vec![(Source::File, Some(file.clone()))],
+                (_, None) => Vec::new(),
+            },
+        };
+        let is_shown = |key: &String| known.is_none() || of_key(key).is_some();
+        let file = process.file.iter().filter(|(key, _)| is_shown(key)).map(|(key, value)| {
+            let is_hidden = of_key(key).is_some_and(|one| one.sensitive);
+            let value = (!is_hidden).then(|| value.clone());
+            (key.clone(), described(key, value, Source::File))
+        });
+        let mut running: BTreeMap<String, Described> = file.collect();
+        // Kafka describes every setting that it knows, also one that is nowhere set.
         for key in desired.keys().filter(|key| !process.file.contains_key(*key)) {
-            let value = Some("default".to_owned());
-            let synonyms = vec![(Source::Default, value.clone())];
-            let default = Described {
-                value,
-                source: Source::Default,
-                read_only: false,
-                sensitive: false,
-                synonyms,
-            };
-            running.insert(key.clone(), default);
+            if is_shown(key) {
+                running.insert(key.clone(), described(key, default(key), Source::Default));
+            }
         }
         for (key, value) in &self.kafka.of_cluster {
-            running.insert(
-                key.clone(),
-                described(value, Source::DynamicCluster, process.file.get(key)),
-            );
+            let value = Some(value.clone());
+            running.insert(key.clone(), described(key, value, Source::DynamicCluster));
         }
         for (key, value) in self.kafka.of_nodes.get(&id).into_iter().flatten() {
-            running
-                .insert(key.clone(), described(value, Source::DynamicNode, process.file.get(key)));
+            let value = Some(value.clone());
+            running.insert(key.clone(), described(key, value, Source::DynamicNode));
         }
         Some(SettingsView { desired, running })
     }
@@ -279,6 +298,10 @@ impl World {
         let witnesses = snapshot.witnesses();
         if witnesses.is_empty() {
             snapshot.kafka.partitions = Fact::Unknown(Why::NobodyToAsk);
+            return;
+        }
+        if self.kafka.partitions_unknown {
+            snapshot.kafka.partitions = Fact::Unknown(Why::NoAnswer);
             return;
         }
         let answers = witnesses.into_iter().filter_map(|id| Some((id, self.metadata_of(id)?)));

@@ -17,10 +17,12 @@ use control::quorum::answer::Answer;
 use objects::areas::configuration::Configuration;
 use objects::desired::{self, Desired, Input};
 use objects::found::Found;
+use objects::pods::Marks;
 use objects::{Blueprint, Objects};
 use serde_json::Value;
 
-use super::build::{BuildKey, images};
+use super::build::{BuildKey, Surroundings};
+use super::forward::Trace;
 use super::invariants::Invariant;
 use super::kubernetes::Denied;
 use super::observe::Observer;
@@ -44,6 +46,10 @@ pub(crate) struct Work {
     pub(crate) objects: Rc<Objects>,
     /// What nodes are configured with.
     pub(crate) configuration: Rc<Configuration>,
+    /// What the operator was set up with.
+    pub(crate) surroundings: Rc<Surroundings>,
+    /// The marks of pods because of their certificates.
+    pub(crate) marks: Rc<Marks>,
     /// The record.
     pub(crate) record: Record,
     /// The version of the stored record.
@@ -87,7 +93,7 @@ pub(crate) struct Operator {
     pub(crate) clock_ms: i64,
     next_ms: u64,
     seen_version: u64,
-    mark: Option<Mark>,
+    pub(crate) mark: Option<Mark>,
     flight: Option<Box<Flight>>,
     pub(crate) built: Option<Box<(BuildKey, Rc<Objects>, Rc<Configuration>)>>,
     pub(crate) reused: u64,
@@ -110,9 +116,13 @@ const RETRY_MS: u64 = 2_000;
 
 /// The areas that the world has facts for.
 #[must_use]
-pub(crate) fn scope() -> Scope {
-    let keys = |area: &Area| matches!(area, Area::Authorities | Area::Certificates | Area::Users);
-    Scope::of(Area::ALL.into_iter().filter(|area| !keys(area)))
+pub(crate) fn scope(world: &World) -> Scope {
+    let has_keys = world.keys.as_ref().is_some_and(|keys| keys.views.is_some());
+    let is_known = |area: &Area| {
+        let needs_keys = matches!(area, Area::Authorities | Area::Certificates);
+        *area != Area::Users && (has_keys || !needs_keys)
+    };
+    Scope::of(Area::ALL.into_iter().filter(is_known))
 }
 
 impl Operator {
@@ -142,7 +152,7 @@ impl Operator {
         world.now_ms.saturating_add_signed(self.clock_ms)
     }
 
-    fn observer(&self, world: &World) -> Observer {
+    pub(crate) fn observer(&self, world: &World) -> Observer {
         Observer { now_ms: self.now(world), sabotage: self.sabotage }
     }
 
@@ -150,6 +160,11 @@ impl Operator {
     #[must_use]
     pub(crate) const fn due_ms(&self) -> u64 {
         self.next_ms
+    }
+
+    /// It does nothing by itself until then.
+    pub(crate) fn sleep_until(&mut self, at_ms: u64) {
+        self.next_ms = self.next_ms.max(at_ms);
     }
 
     /// Whether a pass is under way.
@@ -252,6 +267,7 @@ impl Operator {
         if world.outcome.as_ref() != Some(&outcome) {
             world.note(|| format!("operator {id}: {outcome:?}"));
         }
+        world.trace(|| Trace::Outcome(outcome.clone()));
         world.outcome = Some(outcome);
         self.next_ms = world.now_ms + pause_ms;
     }
@@ -273,7 +289,10 @@ impl Operator {
         }
         let mut work = match self.accept(world, kafka) {
             Ok(work) => work,
-            Err(note) => return self.end(world, Outcome::Held(note), 10_000),
+            Err(note) => {
+                world.trace(|| Trace::Refused(note.clone()));
+                return self.end(world, Outcome::Held(note), 10_000);
+            }
         };
         if self.save(world, &mut work).is_err() || self.tell_pools(world, &work).is_err() {
             let note = Note::new(Reason::KubernetesWriteFailed, "conflict");
@@ -282,7 +301,7 @@ impl Operator {
         self.build(&mut work);
         let snapshot = self.observe(world, &work, &work.record);
         let before = work.record.clone();
-        let decision = decide(&snapshot, &before, &scope());
+        let decision = decide(&snapshot, &before, &scope(world));
         world.warnings = decision.warnings.iter().map(|note| note.reason).collect();
         for note in &decision.warnings {
             world.coverage.count(format!("reason {}", note.reason.name()));
@@ -297,10 +316,11 @@ impl Operator {
             world.coverage.count(format!("auto-rebalance event {event:?}"));
         }
         count_phases(world, &before, &decision.record);
+        world.trace_decision(&decision, &work.blueprint);
         work.record = decision.record.clone();
         let flight = Flight {
             awaited: decision.awaited().map(|note| note.reason),
-            execution: Execution::new(decision, before, scope()),
+            execution: Execution::new(decision, before, scope(world)),
             work,
             snapshot,
             is_saved: false,
@@ -310,7 +330,7 @@ impl Operator {
     }
 
     /// Reads everything of the cluster, and accepts what its user asks for.
-    fn accept(&mut self, world: &mut World, kafka: Rc<Value>) -> Result<Work, Note> {
+    pub(crate) fn accept(&mut self, world: &mut World, kafka: Rc<Value>) -> Result<Work, Note> {
         let found = world.kubernetes.found.clone();
         let read_ms = self.now(world);
         let stored = world.kubernetes.record(&found);
@@ -329,8 +349,8 @@ impl Operator {
             written: &kafka,
             found: &found,
             record,
-            images: &images(),
-            domain: "cluster.local",
+            images: &world.surroundings.clone().images,
+            domain: &world.surroundings.clone().domain,
             watches_other_namespaces: false,
             fresh: &mut || world.generate(),
         });
@@ -338,7 +358,10 @@ impl Operator {
         for note in &warnings {
             world.coverage.count(format!("reason {}", note.reason.name()));
         }
+        let marks = world.keys.as_ref().map(|keys| keys.marks_of(&blueprint)).unwrap_or_default();
         Ok(Work {
+            surroundings: world.surroundings.clone(),
+            marks: Rc::new(marks),
             kafka,
             objects_version: world.kubernetes.objects_version,
             found,
@@ -353,11 +376,11 @@ impl Operator {
         })
     }
 
-    fn observe(&self, world: &World, work: &Work, record: &Record) -> Snapshot {
+    pub(crate) fn observe(&self, world: &World, work: &Work, record: &Record) -> Snapshot {
         let observer = self.observer(world);
         let mut snapshot = world.snapshot(work, observer);
         for _ in 0..3 {
-            let needs = needs(&snapshot, record, &scope());
+            let needs = needs(&snapshot, record, &scope(world));
             if needs.is_empty() {
                 break;
             }

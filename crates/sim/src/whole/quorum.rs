@@ -97,6 +97,20 @@ impl Quorum {
         }
     }
 
+    /// A quorum that has lived elsewhere: its log ends here.
+    #[must_use]
+    pub(crate) fn adopted(leader: NodeId, epoch: i32, end: u64, voters: Voters) -> Self {
+        Self {
+            epoch,
+            leader: Some(leader),
+            end,
+            committed: end,
+            high_watermark: Some(end),
+            changes: vec![(0, voters)],
+            ..Self::default()
+        }
+    }
+
     /// Whether it ever had voters.
     #[must_use]
     pub(crate) const fn has_begun(&self) -> bool {

@@ -8,6 +8,7 @@ use control::rebalance::request::{Failure, Phase, Recorded};
 use model::NodeId;
 use serde_json::Value;
 
+use super::forward::Trace;
 use super::world::World;
 
 /// A `KafkaRebalance`.
@@ -33,6 +34,20 @@ impl Kr {
         self.recorded.as_ref().map_or(Phase::New, |recorded| recorded.phase)
     }
 
+    /// One that exists already, as its cluster knows it.
+    pub(crate) fn of(request: &Request, now_ms: u64) -> Self {
+        let generation = request.recorded.as_ref().map_or(1, |one| one.generation);
+        Self {
+            round: request.round.unwrap_or_default(),
+            brokers: request.brokers.clone(),
+            generation: if request.outdated { generation + 1 } else { generation },
+            stopping: request.stopping,
+            deleting: request.deleting,
+            recorded: request.recorded.clone(),
+            since_ms: now_ms,
+        }
+    }
+
     fn partner(&self) -> Partner {
         let newer = self.recorded.as_ref().is_none_or(|one| one.generation != self.generation);
         Partner::Present(Request {
@@ -49,8 +64,13 @@ impl Kr {
 /// How the modes are set in a `Kafka`.
 fn setting(kafka: &Value, mode: Mode) -> Setting {
     let all = kafka["spec"]["cruiseControl"]["autoRebalance"].as_array();
-    let is_on = all.into_iter().flatten().any(|one| one["mode"].as_str() == Some(mode.name()));
-    if is_on { Setting::Plain } else { Setting::Off }
+    let listed = all.into_iter().flatten().find(|one| one["mode"].as_str() == Some(mode.name()));
+    match listed {
+        // That the template exists is taken for granted.
+        Some(one) if !one["template"].is_null() => Setting::Template(Some(true)),
+        Some(_) => Setting::Plain,
+        None => Setting::Off,
+    }
 }
 
 impl World {
@@ -135,6 +155,9 @@ impl World {
             let failure =
                 (next == Phase::NotReady).then(|| Failure::Final("moves failed".to_owned()));
             self.kubernetes.version += 1;
+            if kr.phase() == Phase::Rebalancing {
+                self.trace(|| Trace::Moved(mode));
+            }
             if let Some(kr) = self.rebalance(mode) {
                 let generation = kr.generation;
                 kr.recorded = Some(Recorded {
@@ -195,5 +218,8 @@ impl World {
             }
             Mode::AddBrokers => self.kafka.fill(brokers),
         }
+        let (partitions, bytes) = self.kafka.pace_moves(self.now_ms);
+        let brokers = brokers.clone();
+        self.trace(|| Trace::Moves { mode, brokers, partitions, bytes });
     }
 }

@@ -1,21 +1,19 @@
 //! Runs a script: the world and two operators, an event at a time, until everything has settled; and makes a script that
 //! fails smaller.
 
-use std::collections::{BTreeMap, BTreeSet};
-
+use control::cluster::snapshot::Needs;
 use control::conditions::{Outcome, Reason};
-use control::rebalance::auto::PerMode;
 use model::NodeId;
 
 use super::coverage::Coverage;
+use super::forward::Start;
 use super::invariants::{Invariant, Violation};
-use super::kafka::Kafka;
 use super::kubelet::Machine;
 use super::kubernetes::Kubernetes;
 use super::operator::{INTERVAL_MS, Operator};
 use super::sabotage::Sabotage;
 use super::script::{Event, Script};
-use super::world::{BEGIN_MS, Lease, World};
+use super::world::{BEGIN_MS, World};
 
 /// What came of a simulation.
 #[derive(Debug, Clone)]
@@ -53,6 +51,37 @@ pub fn run(script: &Script, sabotage: Sabotage, is_logged: bool) -> Report {
     }
 }
 
+/// What can be observed of the cluster of a script when it has settled; `None` if its spec is refused.
+#[must_use]
+pub fn start_of(script: &Script) -> Option<Start> {
+    let mut simulation = Simulation::new(script, Sabotage::None, false);
+    simulation.live(script);
+    let Simulation { mut world, operators: [mut operator, _], .. } = simulation;
+    let kafka = world.kubernetes.kafka.clone();
+    let mut work = operator.accept(&mut world, kafka.clone()).ok()?;
+    operator.build(&mut work);
+    let mut snapshot = operator.observe(&world, &work, &work.record);
+    let nodes = || snapshot.nodes.keys().copied().collect();
+    let needs = Needs {
+        partitions: true,
+        controllers: true,
+        rebalance: true,
+        settings: nodes(),
+        cordons: nodes(),
+        ..Needs::default()
+    };
+    world.read(&work, &mut snapshot, &needs, operator.observer(&world));
+    Some(Start {
+        kafka: (*kafka).clone(),
+        found: (*world.kubernetes.found).clone(),
+        record: world.record(),
+        snapshot,
+        images: world.surroundings.images.clone(),
+        domain: world.surroundings.domain.clone(),
+        ..Start::default()
+    })
+}
+
 struct Simulation {
     world: World,
     operators: [Operator; 2],
@@ -63,29 +92,10 @@ impl Simulation {
     fn new(script: &Script, sabotage: Sabotage, is_logged: bool) -> Self {
         let now_ms = BEGIN_MS;
         let world = World {
-            now_ms,
-            kubernetes: Kubernetes::of(&script.shape, now_ms),
-            kafka: Kafka { catch_up_ms: 4_000, ..Kafka::default() },
             machines: vec![Machine::default(); script.shape.machines],
-            runtimes: BTreeMap::new(),
-            disks: BTreeMap::new(),
-            copies: BTreeMap::new(),
-            directories: BTreeSet::new(),
-            lease: Lease::default(),
-            rebalances: PerMode { remove: None, add: None },
             generated: script.seed.wrapping_mul(1_000_000),
-            silent_until_ms: 0,
-            unreadable_until_ms: 0,
-            slow_start_ms: 0,
-            restarted_ms: BTreeMap::new(),
-            outcome: None,
-            warnings: BTreeSet::new(),
-            cluster_id: None,
-            losses: Vec::new(),
-            violations: Vec::new(),
-            coverage: Coverage::default(),
             is_logged,
-            log: Vec::new(),
+            ..World::new(Kubernetes::of(&script.shape, now_ms), now_ms)
         };
         let operators = [Operator::new(0, sabotage), Operator::new(1, sabotage)];
         Self { world, operators, person_ms: 0 }

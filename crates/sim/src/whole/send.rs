@@ -6,11 +6,14 @@ use control::quorum::answer::Answer;
 use control::rebalance::auto;
 use control::rolling::config::Change;
 use control::scaling::pool;
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::ResourceExt as _;
 use model::{DirectoryId, NodeId};
+use objects::State;
 use objects::found::FoundPool;
 use serde_json::{Value, json};
 
+use super::forward::{Applied, Trace};
 use super::invariants::Invariant;
 use super::kafka::CORDON;
 use super::kubernetes::{Denied, Kubernetes};
@@ -174,7 +177,9 @@ impl World {
         if is_fenced(what) {
             self.check_act(operator, what);
         }
+        let applied = self.trace.is_some().then(|| self.applied(work, what)).flatten();
         let answered = self.carry_out(sender, work, what)?;
+        self.trace(|| Trace::Act { what: what.clone(), applied });
         self.coverage.count(format!("answer {:?}", answered.0));
         match (loss, is_for_kafka(what)) {
             (Some(Loss::Answer), true) => Ok((Answer::Unknown, None)),
@@ -238,6 +243,9 @@ impl World {
                 }
             }
             What::StopUnclaimedMoves => self.kafka.cancel_moves(),
+            What::StoreCertificate { id } => self.store_certificate(work, *id),
+            What::PublishTrust => self.publish_trust(),
+            What::RemoveMigrationAnnotation => self.remove_migration_annotation(),
             What::AddVoter { id, directory, .. } => {
                 return Ok(self.add_voter(what, *id, *directory));
             }
@@ -250,13 +258,10 @@ impl World {
             | What::ChangeMetadataVersion { .. }
             | What::AlterNode { .. }
             | What::AlterCluster { .. }
+            | What::RaiseKraftVersion { .. }
             | What::ElectPreferred { .. } => return Ok(self.change_kafka(what)),
-            What::RaiseKraftVersion { .. }
-            | What::RemoveMigrationAnnotation
-            | What::ChangeAuthority { .. }
-            | What::PublishTrust
+            What::ChangeAuthority { .. }
             | What::StoreOperatorCertificate
-            | What::StoreCertificate { .. }
             | What::RememberCredential { .. }
             | What::SetCredential { .. }
             | What::DeleteCredential { .. }
@@ -265,6 +270,49 @@ impl World {
             }
         }
         Ok(DONE)
+    }
+
+    /// What becomes of an object that is applied.
+    fn applied(&self, work: &Work, what: &What) -> Option<Applied> {
+        let What::Apply(key) = what else { return None };
+        let mut changes = work.objects.changes.iter();
+        let (_, compared) = changes.find(|(object, _)| object.key() == *key)?;
+        let size = |claim: &PersistentVolumeClaim| {
+            let resources = claim.spec.as_ref()?.resources.as_ref()?;
+            Some(resources.requests.as_ref()?.get("storage")?.0.clone())
+        };
+        let before = self.kubernetes.found.claims.get(&key.name).and_then(size);
+        let request = &compared.sent["spec"]["resources"]["requests"]["storage"];
+        let grows = match (before, request.as_str()) {
+            (Some(from), Some(to)) if from != to => Some((from, to.to_owned())),
+            _ => None,
+        };
+        Some(Applied { exists: compared.state == State::Differs, grows })
+    }
+
+    fn publish_trust(&mut self) {
+        if let Some((authorities, _)) = self.keys.as_mut().and_then(|keys| keys.views.as_mut()) {
+            authorities.published = true;
+        }
+    }
+
+    fn remove_migration_annotation(&mut self) {
+        let mut kafka = (*self.kubernetes.kafka).clone();
+        if let Some(annotations) = kafka["metadata"]["annotations"].as_object_mut() {
+            annotations.remove(control::quorum::migrate::ANNOTATION);
+        }
+        self.kubernetes.writes += 1;
+        self.kubernetes.write_kafka(kafka);
+    }
+
+    fn store_certificate(&mut self, work: &Work, id: NodeId) {
+        let Some(node) = work.blueprint.nodes.iter().find(|node| node.id == id) else { return };
+        let (pod, now_ms) = (work.blueprint.pod(node), self.now_ms);
+        if let Some(keys) = &mut self.keys {
+            keys.store(id, &pod, now_ms);
+            self.kubernetes.version += 1;
+            self.kubernetes.writes += 1;
+        }
     }
 
     fn shrink(&mut self, work: &Work, name: &str) -> Result<(), Denied> {
@@ -381,6 +429,7 @@ impl World {
                 }
                 self.kafka.metadata_level = *level;
             }
+            What::RaiseKraftVersion { level } => self.kafka.kraft_level = *level,
             What::AlterNode { id, changes } => {
                 alter(self.kafka.of_nodes.entry(*id).or_default(), changes);
             }
@@ -399,7 +448,6 @@ impl World {
             | What::RemoveVoter { .. }
             | What::DeleteClaim { .. }
             | What::Delete { .. }
-            | What::RaiseKraftVersion { .. }
             | What::RemoveMigrationAnnotation
             | What::RestartPod { .. }
             | What::ClearRestartRequest { .. }

@@ -1,17 +1,22 @@
 //! The simulated world: Kubernetes, Kafka, machines, disks, and what was seen to go wrong.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use control::cluster::record::Record;
 use control::conditions::{Outcome, Reason};
 use control::rebalance::auto::{Mode, PerMode};
 use model::{DirectoryId, NodeId};
 
+use super::build::Surroundings;
 use super::coverage::Coverage;
+use super::forward::{Trace, Traced};
 use super::invariants::{Invariant, Violation};
 use super::kafka::Kafka;
+use super::keys::Keys;
 use super::kubelet::{Disk, Machine, Runtime};
 use super::kubernetes::Kubernetes;
+use super::pace::Pace;
 use super::quorum::Copy;
 use super::rebalance::Kr;
 use super::send::Loss;
@@ -77,9 +82,61 @@ pub(crate) struct World {
     pub(crate) is_logged: bool,
     /// What happened, for people.
     pub(crate) log: Vec<String>,
+    /// How long things take.
+    pub(crate) pace: Pace,
+    /// What the operators were set up with.
+    pub(crate) surroundings: Rc<Surroundings>,
+    /// The certificates; `None` if they are not simulated.
+    pub(crate) keys: Option<Keys>,
+    /// Pods that do not start, by uid.
+    pub(crate) stuck: BTreeSet<String>,
+    /// What happened, for a plan.
+    pub(crate) trace: Option<Vec<Traced>>,
 }
 
 impl World {
+    /// A world in which there is nothing yet but these resources.
+    #[must_use]
+    pub(crate) fn new(kubernetes: Kubernetes, now_ms: u64) -> Self {
+        Self {
+            now_ms,
+            kubernetes,
+            kafka: Kafka { catch_up_ms: Pace::TESTS.catch_up_ms, ..Kafka::default() },
+            machines: vec![Machine::default()],
+            runtimes: BTreeMap::new(),
+            disks: BTreeMap::new(),
+            copies: BTreeMap::new(),
+            directories: BTreeSet::new(),
+            lease: Lease::default(),
+            rebalances: PerMode { remove: None, add: None },
+            generated: 0,
+            silent_until_ms: 0,
+            unreadable_until_ms: 0,
+            slow_start_ms: 0,
+            restarted_ms: BTreeMap::new(),
+            outcome: None,
+            warnings: BTreeSet::new(),
+            cluster_id: None,
+            losses: Vec::new(),
+            violations: Vec::new(),
+            coverage: Coverage::default(),
+            is_logged: false,
+            log: Vec::new(),
+            pace: Pace::TESTS,
+            surroundings: Rc::new(Surroundings::tests()),
+            keys: None,
+            stuck: BTreeSet::new(),
+            trace: None,
+        }
+    }
+
+    /// Keeps what happened, if it is for a plan.
+    pub(crate) fn trace(&mut self, what: impl FnOnce() -> Trace) {
+        if let Some(trace) = &mut self.trace {
+            trace.push(Traced { at_ms: self.now_ms, what: what() });
+        }
+    }
+
     /// Reports that an invariant does not hold.
     pub(crate) fn violate(&mut self, invariant: Invariant, what: impl Into<String>) {
         let what = what.into();
@@ -92,7 +149,8 @@ impl World {
         if self.is_logged {
             let line = format!(
                 "{:>9.1}s {}",
-                f64::from(u32::try_from(self.now_ms - BEGIN_MS).unwrap_or(u32::MAX)) / 1000.0,
+                f64::from(u32::try_from(self.now_ms.saturating_sub(BEGIN_MS)).unwrap_or(u32::MAX))
+                    / 1000.0,
                 line()
             );
             self.log.push(line);
