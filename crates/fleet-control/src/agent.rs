@@ -199,7 +199,7 @@ fn packs(pool: &Pool, nodes: &[PlaneNode], kafkas: &[HostedKafka]) -> bool {
         }
     }
     let mut kafkas: Vec<_> = kafkas.iter().collect();
-    kafkas.sort_by(|a, b| b.need.cmp(&a.need));
+    kafkas.sort_by_key(|kafka| std::cmp::Reverse(kafka.need));
     kafkas.into_iter().all(|kafka| spread(kafka, &mut free))
 }
 

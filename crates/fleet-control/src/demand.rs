@@ -148,9 +148,9 @@ mod tests {
             // It has a place already, here or elsewhere.
             candidate("a", Ready, 500, 900),
         ] {
-            assert_eq!(given(&need, &[other.clone()]), none, "{other:?}");
+            assert_eq!(given(&need, std::slice::from_ref(&other)), none, "{other:?}");
         }
-        assert_eq!(given(&need, &[fit.clone()]), pairs(&[("k", "a")]));
+        assert_eq!(given(&need, std::slice::from_ref(&fit)), pairs(&[("k", "a")]));
         // The one that it was given to is gone.
         let other = Candidate { id: "b".to_owned(), ..fit };
         assert_eq!(given(&need, &[other]), pairs(&[("k", "b")]));

@@ -95,9 +95,9 @@ impl Agent {
                 }
                 // Its namespace has what is left of it.
                 (true, None) => match self.delete_namespace(kafka).await? {
-                    Going::Gone => said("False", "Deleted", ""),
-                    Going::Going => said("False", "Deprovision", "it is being deleted"),
-                    Going::NotOurs => said("False", "Deprovision", NOT_OURS),
+                    Removal::Gone => said("False", "Deleted", ""),
+                    Removal::Going => said("False", "Deprovision", "it is being deleted"),
+                    Removal::NotOurs => said("False", "Deprovision", NOT_OURS),
                 },
                 (false, Some(there)) => {
                     // One that an older agent made has no label yet.
@@ -190,33 +190,33 @@ impl Agent {
     }
 
     /// Deletes the namespace that the agent made for a Kafka, and with it all that is left of it.
-    async fn delete_namespace(&self, kafka: &ManagedKafka) -> Result<Going, AgentError> {
+    async fn delete_namespace(&self, kafka: &ManagedKafka) -> Result<Removal, AgentError> {
         let failed = |error| AgentError::Delete(kafka.metadata.name.clone(), error);
         let namespaces = Api::<Namespace>::all(self.kubernetes.clone());
         let name = &kafka.metadata.namespace;
         let Some(there) = namespaces.get_opt(name).await.map_err(failed)? else {
-            return Ok(Going::Gone);
+            return Ok(Removal::Gone);
         };
         if !is_for(&there, &kafka.id) {
             tracing::error!(namespace = name, kafka = kafka.id, "{NOT_OURS}");
-            return Ok(Going::NotOurs);
+            return Ok(Removal::NotOurs);
         }
         // The very one that was looked at.
         let preconditions =
             Preconditions { uid: there.metadata.uid.clone(), resource_version: None };
         let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
         match namespaces.delete(name, &params).await {
-            Err(kube::Error::Api(status)) if status.code == 404 => Ok(Going::Gone),
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(Removal::Gone),
             // It is going already, or another has come in its place.
-            Err(kube::Error::Api(status)) if status.code == 409 => Ok(Going::Going),
+            Err(kube::Error::Api(status)) if status.code == 409 => Ok(Removal::Going),
             Err(error) => Err(failed(error)),
-            Ok(_) => Ok(Going::Going),
+            Ok(_) => Ok(Removal::Going),
         }
     }
 }
 
 /// How far the namespace of a Kafka that is to be deleted has come.
-enum Going {
+enum Removal {
     Gone,
     Going,
     NotOurs,

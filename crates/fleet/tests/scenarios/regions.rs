@@ -239,10 +239,11 @@ pub(crate) async fn a_cluster_of_somebody_else_is_not_adopted(database: &str) {
     manager.admin("DELETE", "/data_planes/p-1", None).await.expect(202);
     let get = async || manager.admin("GET", "/data_planes/p-1", None).await.status;
     eventually("it is gone", async || get().await == 404).await;
-    let clusters = manager.ocm.clusters.lock().unwrap();
-    assert_eq!((clusters.there.len(), &clusters.there["foreign"]), (4, &foreign));
-    assert!(clusters.deleted.is_empty(), "{:?}", clusters.deleted);
-    drop(clusters);
+    {
+        let clusters = manager.ocm.clusters.lock().unwrap();
+        assert_eq!((clusters.there.len(), &clusters.there["foreign"]), (4, &foreign));
+        assert!(clusters.deleted.is_empty(), "{:?}", clusters.deleted);
+    }
     for id in ["-p", "p-", ".", "_", &"p".repeat(64)] {
         assert_eq!(manager.admin("POST", "/data_planes", Some(body(id))).await.code(400), "37");
     }
