@@ -339,15 +339,14 @@ impl Writer {
         call: impl Future<Output = Result<T, E>>,
         outcome: impl FnOnce(&E) -> Outcome,
     ) -> Result<T, KafkaWriteError<E>> {
-        self.kafka_with(kind, what, call, outcome, |_| true).await
+        self.kafka_with((kind, what), call, outcome, |_| true).await
     }
 
     /// The same for a call whose answer may be that nothing was done: `changed` tells. What Kafka refuses is no act, so
     /// that a process that ends after its first act gets beyond what is refused each time.
     pub async fn kafka_with<T, E: std::error::Error + 'static>(
         &self,
-        kind: &str,
-        what: &str,
+        (kind, what): (&str, &str),
         call: impl Future<Output = Result<T, E>>,
         outcome: impl FnOnce(&E) -> Outcome,
         changed: impl FnOnce(&T) -> bool,

@@ -338,7 +338,7 @@ impl Actor<'_> {
         call: impl Future<Output = Result<Results<K, T>, E>>,
         outcome: impl FnOnce(&E) -> Outcome,
     ) -> Result<Results<K, T>, Problem> {
-        let done = self.ctx.writer.kafka_with(kind, what, call, outcome, has_changed).await;
+        let done = self.ctx.writer.kafka_with((kind, what), call, outcome, has_changed).await;
         done.map_err(|error: KafkaWriteError<E>| {
             let why = chain(&error);
             tracing::debug!("{why}");
