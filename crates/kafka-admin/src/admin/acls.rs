@@ -2,6 +2,7 @@
 
 use kafka_protocol::messages::create_acls_request::AclCreation;
 use kafka_protocol::messages::delete_acls_request::DeleteAclsFilter;
+use kafka_protocol::messages::delete_acls_response::DeleteAclsFilterResult;
 use kafka_protocol::messages::{CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest};
 use kafka_protocol::protocol::StrBytes;
 
@@ -256,28 +257,44 @@ impl Admin {
 
     /// Deletes the rules that the filter matches, and says which.
     pub async fn delete_acls(&self, filter: &AclFilter) -> Result<Vec<Acl>, DeleteAclsError> {
-        let api = DeleteAclsRequest::ID;
-        let wanted = filtered!(DeleteAclsFilter::default(), filter);
-        let request = DeleteAclsRequest::default().with_filters(vec![wanted]);
+        let mut results = self.delete_acls_of(std::slice::from_ref(filter)).await?;
+        Ok(results.pop().transpose()?.unwrap_or_default())
+    }
+
+    /// Deletes the rules that the filters match, in one request; for each filter, in their order, which.
+    pub async fn delete_acls_of(
+        &self,
+        filters: &[AclFilter],
+    ) -> Result<Vec<Result<Vec<Acl>, Refusal>>, CallError> {
+        if filters.is_empty() {
+            return Ok(Vec::new());
+        }
+        let wanted = |filter: &AclFilter| filtered!(DeleteAclsFilter::default(), filter);
+        let request =
+            DeleteAclsRequest::default().with_filters(filters.iter().map(wanted).collect());
         let code = |answer: &<DeleteAclsRequest as Api>::Answer| {
             Code(answer.filter_results.first().map_or(0, |result| result.error_code))
         };
         let answer = self.client.call(Route::Controller, Effect::Changes, &request, code).await?;
-        let mut deleted = Vec::new();
-        for result in answer.filter_results {
-            Refusal::check(result.error_code, result.error_message)?;
-            for acl in result.matching_acls {
-                Refusal::check(acl.error_code, acl.error_message)?;
-                deleted.push(read_acl!(
-                    api,
-                    (acl.resource_type, acl.resource_name, acl.pattern_type),
-                    acl
-                ));
-            }
-        }
-        deleted.sort();
-        Ok(deleted)
+        answer.filter_results.into_iter().map(deleted).collect()
     }
+}
+
+/// What one filter has deleted.
+fn deleted(result: DeleteAclsFilterResult) -> Result<Result<Vec<Acl>, Refusal>, CallError> {
+    let api = DeleteAclsRequest::ID;
+    if let Err(refusal) = Refusal::check(result.error_code, result.error_message) {
+        return Ok(Err(refusal));
+    }
+    let mut deleted = Vec::new();
+    for acl in result.matching_acls {
+        if let Err(refusal) = Refusal::check(acl.error_code, acl.error_message) {
+            return Ok(Err(refusal));
+        }
+        deleted.push(read_acl!(api, (acl.resource_type, acl.resource_name, acl.pattern_type), acl));
+    }
+    deleted.sort();
+    Ok(Ok(deleted))
 }
 
 fn optional(text: &Option<String>) -> Option<StrBytes> {

@@ -15,6 +15,7 @@ mod leaders;
 mod log_dirs;
 mod offsets;
 mod quorum;
+mod quotas;
 mod reassignments;
 mod scram;
 mod throttle;
@@ -42,8 +43,11 @@ pub use leaders::{ElectLeadersError, Election, ElectionOutcome};
 pub use log_dirs::{DescribeLogDirsError, LogDir, MoveReplicasError, ReplicaLog, ReplicaMove};
 pub use offsets::{ListOffsetsError, OffsetAt, Offsets};
 pub use quorum::{DescribeQuorumError, Quorum, QuorumReplica, VoterChangeError, VoterListener};
+pub use quotas::{DescribeQuotasError, QuotaChanges};
 pub use reassignments::{AlterReassignmentsError, ListReassignmentsError, Reassignment};
-pub use scram::{AlterScramError, DescribeScramError, ScramUser};
+pub use scram::{
+    AlterScramCredentialsError, AlterScramError, DescribeScramError, ScramChange, ScramUser,
+};
 pub use throttle::{Throttle, ThrottleError, ThrottleGuard, ThrottleRecord, ThrottleValues};
 pub use topics::{
     CreatePartitionsError, CreateTopicsError, DeleteTopicsError, DescribeTopicsError, Layout,

@@ -1,5 +1,7 @@
 //! SCRAM credentials of users.
 
+use std::collections::BTreeMap;
+
 use aws_lc_rs::rand;
 use kafka_protocol::messages::alter_user_scram_credentials_request::{
     ScramCredentialDeletion, ScramCredentialUpsertion,
@@ -10,7 +12,7 @@ use kafka_protocol::messages::{
 
 use super::{Admin, plain_error, wire};
 use crate::code::{Code, Refusal};
-use crate::net::{CallError, Effect, Route};
+use crate::net::{CallError, Effect, Outcome, Route};
 use crate::proto::{Api, SHA512_BYTES, Secret, salted_password};
 
 const SCRAM_SHA_512: i8 = 2;
@@ -65,6 +67,55 @@ pub enum AlterScramError {
     },
 }
 
+/// Why credentials were not changed, or may not have been.
+#[derive(Debug, thiserror::Error)]
+pub enum AlterScramCredentialsError {
+    /// No answer came.
+    #[error("cannot change SCRAM credentials")]
+    Call(#[from] CallError),
+    /// The operating system has no randomness to give.
+    #[error("the operating system gives no random numbers for a salt")]
+    NoRandomness,
+}
+
+impl AlterScramCredentialsError {
+    /// Whether they may have been changed all the same.
+    #[must_use]
+    pub fn outcome(&self) -> Outcome {
+        match self {
+            Self::Call(error) => error.outcome(),
+            Self::NoRandomness => Outcome::NotDone,
+        }
+    }
+}
+
+/// A change of the credential of a user.
+#[derive(Debug, Clone)]
+pub enum ScramChange {
+    /// Sets this password.
+    Set {
+        /// The user.
+        user: String,
+        /// The password; only a salted form of it is sent.
+        password: Secret,
+    },
+    /// Deletes the credential. Open connections stay open.
+    Delete {
+        /// The user.
+        user: String,
+    },
+}
+
+impl ScramChange {
+    /// The user.
+    #[must_use]
+    pub fn user(&self) -> &str {
+        match self {
+            Self::Set { user, .. } | Self::Delete { user } => user,
+        }
+    }
+}
+
 impl Admin {
     /// All users that have SCRAM credentials, by name.
     pub async fn describe_scram_users(&self) -> Result<Vec<ScramUser>, DescribeScramError> {
@@ -92,45 +143,88 @@ impl Admin {
         user: &str,
         password: &Secret,
     ) -> Result<(), AlterScramError> {
-        let mut salt = vec![0; SHA512_BYTES];
-        rand::fill(&mut salt).map_err(|_| AlterScramError::NoRandomness)?;
-        let salted = salted_password(password, &salt, ITERATIONS);
-        let upsertion = ScramCredentialUpsertion::default()
-            .with_name(wire::text(user))
-            .with_mechanism(SCRAM_SHA_512)
-            .with_iterations(i32::try_from(ITERATIONS).unwrap_or(i32::MAX))
-            .with_salt(salt.into())
-            .with_salted_password(salted.to_vec().into());
-        let request = AlterUserScramCredentialsRequest::default().with_upsertions(vec![upsertion]);
-        self.alter_scram(user, request).await
+        let change = ScramChange::Set { user: user.to_owned(), password: password.clone() };
+        self.alter_one(change).await
     }
 
     /// Takes a user's credential for SCRAM-SHA-512 away. Open connections stay open.
     pub async fn delete_scram_credential(&self, user: &str) -> Result<(), AlterScramError> {
-        let deletion = ScramCredentialDeletion::default()
-            .with_name(wire::text(user))
-            .with_mechanism(SCRAM_SHA_512);
-        let request = AlterUserScramCredentialsRequest::default().with_deletions(vec![deletion]);
-        self.alter_scram(user, request).await
+        self.alter_one(ScramChange::Delete { user: user.to_owned() }).await
     }
 
-    async fn alter_scram(
+    /// Changes credentials for SCRAM-SHA-512 of several users in one request; a result for each. A user must not be in
+    /// it twice. Salting a password takes milliseconds, and is done on a thread of its own.
+    pub async fn alter_scram_credentials(
         &self,
-        user: &str,
-        request: AlterUserScramCredentialsRequest,
-    ) -> Result<(), AlterScramError> {
-        let named = || user.to_owned();
+        changes: Vec<ScramChange>,
+    ) -> Result<BTreeMap<String, Result<(), Refusal>>, AlterScramCredentialsError> {
+        if changes.is_empty() {
+            return Ok(BTreeMap::new());
+        }
+        let request = tokio::task::spawn_blocking(move || request(&changes)).await;
+        let request = request.map_err(|_| AlterScramCredentialsError::NoRandomness)??;
         let code = |answer: &<AlterUserScramCredentialsRequest as Api>::Answer| {
             Code(answer.results.first().map_or(0, |result| result.error_code))
         };
-        let answer = self.client.call(Route::Controller, Effect::Changes, &request, code).await;
-        let answer = answer.map_err(|source| AlterScramError::Call { user: named(), source })?;
-        let mut results = answer.results.into_iter();
-        results
-            .try_for_each(|result| Refusal::check(result.error_code, result.error_message))
-            .map_err(|refusal| match refusal.code {
-                Code::RESOURCE_NOT_FOUND => AlterScramError::NotFound { user: named() },
-                _ => AlterScramError::Refused { user: named(), refusal },
-            })
+        let answer = self.client.call(Route::Controller, Effect::Changes, &request, code).await?;
+        let results = answer
+            .results
+            .into_iter()
+            .map(|one| (one.user.to_string(), Refusal::check(one.error_code, one.error_message)));
+        Ok(results.collect())
     }
+
+    async fn alter_one(&self, change: ScramChange) -> Result<(), AlterScramError> {
+        let user = change.user().to_owned();
+        let results = match self.alter_scram_credentials(vec![change]).await {
+            Ok(results) => results,
+            Err(AlterScramCredentialsError::NoRandomness) => {
+                return Err(AlterScramError::NoRandomness);
+            }
+            Err(AlterScramCredentialsError::Call(source)) => {
+                return Err(AlterScramError::Call { user, source });
+            }
+        };
+        match results.into_values().find_map(Result::err) {
+            None => Ok(()),
+            Some(refusal) if refusal.code == Code::RESOURCE_NOT_FOUND => {
+                Err(AlterScramError::NotFound { user })
+            }
+            Some(refusal) => Err(AlterScramError::Refused { user, refusal }),
+        }
+    }
+}
+
+fn request(
+    changes: &[ScramChange],
+) -> Result<AlterUserScramCredentialsRequest, AlterScramCredentialsError> {
+    let (mut upsertions, mut deletions) = (Vec::new(), Vec::new());
+    for change in changes {
+        match change {
+            ScramChange::Set { user, password } => upsertions.push(upsertion(user, password)?),
+            ScramChange::Delete { user } => deletions.push(
+                ScramCredentialDeletion::default()
+                    .with_name(wire::text(user))
+                    .with_mechanism(SCRAM_SHA_512),
+            ),
+        }
+    }
+    Ok(AlterUserScramCredentialsRequest::default()
+        .with_upsertions(upsertions)
+        .with_deletions(deletions))
+}
+
+fn upsertion(
+    user: &str,
+    password: &Secret,
+) -> Result<ScramCredentialUpsertion, AlterScramCredentialsError> {
+    let mut salt = vec![0; SHA512_BYTES];
+    rand::fill(&mut salt).map_err(|_| AlterScramCredentialsError::NoRandomness)?;
+    let salted = salted_password(password, &salt, ITERATIONS);
+    Ok(ScramCredentialUpsertion::default()
+        .with_name(wire::text(user))
+        .with_mechanism(SCRAM_SHA_512)
+        .with_iterations(i32::try_from(ITERATIONS).unwrap_or(i32::MAX))
+        .with_salt(salt.into())
+        .with_salted_password(salted.to_vec().into()))
 }

@@ -118,7 +118,7 @@ apis! {
     CreateTopicsRequest => CreateTopicsResponse,                              19 "CreateTopics",                 7..=7,  BULK;
     DeleteTopicsRequest => DeleteTopicsResponse,                              20 "DeleteTopics",                 6..=6,  BULK;
     DescribeAclsRequest => DescribeAclsResponse,                              29 "DescribeAcls",                 2..=3,  BULK;
-    CreateAclsRequest => CreateAclsResponse,                                  30 "CreateAcls",                   2..=3,  SMALL;
+    CreateAclsRequest => CreateAclsResponse,                                  30 "CreateAcls",                   2..=3,  BULK;
     DeleteAclsRequest => DeleteAclsResponse,                                  31 "DeleteAcls",                   2..=3,  BULK;
     DescribeConfigsRequest => DescribeConfigsResponse,                        32 "DescribeConfigs",              4..=4,  BULK;
     AlterReplicaLogDirsRequest => AlterReplicaLogDirsResponse,                34 "AlterReplicaLogDirs",          2..=2,  BULK;
@@ -130,8 +130,10 @@ apis! {
     IncrementalAlterConfigsRequest => IncrementalAlterConfigsResponse,        44 "IncrementalAlterConfigs",      1..=1,  BULK;
     AlterPartitionReassignmentsRequest => AlterPartitionReassignmentsResponse, 45 "AlterPartitionReassignments", 0..=1,  BULK;
     ListPartitionReassignmentsRequest => ListPartitionReassignmentsResponse,  46 "ListPartitionReassignments",   0..=0,  BULK;
+    DescribeClientQuotasRequest => DescribeClientQuotasResponse,              48 "DescribeClientQuotas",         1..=1,  BULK;
+    AlterClientQuotasRequest => AlterClientQuotasResponse,                    49 "AlterClientQuotas",            1..=1,  BULK;
     DescribeUserScramCredentialsRequest => DescribeUserScramCredentialsResponse, 50 "DescribeUserScramCredentials", 0..=0, BULK;
-    AlterUserScramCredentialsRequest => AlterUserScramCredentialsResponse,    51 "AlterUserScramCredentials",    0..=0,  SMALL;
+    AlterUserScramCredentialsRequest => AlterUserScramCredentialsResponse,    51 "AlterUserScramCredentials",    0..=0,  BULK;
     DescribeQuorumRequest => DescribeQuorumResponse,                          55 "DescribeQuorum",               2..=2,  SMALL;
     UpdateFeaturesRequest => UpdateFeaturesResponse,                          57 "UpdateFeatures",               1..=2,  SMALL;
     DescribeClusterRequest => DescribeClusterResponse,                        60 "DescribeCluster",              2..=2,  SMALL;

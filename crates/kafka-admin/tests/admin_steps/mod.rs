@@ -23,6 +23,7 @@ pub(crate) async fn run(cluster: &Cluster) -> anyhow::Result<()> {
     settings::of_controllers(cluster).await?;
     users::scram_credentials(cluster).await?;
     users::access_control_lists(cluster).await?;
+    users::many_credentials_rules_and_quotas_in_one_request(cluster).await?;
     moves::between_the_disks_of_a_broker(cluster).await?;
     moves::under_a_throttle_cancelled_half_way(cluster).await?;
     moves::throttle_of_a_broker_through_controllers(cluster).await?;
