@@ -50,6 +50,10 @@ pub enum Annotation {
     Managed,
     /// `gregor.io/topic-config`.
     TopicConfig,
+    /// `gregor.io/user-key`.
+    UserKey,
+    /// `gregor.io/secret-metadata`.
+    SecretMetadata,
     /// `strimzi.io/force-renew`.
     ForceRenew,
     /// `strimzi.io/force-replace`.
@@ -105,11 +109,11 @@ pub enum Annotation {
 impl Annotation {
     /// All of them.
     #[rustfmt::skip]
-    pub const ALL: [Self; 42] = [
+    pub const ALL: [Self; 44] = [
         Self::PauseReconciliation, Self::ManualRollingUpdate, Self::MaxParallel, Self::AllowOfflineBatches,
         Self::AcceptMetadataLoss, Self::SkipScaleDownCheck, Self::QuorumMigration, Self::DiskReplaced,
         Self::NextNodeIds, Self::RemoveNodeIds, Self::Engine, Self::CruiseControlUrl, Self::Rebalance, Self::RebalanceTemplate, Self::RebalanceAutoApproval,
-        Self::Managed, Self::TopicConfig, Self::ForceRenew, Self::ForceReplace, Self::AutoRebalanceRound, Self::ScramCredential, Self::Revision,
+        Self::Managed, Self::TopicConfig, Self::UserKey, Self::SecretMetadata, Self::ForceRenew, Self::ForceReplace, Self::AutoRebalanceRound, Self::ScramCredential, Self::Revision,
         Self::Settings, Self::ConfigurationHash, Self::KafkaVersion, Self::Quorum, Self::ServerCertHash,
         Self::ListenerCertThumbprints, Self::ClusterCaCertGeneration, Self::ClusterCaKeyGeneration,
         Self::ClientsCaCertGeneration, Self::ClientsCaKeyGeneration, Self::CaCertGeneration,
@@ -152,7 +156,7 @@ type Columns = (&'static str, &'static str, Writer, &'static str);
 const ROWS: [Columns; Annotation::ALL.len()] = {
     use Writer::{Agent, Operator, User};
     [
-        ("strimzi.io/pause-reconciliation", "Kafka, KafkaRebalance", User,
+        ("strimzi.io/pause-reconciliation", "Kafka, KafkaRebalance, KafkaTopic, KafkaUser", User,
             "`true` stops all changes to the resource until the annotation is removed"),
         ("strimzi.io/manual-rolling-update", "Pod, StrimziPodSet", User,
             "`true` restarts the node, or all nodes of the pool, when the rules allow it; the operator removes it"),
@@ -183,7 +187,12 @@ const ROWS: [Columns; Annotation::ALL.len()] = {
         ("gregor.io/topic-config", "KafkaTopic", User,
             "`keep` keeps settings of the topic that a resource without `spec.config` does not have, `replace` resets them; \
              the operator writes `keep` if the topic existed before its resource"),
-        ("strimzi.io/force-renew", "Secret", User, "`true` renews the certificate of the authority"),
+        ("gregor.io/user-key", "KafkaUser", User,
+            "`rsa` issues the next certificate with an RSA key, for clients that cannot use other keys; `ec` is the default"),
+        ("gregor.io/secret-metadata", "Secret", Operator,
+            "the names of the labels and annotations that the Secret of a user has from its KafkaUser"),
+        ("strimzi.io/force-renew", "Secret", User,
+            "`true` renews the certificate of the authority, or the certificate or password of the user"),
         ("strimzi.io/force-replace", "Secret", User, "`true` replaces the key of the authority"),
         ("gregor.io/auto-rebalance-round", "KafkaRebalance", Operator,
             "the change of brokers that the rebalance was created for"),

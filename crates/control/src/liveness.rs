@@ -28,19 +28,22 @@ pub enum Loop {
     KafkaTopic,
     /// One collection of metrics of topics and groups. It beats at each kind of request.
     Lag,
+    /// One pass over `KafkaUser` resources of a cluster. It beats at each write and each read of Kafka.
+    KafkaUser,
     /// One pass over a `StrimziPodSet`. It beats at each write.
     StrimziPodSet,
 }
 
 impl Loop {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Lease,
         Self::Controllers,
         Self::Kafka,
         Self::KafkaRebalance,
         Self::KafkaTopic,
         Self::Lag,
+        Self::KafkaUser,
         Self::StrimziPodSet,
     ];
 
@@ -60,6 +63,7 @@ impl Loop {
             | Self::KafkaRebalance
             | Self::KafkaTopic
             | Self::Lag
+            | Self::KafkaUser
             | Self::StrimziPodSet => 600,
         })
     }
@@ -74,6 +78,7 @@ impl Loop {
             Self::KafkaRebalance => "KafkaRebalance",
             Self::KafkaTopic => "KafkaTopic",
             Self::Lag => "lag",
+            Self::KafkaUser => "KafkaUser",
             Self::StrimziPodSet => "StrimziPodSet",
         }
     }

@@ -33,4 +33,5 @@ pub use ownership::Ownership;
 pub use plan::{Answers, Found, NewTopic, Plan, View, plan};
 pub use report::{ChangeState, Condition, Kind, News, Problem, Reason, ReplicasChange, Report};
 pub use resource::{ConfigMode, FINALIZER, Resource, Spec, Status, Value};
+pub(crate) use settings::interval_ms;
 pub use settings::{Alterable, Settings};

@@ -40,14 +40,18 @@ impl Settings {
         let value = |name: &str| {
             environment.iter().rev().find(|(of, _)| of == name).map(|(_, value)| value.trim())
         };
-        let interval_ms = interval_ms.and_then(|ms| u64::try_from(ms).ok()).filter(|ms| *ms > 0);
         let uses_finalizers = value("STRIMZI_USE_FINALIZERS").filter(|text| !text.is_empty());
         Self {
             uses_finalizers: uses_finalizers.is_none_or(|text| text.eq_ignore_ascii_case("true")),
             alterable: Alterable::of(value("STRIMZI_ALTERABLE_TOPIC_CONFIG").unwrap_or("ALL")),
-            interval_ms: interval_ms.unwrap_or(INTERVAL_MS),
+            interval_ms: self::interval_ms(interval_ms),
         }
     }
+}
+
+/// `reconciliationIntervalMs`; zero is the default.
+pub(crate) fn interval_ms(spec: Option<i64>) -> u64 {
+    spec.and_then(|ms| u64::try_from(ms).ok()).filter(|ms| *ms > 0).unwrap_or(INTERVAL_MS)
 }
 
 impl Alterable {
