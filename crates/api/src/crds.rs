@@ -12,7 +12,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use kube::CustomResourceExt;
 use serde_json::{Number, Value};
 
-use crate::{Kafka, KafkaNodePool, KafkaRebalance, KafkaTopic, StrimziPodSet};
+use crate::{Kafka, KafkaNodePool, KafkaRebalance, KafkaTopic, KafkaUser, StrimziPodSet};
 
 /// The older version, served but not stored.
 pub const OLD_VERSION: &str = "v1beta2";
@@ -24,6 +24,10 @@ const OLD_VALUES: &[(&str, &[&str], &str)] = &[
     ("Kafka", &["spec", "kafka", "authorization", "type"], "keycloak"),
 ];
 
+/// Fields that only the newer version requires: kind, path, name.
+const NEWLY_REQUIRED: &[(&str, &[&str], &str)] =
+    &[("KafkaUser", &["spec", "authorization", "acls", "[]"], "operations")];
+
 /// All definitions, in the order in which they are best read.
 pub fn crds() -> Vec<CustomResourceDefinition> {
     let kinds = [
@@ -31,6 +35,7 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
         KafkaNodePool::crd(),
         KafkaRebalance::crd(),
         KafkaTopic::crd(),
+        KafkaUser::crd(),
         StrimziPodSet::crd(),
     ];
     kinds.into_iter().map(definition).collect()
@@ -91,6 +96,11 @@ fn older(new: &CustomResourceDefinitionVersion, kind: &str) -> CustomResourceDef
     if let Some(schema) = schema_mut(&mut old) {
         // There, an object without a spec is accepted.
         schema.required = None;
+        for (_, path, name) in NEWLY_REQUIRED.iter().filter(|(of, _, _)| *of == kind) {
+            if let Some(required) = at_mut(schema, path).and_then(|at| at.required.as_mut()) {
+                required.retain(|field| field != name);
+            }
+        }
         for (_, path, value) in OLD_VALUES.iter().filter(|(of, _, _)| *of == kind) {
             if let Some(values) = at_mut(schema, path).and_then(|found| found.enum_.as_mut()) {
                 values.push(JSON((*value).into()));
@@ -176,6 +186,7 @@ mod tests {
                 r#"kafkanodepools.kafka.strimzi.io ["knp"] ["strimzi"]"#,
                 r#"kafkarebalances.kafka.strimzi.io ["kr"] ["strimzi"]"#,
                 r#"kafkatopics.kafka.strimzi.io ["kt"] ["strimzi"]"#,
+                r#"kafkausers.kafka.strimzi.io ["ku"] ["strimzi"]"#,
                 r#"strimzipodsets.core.strimzi.io ["sps"] ["strimzi"]"#,
             ]
         );
@@ -208,6 +219,18 @@ mod tests {
         };
         assert_eq!(mechanisms(0), r#"["tls","scram-sha-512","custom"]"#);
         assert_eq!(mechanisms(1), r#"["tls","scram-sha-512","custom","oauth"]"#);
+    }
+
+    #[test]
+    fn only_the_newer_version_requires_a_list_of_operations() {
+        let user = crd("KafkaUser");
+        let required = |version: usize| {
+            let path = "/schema/openAPIV3Schema/properties/spec/properties/authorization/properties\
+                        /acls/items/required";
+            user["spec"]["versions"][version].pointer(path).unwrap().to_string()
+        };
+        assert_eq!(required(0), r#"["operations","resource"]"#);
+        assert_eq!(required(1), r#"["resource"]"#);
     }
 
     #[test]

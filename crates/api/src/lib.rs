@@ -1,7 +1,7 @@
 //! The custom resources of Gregor as Rust types, with their schemas and what of them is honoured.
 //!
-//! The resources are those that people already have: `Kafka`, `KafkaNodePool`, `KafkaRebalance` and
-//! `KafkaTopic` of `kafka.strimzi.io`, and `StrimziPodSet` of `core.strimzi.io`. Three things hold everywhere:
+//! The resources are those that people already have: `Kafka`, `KafkaNodePool`, `KafkaRebalance`,
+//! `KafkaTopic` and `KafkaUser` of `kafka.strimzi.io`, and `StrimziPodSet` of `core.strimzi.io`. Three things hold everywhere:
 //!
 //! 1. **Nothing that a user wrote is lost.** Every object of a schema keeps the fields that it does
 //!    not know ([`Rest`]), in the API server and in our types, so that they can be reported.
@@ -27,6 +27,7 @@ pub mod read;
 pub mod rebalance;
 pub mod schema;
 pub mod topic;
+pub mod user;
 
 mod common;
 
@@ -39,3 +40,4 @@ pub use node_pool::{KafkaNodePool, KafkaNodePoolSpec, KafkaNodePoolStatus};
 pub use pod_set::{StrimziPodSet, StrimziPodSetSpec, StrimziPodSetStatus};
 pub use rebalance::{KafkaRebalance, KafkaRebalanceSpec, KafkaRebalanceStatus};
 pub use topic::{KafkaTopic, KafkaTopicSpec, KafkaTopicStatus};
+pub use user::{KafkaUser, KafkaUserSpec, KafkaUserStatus};

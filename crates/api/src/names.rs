@@ -183,6 +183,12 @@ impl Names {
         format!("{}-gregor-moves", self.cluster)
     }
 
+    /// The ConfigMap in which the operator remembers the users that it manages.
+    #[must_use]
+    pub fn users(&self) -> String {
+        format!("{}-gregor-users", self.cluster)
+    }
+
     /// The claim of a volume; `volume` is `data` or `data-<id>`.
     #[must_use]
     pub fn claim(&self, volume: &str, pool: &str, node: NodeId) -> String {

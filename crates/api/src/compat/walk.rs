@@ -133,10 +133,9 @@ mod tests {
 
     #[test]
     fn a_part_that_is_not_honoured_is_named_once() {
-        let operators = json!({ "topicOperator": {}, "userOperator": { "image": "x" } });
-        let spec = json!({ "kafka": {}, "entityOperator": operators });
-        let user = "spec.entityOperator.userOperator";
-        check(Kind::Kafka, spec, &[(user, Verdict::Accepted)]);
+        let users = json!({ "apiUsers": { "type": "x", "valueFrom": {} } });
+        let spec = json!({ "kafka": {}, "cruiseControl": users });
+        check(Kind::Kafka, spec, &[("spec.cruiseControl.apiUsers", Verdict::Accepted)]);
     }
 
     #[test]

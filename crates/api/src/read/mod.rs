@@ -12,6 +12,7 @@ mod listener;
 mod pool;
 mod template;
 mod topic;
+mod user;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -27,6 +28,7 @@ use crate::{Kafka, KafkaNodePool};
 pub use exporter::exporter;
 pub use pool::{storage_from_text, storage_text};
 pub use topic::{Topics, topic, topics};
+pub use user::{Users, user, users};
 
 /// Something in a resource that cannot be read as a wish.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]

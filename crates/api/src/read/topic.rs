@@ -9,6 +9,7 @@ use control::topics::{
 use kube::ResourceExt as _;
 use serde_json::Value as Json;
 
+use crate::kafka::template::ContainerTemplate;
 use crate::names::CLUSTER_LABEL;
 use crate::topic::ReplicasChangeState;
 use crate::{Kafka, KafkaTopic, KafkaTopicSpec, KafkaTopicStatus};
@@ -121,16 +122,21 @@ pub fn topics(kafka: &Kafka) -> Option<Topics> {
     let topics = operator.topic_operator.as_ref()?;
     let container =
         operator.template.as_ref().and_then(|all| all.topic_operator_container.as_ref());
-    let variables = container.and_then(|container| container.env.as_ref()).into_iter().flatten();
-    let text = |value: Option<&Json>| value.and_then(Json::as_str).map(str::to_owned);
-    let variable =
-        |one: &crate::Verbatim| Some((text(one.0.get("name"))?, text(one.0.get("value"))?));
-    let environment: Vec<_> = variables.filter_map(variable).collect();
+    let environment = environment(container);
     let namespace = kafka.namespace().unwrap_or_default();
     Some(Topics {
         namespace: topics.watched_namespace.clone().unwrap_or(namespace),
         settings: Settings::read(&environment, topics.reconciliation_interval_ms),
     })
+}
+
+/// The environment variables with a value in the template of a container.
+pub(super) fn environment(container: Option<&ContainerTemplate>) -> Vec<(String, String)> {
+    let variables = container.and_then(|container| container.env.as_ref()).into_iter().flatten();
+    let text = |value: Option<&Json>| value.and_then(Json::as_str).map(str::to_owned);
+    let variable =
+        |one: &crate::Verbatim| Some((text(one.0.get("name"))?, text(one.0.get("value"))?));
+    variables.filter_map(variable).collect()
 }
 
 /// How the topics of a cluster are managed as resources.

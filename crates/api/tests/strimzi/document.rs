@@ -3,8 +3,8 @@
 use crate::rules::{self, Rule};
 use crate::strimzi;
 
-const KINDS: [&str; 5] =
-    ["Kafka", "KafkaNodePool", "KafkaRebalance", "KafkaTopic", "StrimziPodSet"];
+const KINDS: [&str; 6] =
+    ["Kafka", "KafkaNodePool", "KafkaRebalance", "KafkaTopic", "KafkaUser", "StrimziPodSet"];
 const VERDICTS: [&str; 4] = ["honoured", "accepted", "unneeded", "refused"];
 
 const INTRODUCTION: &str = "\

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::{random, strimzi};
 use api::compat::{Kind, Verdict, fields};
 use api::crds::{crds, manifest};
-use api::{Kafka, KafkaNodePool, KafkaRebalance, KafkaTopic, StrimziPodSet};
+use api::{Kafka, KafkaNodePool, KafkaRebalance, KafkaTopic, KafkaUser, StrimziPodSet};
 use proptest::prelude::*;
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
@@ -186,6 +186,11 @@ fn round_trip_as(kind: Kind, object: &Value) {
         Kind::KafkaNodePool => round_trip::<KafkaNodePool>(object),
         Kind::KafkaRebalance => round_trip::<KafkaRebalance>(object),
         Kind::KafkaTopic => round_trip::<KafkaTopic>(object),
+        Kind::KafkaUser => {
+            round_trip::<KafkaUser>(object);
+            let user: KafkaUser = serde_json::from_value(object.clone()).unwrap();
+            let _ = api::read::user(&user, true);
+        }
         Kind::StrimziPodSet => round_trip::<StrimziPodSet>(object),
     }
 }
