@@ -14,6 +14,7 @@ use tokio::sync::Semaphore;
 
 use crate::cluster::admins::Admins;
 use crate::cluster::marks::Marks;
+use crate::entity_operator::Removals;
 use crate::lag::Pictures;
 use crate::liveness::Beats;
 use crate::rebalance::load::Samples;
@@ -38,8 +39,8 @@ pub struct Settings {
     pub interval: Duration,
     /// How long a pod may take to become ready.
     pub operation_timeout: Duration,
-    /// Whether a cluster may manage resources of topics in another namespace. Whoever may edit a `Kafka` would have the
-    /// operator write to resources there.
+    /// Whether a cluster may manage resources of topics and users in another namespace. Whoever may edit a `Kafka` would
+    /// have the operator write to resources and Secrets there.
     pub watches_other_namespaces: bool,
 }
 
@@ -89,6 +90,8 @@ pub struct Context {
     pub(crate) samples: Samples,
     /// Metrics of topics and groups.
     pub(crate) pictures: Pictures,
+    /// The entity operators that were removed.
+    pub(crate) removals: Removals,
     /// The progress of passes, for the liveness probe.
     pub(crate) beats: Beats,
 }
@@ -108,6 +111,7 @@ impl Context {
             admins: Admins::default(),
             marks: Marks::default(),
             samples: Samples::default(),
+            removals: Removals::default(),
             beats: Beats::default(),
             pictures: Pictures::default(),
             readers: Arc::new(Semaphore::new(READERS)),

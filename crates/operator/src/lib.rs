@@ -11,6 +11,7 @@ pub mod cluster;
 pub mod context;
 pub mod crash;
 pub mod cruise_control;
+mod entity_operator;
 pub mod fence;
 #[cfg(test)]
 mod hostile;
@@ -24,6 +25,7 @@ pub mod pki;
 pub mod pod_set;
 pub mod rebalance;
 pub mod runtime;
+mod seen;
 mod store;
 mod time;
 pub mod topics;

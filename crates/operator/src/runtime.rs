@@ -21,7 +21,7 @@ use crate::lease::{Election, Timing};
 use crate::liveness::Beats;
 use crate::metrics::Metrics;
 use crate::write::Writer;
-use crate::{client, cluster, http, pod_set, rebalance, topics, words};
+use crate::{client, cluster, http, pod_set, rebalance, topics, users, words};
 
 /// How the operator is run.
 #[derive(Debug, Clone)]
@@ -151,7 +151,8 @@ async fn controllers(
     let rebalances = rebalance::request::run(context.clone(), shutdown.clone());
     let topics = topics::run(context.clone(), shutdown.clone());
     let lag = lag::run(context.clone(), shutdown.clone());
-    tokio::join!(clusters, rebalances, topics, lag, pod_set::run(context, shutdown));
+    let users = users::run(context.clone(), shutdown.clone());
+    tokio::join!(clusters, rebalances, topics, users, lag, pod_set::run(context, shutdown));
 }
 
 async fn keep(election: &mut Option<Election>) {

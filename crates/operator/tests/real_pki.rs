@@ -312,7 +312,10 @@ fn java_reads_the_key_store_of_a_user() -> anyhow::Result<()> {
     let made = authority::next(&observed, &wishes(Kind::Clients), &users, &clock())?;
     let (keys, certificates) = (made.key_secret.unwrap(), made.cert_secret.unwrap());
     let signer = Signer::load(Kind::Clients, &keys, &certificates).unwrap();
-    let content = user::issue(&signer, "alice", 90, clock().now)?;
+    let content = user::issue(
+        &signer,
+        &user::Order { user: "alice", days: 90, now: clock().now, is_rsa: false },
+    )?;
     let dir = tempfile::tempdir()?;
     let file = |name: &str| dir.path().join(name).display().to_string();
     fs::write(dir.path().join("user.p12"), &content.data[user::USER_P12])?;

@@ -49,6 +49,7 @@ use tokio::sync::oneshot;
 use crate::client::watching;
 use crate::context::{Context, dynamic};
 use crate::rebalance::store;
+use crate::users;
 use crate::words::{chain, tell_of_watch};
 use census::Census;
 use error::PassError;
@@ -157,6 +158,11 @@ fn of_cluster<K: Resource>(
             return None;
         }
         if object.meta().name == Some(names.record()) {
+            return None;
+        }
+        // Users that are resources have passes of their own.
+        let owners = object.meta().owner_references.iter().flatten();
+        if owners.into_iter().any(|owner| owner.kind == users::KIND) {
             return None;
         }
         Some(ObjectRef::new_with(cluster, resource.clone()).within(namespace))

@@ -96,6 +96,7 @@ mod tests {
                 "CustomResourceDefinition kafkanodepools.kafka.strimzi.io",
                 "CustomResourceDefinition kafkarebalances.kafka.strimzi.io",
                 "CustomResourceDefinition kafkatopics.kafka.strimzi.io",
+                "CustomResourceDefinition kafkausers.kafka.strimzi.io",
                 "CustomResourceDefinition strimzipodsets.core.strimzi.io",
                 "ServiceAccount ops/gregor-operator",
                 "ClusterRole gregor-operator",

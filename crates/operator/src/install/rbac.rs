@@ -23,7 +23,8 @@ pub const NAMESPACED: &[Right] = &[
     ("kafka.strimzi.io", &["kafkanodepools"], &["list", "watch", "patch"]),
     ("kafka.strimzi.io", &["kafkarebalances"], &["get", "list", "watch", "create", "patch", "delete"]),
     ("kafka.strimzi.io", &["kafkatopics"], &["list", "watch", "patch"]),
-    ("kafka.strimzi.io", &["kafkas/status", "kafkanodepools/status", "kafkarebalances/status", "kafkatopics/status"], &["patch"]),
+    ("kafka.strimzi.io", &["kafkausers"], &["list", "watch"]),
+    ("kafka.strimzi.io", &["kafkas/status", "kafkanodepools/status", "kafkarebalances/status", "kafkatopics/status", "kafkausers/status"], &["patch"]),
     // Dependents block the deletion of their Kafka. Where the admission plugin OwnerReferencesPermissionEnforcement
     // is on (OpenShift, and local mode) that needs this right, which no request shows.
     ("kafka.strimzi.io", &["kafkas/finalizers"], &["update"]),
@@ -35,9 +36,12 @@ pub const NAMESPACED: &[Right] = &[
     // A Service is read by name before Cruise Control is contacted through it.
     ("", &["services"], &["get", "list", "watch", "create", "patch", "delete"]),
     ("", &["persistentvolumeclaims"], &["list", "watch", "create", "patch", "delete"]),
-    ("", &["serviceaccounts"], &["list", "create", "patch"]),
-    ("networking.k8s.io", &["networkpolicies"], &["list", "create", "patch"]),
-    ("policy", &["poddisruptionbudgets"], &["list", "create", "patch"]),
+    // What is deleted of these, and of the next two, are objects of an entity operator that this operator replaces.
+    ("", &["serviceaccounts"], &["list", "create", "patch", "delete"]),
+    ("networking.k8s.io", &["networkpolicies"], &["list", "create", "patch", "delete"]),
+    ("policy", &["poddisruptionbudgets"], &["list", "create", "patch", "delete"]),
+    ("apps", &["deployments"], &["list", "delete"]),
+    (API_GROUP, &["roles", "rolebindings"], &["list", "delete"]),
     ("events.k8s.io", &["events"], &["create", "patch"]),
 ];
 

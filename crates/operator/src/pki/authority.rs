@@ -432,7 +432,7 @@ impl Work<'_> {
         let stored = stored.and_then(|bytes| std::str::from_utf8(bytes).ok()).map(str::to_owned);
         let password = match stored.filter(|password| !password.is_empty()) {
             Some(password) => password,
-            None => pkcs12::password().map_err(Error::TrustStore)?,
+            None => pkcs12::password(pkcs12::PASSWORD_LETTERS).map_err(Error::TrustStore)?,
         };
         let all: Vec<_> = trusted(&self.certificates)
             .into_iter()

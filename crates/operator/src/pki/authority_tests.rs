@@ -340,7 +340,10 @@ fn what_openssl_made_for_strimzi_is_read_renewed_and_signs() {
     let remade = Certificate::first(&remade.data[names::CA_CRT]).unwrap();
     assert_eq!(remade.raw_subject, former.raw_subject);
     assert_eq!(key_name(&remade), key_name(&former));
-    let user = super::super::user::issue(&outcome.signer.unwrap(), "u", 1, NOW).unwrap();
+    let user = {
+        let order = super::super::user::Order { user: "u", days: 1, now: NOW, is_rsa: false };
+        super::super::user::issue(&outcome.signer.unwrap(), &order).unwrap()
+    };
     let user = Certificate::first(&user.data["user.crt"]).unwrap();
     assert!(user.is_signed_by(&former) && user.is_signed_by(&remade));
 }

@@ -13,8 +13,8 @@ use control::certificates::leaf::Subject;
 use rcgen::string::{Ia5String, PrintableString};
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, DnValue,
-    ExtendedKeyUsagePurpose, IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose,
-    PublicKeyData as _, SanType, SerialNumber,
+    ExtendedKeyUsagePurpose, IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose, PKCS_RSA_SHA256,
+    PublicKeyData as _, RsaKeySize, SanType, SerialNumber,
 };
 use time::{Duration, OffsetDateTime};
 use x509_parser::asn1_rs::Tag;
@@ -150,6 +150,17 @@ impl Signer {
         usages: &[ExtendedKeyUsagePurpose],
         period: Period,
     ) -> Result<Issued, IssueError> {
+        self.issue_for(new_key()?, subject, names, (usages, period))
+    }
+
+    /// A certificate of this key for these names.
+    pub(super) fn issue_for(
+        &self,
+        key: KeyPair,
+        subject: &Subject,
+        names: &Names,
+        (usages, period): (&[ExtendedKeyUsagePurpose], Period),
+    ) -> Result<Issued, IssueError> {
         let mut params = params(distinguished_name(subject), period)?;
         params.subject_alt_names = names.alternative_names()?;
         params.is_ca = IsCa::ExplicitNoCa;
@@ -159,7 +170,6 @@ impl Signer {
         let authority = self.chain.first().ok_or(IssueError::Unreadable)?;
         let issuer =
             Issuer::from_ca_cert_der(&authority.der, &self.key).map_err(IssueError::Authority)?;
-        let key = KeyPair::generate().map_err(IssueError::Key)?;
         params.key_identifier_method = key_identifier(&key);
         let signed = params.signed_by(&key, &issuer);
         let signed = signed.map_err(|source| {
@@ -203,9 +213,14 @@ impl Names {
     }
 }
 
-/// A new key for an authority.
+/// A new key.
 pub(super) fn new_key() -> Result<KeyPair, IssueError> {
     KeyPair::generate().map_err(IssueError::Key)
+}
+
+/// A new RSA key, for clients that can use no other.
+pub(super) fn new_rsa_key() -> Result<KeyPair, IssueError> {
+    KeyPair::generate_rsa_for(&PKCS_RSA_SHA256, RsaKeySize::_2048).map_err(IssueError::Key)
 }
 
 /// The certificate of a new authority, signed by itself.

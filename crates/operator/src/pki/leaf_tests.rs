@@ -154,7 +154,9 @@ fn a_user_is_known_by_the_common_name_alone() {
     let store = new_store();
     let (keys, certificates) = (store.keys.unwrap(), store.certificates.unwrap());
     let signer = Signer::load(Kind::Clients, &keys, &certificates).unwrap();
-    let content = user::issue(&signer, "alice", 90, NOW).unwrap();
+    let content =
+        user::issue(&signer, &user::Order { user: "alice", days: 90, now: NOW, is_rsa: false })
+            .unwrap();
     let entries = ["ca.crt", "user.crt", "user.key", "user.p12", "user.password"];
     assert_eq!(content.data.keys().collect::<Vec<_>>(), entries);
     let own = Certificate::first(&content.data["user.crt"]).unwrap();
@@ -166,4 +168,23 @@ fn a_user_is_known_by_the_common_name_alone() {
     assert!(own.is_signed_by(&Certificate::first(&content.data["ca.crt"]).unwrap()));
     let other = new_store().keys.unwrap();
     assert!(Signer::load(Kind::Clients, &other, &certificates).is_none());
+}
+
+#[test]
+fn a_user_may_have_an_rsa_key_and_its_key_store_can_be_made_again() {
+    let store = new_store();
+    let (keys, certificates) = (store.keys.unwrap(), store.certificates.unwrap());
+    let signer = Signer::load(Kind::Clients, &keys, &certificates).unwrap();
+    let order = user::Order { user: "alice", days: 90, now: NOW, is_rsa: true };
+    let content = user::issue(&signer, &order).unwrap();
+    let own = Certificate::first(&content.data["user.crt"]).unwrap();
+    let x509 = certificate::parse(&own.der).unwrap();
+    assert_eq!(x509.public_key().parsed().unwrap().key_size(), 2048);
+    assert!(own.is_signed_by(&Certificate::first(&content.data["ca.crt"]).unwrap()));
+    let again = user::key_store("alice", &content.data).unwrap().unwrap();
+    assert_eq!(again.data.keys().collect::<Vec<_>>(), ["user.p12", "user.password"]);
+    assert_ne!(again.data["user.password"], content.data["user.password"]);
+    let mut damaged = content.data;
+    damaged.insert("user.key".to_owned(), b"no key".to_vec());
+    assert!(user::key_store("alice", &damaged).unwrap().is_none());
 }

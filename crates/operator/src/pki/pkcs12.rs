@@ -16,8 +16,8 @@ const ROUNDS: NonZeroU32 = NonZeroU32::new(10_000).expect("it is not zero");
 /// Bytes of a salt.
 const SALT_BYTES: usize = 20;
 
-/// Length of a password; 62 letters each, so more than 140 bits.
-const PASSWORD_LETTERS: usize = 24;
+/// Length of the password of a trust store; 62 letters each, so more than 140 bits.
+pub(super) const PASSWORD_LETTERS: usize = 24;
 
 const DATA: &[u64] = &[1, 2, 840, 113_549, 1, 7, 1];
 const CERT_BAG: &[u64] = &[1, 2, 840, 113_549, 1, 12, 10, 1, 3];
@@ -45,11 +45,11 @@ pub enum Pkcs12Error {
     Encrypt,
 }
 
-/// A random password of letters and digits.
-pub(super) fn password() -> Result<String, Pkcs12Error> {
+/// A random password of so many letters and digits.
+pub(super) fn password(length: usize) -> Result<String, Pkcs12Error> {
     const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
     let mut password = String::new();
-    while password.len() < PASSWORD_LETTERS {
+    while password.len() < length {
         let mut byte = [0];
         rand::fill(&mut byte).map_err(|_| Pkcs12Error::NoRandomness)?;
         // Six bits; what is beyond the letters is drawn again, so that all are equally likely.
@@ -268,9 +268,9 @@ mod tests {
 
     #[test]
     fn passwords_are_letters_and_digits_and_differ() {
-        let one = password().unwrap();
+        let one = password(PASSWORD_LETTERS).unwrap();
         assert_eq!(one.len(), PASSWORD_LETTERS);
         assert!(one.chars().all(|c| c.is_ascii_alphanumeric()));
-        assert_ne!(one, password().unwrap());
+        assert_ne!(one, password(PASSWORD_LETTERS).unwrap());
     }
 }

@@ -205,6 +205,13 @@ impl Place {
         })
     }
 
+    /// The users that a cluster manages.
+    pub(crate) fn of_users(client: &Client, kafka: &api::Kafka) -> Result<Self, StoreError> {
+        let place = Self::of_moves(client, kafka)?;
+        let name = Names::new(&kafka.namespace().unwrap_or_default(), &kafka.name_any()).users();
+        Ok(Self { name, ..place })
+    }
+
     /// The job of moves. Each has a place of its own: who claims the cluster in vain spoils nothing.
     pub(crate) fn of_job(
         client: &Client,

@@ -7,18 +7,17 @@ use kafka_admin::{
 use crate::rebalance::RebalanceError;
 use crate::rebalance::store::StoreError;
 
+use crate::entity_operator::EntityOperatorError;
+
 /// Why topics of a cluster cannot be reconciled. Each names what was attempted.
 #[derive(Debug, thiserror::Error)]
 pub enum TopicsError {
     /// No pass over the cluster has opened a connection yet, or it has no brokers.
     #[error("the cluster has no brokers to ask yet")]
     NoBrokers,
-    /// An entity operator of Strimzi runs: two would undo each other's work.
-    #[error("the pod {0} of Strimzi's entity operator runs")]
-    EntityOperator(String),
-    /// The pods of an entity operator cannot be listed.
-    #[error("cannot list the pods of Strimzi's entity operator")]
-    Pods(#[source] Box<kube::Error>),
+    /// An entity operator of Strimzi is in charge.
+    #[error(transparent)]
+    EntityOperator(#[from] EntityOperatorError),
     /// Kafka does not show the topics.
     #[error("cannot describe the topics")]
     Describe(#[from] DescribeTopicsError),

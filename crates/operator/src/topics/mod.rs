@@ -18,7 +18,7 @@ mod error;
 mod foresee;
 mod moves;
 mod pass;
-mod schedule;
+pub(crate) mod schedule;
 mod status;
 mod view;
 

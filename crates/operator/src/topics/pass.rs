@@ -4,15 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Instant;
 
-use api::names::{NAME_LABEL, Names};
+use api::names::Names;
 use control::topics::{
     Answers, Ownership, Plan, Report, Settings, Triage, View, of_vanished, plan, triage,
 };
 use futures::stream::{self, StreamExt as _};
-use k8s_openapi::api::core::v1::Pod;
 use kafka_admin::Admin;
-use kube::Api;
-use kube::api::ListParams;
 use model::{TopicId, TopicName};
 
 use super::act::Actor;
@@ -22,6 +19,7 @@ use super::moves::Mover;
 use super::schedule::End;
 use super::view;
 use crate::context::Context;
+use crate::entity_operator;
 use crate::words::chain;
 
 /// Resources that are read and changed together. The first of many are done while the others wait.
@@ -148,7 +146,7 @@ async fn reconcile(
     settings: &Settings,
     mover: &mut Mover<'_>,
 ) -> Result<(BTreeSet<String>, Vec<Arc<Entry>>), TopicsError> {
-    no_entity_operator(ctx, names).await?;
+    entity_operator::replace(ctx, names).await?;
     let mut retry = BTreeSet::new();
     let pass = Pass { actor: Actor { ctx, admin: Some(admin) }, admin, work, settings };
     for some in work.entries.chunks(CHUNK) {
@@ -156,18 +154,6 @@ async fn reconcile(
     }
     let vanished = pass.vanished().await;
     Ok((retry, vanished))
-}
-
-/// Two operators would undo each other's work, so the one that runs goes first.
-async fn no_entity_operator(ctx: &Context, names: &Names) -> Result<(), TopicsError> {
-    let pods: Api<Pod> = Api::namespaced(ctx.client.clone(), &names.namespace);
-    let label = format!("{NAME_LABEL}={}-entity-operator", names.cluster);
-    let found = pods.list_metadata(&ListParams::default().labels(&label)).await;
-    let found = found.map_err(|error| TopicsError::Pods(Box::new(error)))?;
-    match found.items.into_iter().next() {
-        Some(pod) => Err(TopicsError::EntityOperator(pod.metadata.name.unwrap_or_default())),
-        None => Ok(()),
-    }
 }
 
 struct Pass<'a> {

@@ -1,4 +1,4 @@
-//! When the topics of a cluster are due, and which.
+//! When the topics or the users of a cluster are due, and which.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -17,23 +17,23 @@ const CHANGED_MAX: usize = 500;
 
 /// Which resources a pass is over.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Scope {
+pub(crate) enum Scope {
     All,
     These(BTreeSet<String>),
 }
 
 /// How a pass ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum End {
+pub(crate) enum End {
     /// The cluster could not be worked on at all.
     NotBegun,
     /// It is through; these resources are tried again.
     Through(BTreeSet<String>),
 }
 
-/// When the topics of a cluster are due.
+/// When the topics or the users of a cluster are due.
 #[derive(Debug)]
-pub(super) struct Schedule {
+pub(crate) struct Schedule {
     changed: BTreeSet<String>,
     changed_since: Option<Instant>,
     retry: BTreeSet<String>,
@@ -48,7 +48,7 @@ pub(super) struct Schedule {
 
 impl Schedule {
     /// All are due at once.
-    pub(super) fn new(now: Instant) -> Self {
+    pub(crate) fn new(now: Instant) -> Self {
         Self {
             changed: BTreeSet::new(),
             changed_since: None,
@@ -62,13 +62,13 @@ impl Schedule {
     }
 
     /// A resource has changed.
-    pub(super) fn touch(&mut self, name: &str, now: Instant) {
+    pub(crate) fn touch(&mut self, name: &str, now: Instant) {
         self.changed.insert(name.to_owned());
         self.changed_since.get_or_insert(now);
     }
 
     /// Everything is due, because what holds for all has changed.
-    pub(super) fn touch_all(&mut self, now: Instant) {
+    pub(crate) fn touch_all(&mut self, now: Instant) {
         self.all_at = now;
         self.all_again = self.running.is_some();
     }
@@ -79,7 +79,7 @@ impl Schedule {
     }
 
     /// When a pass is due; `None` while one runs.
-    pub(super) fn next(&self) -> Option<Instant> {
+    pub(crate) fn next(&self) -> Option<Instant> {
         if self.running.is_some() {
             return None;
         }
@@ -88,7 +88,7 @@ impl Schedule {
     }
 
     /// Begins a pass, if one is due.
-    pub(super) fn begin(&mut self, now: Instant) -> Option<Scope> {
+    pub(crate) fn begin(&mut self, now: Instant) -> Option<Scope> {
         if self.next().is_none_or(|next| next > now) {
             return None;
         }
@@ -114,7 +114,7 @@ impl Schedule {
     }
 
     /// Ends the pass.
-    pub(super) fn end(&mut self, now: Instant, end: End, interval: Duration) {
+    pub(crate) fn end(&mut self, now: Instant, end: End, interval: Duration) {
         let Some(scope) = self.running.take() else { return };
         match (scope, end) {
             (Scope::All, End::NotBegun) => self.all_at = now + RETRY_CLUSTER,

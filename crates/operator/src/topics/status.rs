@@ -5,10 +5,9 @@ use api::{KafkaTopic, KafkaTopicStatus};
 use control::topics::{ChangeState, Condition, News, ReplicasChange, Report};
 use kube::runtime::events::{Event, EventType};
 use kube::{Api, Resource as _, ResourceExt as _};
-use time::OffsetDateTime;
-use time::format_description::well_known::Rfc3339;
 
 use crate::context::Context;
+use crate::time::now_text;
 use crate::write::WriteError;
 
 /// Letters of an Event. The API server takes 1024.
@@ -23,7 +22,7 @@ pub(super) async fn write(
     let name = topic.name_any();
     let namespace = topic.namespace().unwrap_or_default();
     let api: Api<KafkaTopic> = Api::namespaced(ctx.client.clone(), &namespace);
-    let status = serde_json::to_value(render(report, &now()));
+    let status = serde_json::to_value(render(report, &now_text()));
     let status = status.map_err(|source| WriteError::Encode {
         what: format!("patch status KafkaTopic {namespace}/{name}"),
         source,
@@ -80,12 +79,6 @@ fn condition(condition: &Condition, now: &str) -> api::Condition {
         message: condition.message.clone(),
         ..api::Condition::default()
     }
-}
-
-fn now() -> String {
-    // Seconds are enough, and what people see elsewhere.
-    let now = OffsetDateTime::now_utc().replace_nanosecond(0).unwrap_or(OffsetDateTime::UNIX_EPOCH);
-    now.format(&Rfc3339).unwrap_or_default()
 }
 
 #[cfg(test)]

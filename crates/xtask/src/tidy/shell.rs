@@ -13,7 +13,7 @@ use super::rust;
 const SHELL: &str = "crates/operator/src/";
 
 /// The functions, and what they are for.
-const CALLED: [(&str, &str); 39] = [
+const CALLED: [(&str, &str); 41] = [
     ("cluster::begin::begin", "whether a cluster is reconciled"),
     ("cluster::begin::asking", "whether Kafka is asked"),
     ("quorum::mode::is_doubtful", "whether the leader is asked once more"),
@@ -43,6 +43,8 @@ const CALLED: [(&str, &str); 39] = [
     ("rebalance::load::load", "facts: the load of a cluster"),
     ("rebalance::cruise_control::address", "which Cruise Control may be contacted"),
     ("rebalance::cruise_control::check_service", "the same, for its Service"),
+    ("users::plan", "the decision about one KafkaUser"),
+    ("users::of_vanished", "the same, for one whose resource is gone"),
     ("topics::triage", "whether a KafkaTopic is acted on, and what Kafka is asked about its topic"),
     ("topics::plan", "the decision about one KafkaTopic"),
     ("topics::of_vanished", "the same, for one that was deleted without a finalizer"),
