@@ -46,7 +46,7 @@ fn yaml_and_json_are_the_same_manifest() {
 
 #[test]
 fn the_generated_files_of_the_chart_are_fresh() {
-    for name in ["kafkas", "kafkanodepools", "kafkarebalances", "kafkatopics"] {
+    for name in ["kafkas", "kafkanodepools", "kafkarebalances", "kafkatopics", "kafkausers"] {
         let name = format!("{name}.kafka.strimzi.io");
         let path = format!("deploy/helm/gregor/crds/{name}.yaml");
         fresh(&path, &gregor(&["crds", "--only", &name]));

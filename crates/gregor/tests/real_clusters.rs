@@ -80,7 +80,7 @@ fn is_as_written(place: &Place<'_>, (name, nodes, controllers, claims): Row) {
     assert_eq!(place.names("pods").len(), nodes, "{name}");
     assert_eq!(place.names("pvc").len(), claims, "{name}");
     is_dynamic(&kafka, controllers);
-    warns_of_the_user_operator(place);
+    warns_of_no_entity_operator(place);
     serves_clients(place);
 }
 
@@ -133,9 +133,9 @@ fn is_dynamic(kafka: &Value, controllers: usize) {
     }
 }
 
-fn warns_of_the_user_operator(place: &Place<'_>) {
-    let (_, message) = place.condition("my-cluster", "Warning").unwrap();
-    assert!(message.contains("spec.entityOperator.userOperator"), "{message}");
+fn warns_of_no_entity_operator(place: &Place<'_>) {
+    let warned = place.get("kafka", "my-cluster")["status"]["conditions"].to_string();
+    assert!(!warned.contains("entityOperator"), "{warned}");
 }
 
 fn leaves_only_claims(place: &Place<'_>, claims: usize) {

@@ -121,5 +121,5 @@ async fn a_real_server_takes_it_from_kubectl_and_from_helm() {
     install.args(["install", "gregor"]).arg(chart()).arg("--kubeconfig").arg(&kubeconfig);
     run(install.args(["--namespace=gregor", "--create-namespace"]));
     let found = kubectl(&["get", "deployments,crds", "-n", "gregor", "-o", "name"]);
-    assert_eq!(found.lines().count(), 6, "one Deployment and five definitions: {found}");
+    assert_eq!(found.lines().count(), 7, "one Deployment and six definitions: {found}");
 }

@@ -44,6 +44,8 @@ spec:
       default.replication.factor: 3
       min.insync.replicas: 2
       offsets.topic.replication.factor: 3
+  entityOperator:
+    userOperator: {}
 "#;
 
 struct Secure<'a> {
@@ -166,13 +168,6 @@ fn a_user_with_a_password_gets_in(secure: &Secure<'_>) {
         let bob = listed.lines().find(|line| line.contains("bob")).unwrap_or_default();
         if bob.is_empty() { Err(listed) } else { Ok(()) }
     });
-    let marked = || {
-        let secret = secure.place.get("secret", "bob");
-        let given = secret["metadata"]["annotations"]["gregor.io/scram-credential"].clone();
-        let is_given = given.as_str().is_some_and(|mark| !mark.starts_with("setting "));
-        if is_given { Ok(()) } else { Err(given.to_string()) }
-    };
-    wait_for(marked);
     let bootstrap = secure.place.bootstrap(CLUSTER, "scram");
     secure.place.produce_and_consume(&bootstrap, "bob", &properties, 1000);
     secure.user(&["remove", "bob"]);

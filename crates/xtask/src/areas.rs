@@ -30,7 +30,7 @@ pub(crate) const AREAS: &[Area] = &[
     area("clusters",   20, &["operator", "console", "gregor", "gregor::install", "gregor::real_clusters", "gregor::real_console", "gregor::real_crds",
                              "gregor::real_edits", "gregor::real_install", "gregor::real_operator", "gregor::real_plan",
                              "gregor::real_rights", "gregor::real_secure", "gregor::real_strimzi_client",
-                             "gregor::real_topics", "gregor::real_user", "gregor::real_writes"]),
+                             "gregor::real_topics", "gregor::real_users", "gregor::real_writes"]),
     area("elasticity", 14, &["gregor::real_cut_off", "gregor::real_elastic", "gregor::real_lives", "gregor::real_roles",
                              "gregor::real_stuck"]),
     area("rebalance",   7, &["operator::real_moves", "gregor::balance", "gregor::real_balance", "gregor::real_rebalance"]),

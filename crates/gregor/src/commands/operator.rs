@@ -66,7 +66,7 @@ pub(crate) struct Operator {
         value_parser = clap::value_parser!(u64).range(TIMEOUT_MIN_MS..=TIMEOUT_MAX_MS)
     )]
     operation_timeout_ms: u64,
-    /// Honour `watchedNamespace` of `spec.entityOperator.topicOperator`: manage KafkaTopics in other
+    /// Honour `watchedNamespace` in `spec.entityOperator`: manage KafkaTopics and KafkaUsers in other
     /// namespaces
     #[arg(
         long,

@@ -1,28 +1,32 @@
-//! `gregor user add`: makes a user, and the file with which a client logs in.
+//! `gregor user add`: creates a `KafkaUser`, and the file with which a client logs in.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use api::Kafka;
+use api::names::CLUSTER_LABEL;
+use api::user::{UserAuthentication, UserAuthenticationType};
+use api::{KafkaUser, KafkaUserSpec};
 use clap::Args;
+use control::annotations::Annotation;
 use control::certificates::authority::Kind;
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::PostParams;
-use model::ClusterId;
-use operator::pki::{SecretContent, Signer, authority, names, user};
+use kube::ResourceExt as _;
+use kube::api::{Patch, PatchParams, PostParams};
+use operator::pki::{authority, names, user};
 use operator::users;
 use serde::Serialize;
-use time::OffsetDateTime;
+use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use super::listener::{self, Entrance};
 use super::properties::{self, Reserved, Shown};
 use super::session::{Session, after_write};
-use super::{Login, secret};
-use crate::output::{Out, View, moment, note, optional};
+use super::state::content;
+use super::{Login, state};
+use crate::output::{Out, View, moment, optional};
 
-/// Poll interval for the password in Kafka.
+/// Poll interval for the status of the user.
 const POLL: Duration = Duration::from_millis(300);
 
 /// The user and its authentication.
@@ -42,7 +46,7 @@ pub(super) struct Add {
     /// Overwrite the file, and issue a new certificate or password for an existing user
     #[arg(long)]
     force: bool,
-    /// How long to wait until the operator has set the password in Kafka
+    /// How long to wait until the user is ready
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     wait: u64,
 }
@@ -75,67 +79,126 @@ struct AddedView {
 
 impl Add {
     pub(super) async fn run(self, session: &Session, out: &mut Out) -> anyhow::Result<()> {
-        secret::check_name(&self.name)?;
+        state::check_name(&self.name)?;
         let login = if self.login.tls { Login::Tls } else { Login::Scram };
         let kafka = session.kafka().await?;
+        let session = session.of_users(&kafka)?;
         let entrance = listener::choose(&kafka, login, self.listener.as_deref())?;
-        let before = session.find_secret(&self.name).await?;
-        self.check_before(before.as_ref(), session, login)?;
-        let trusted = trusted(session, &entrance).await?;
-        let content = match login {
-            Login::Tls => certificate(session, &kafka, &self.name).await?,
-            Login::Scram => secret::scram_content(&self.name, &user::password()?),
-        };
-        let text = properties_text(&entrance, &trusted, &content)?;
+        let before = session.find_user(&self.name).await?;
+        self.check_before(before.as_ref(), &session, login).await?;
+        let trusted = trusted(&session, &entrance).await?;
         let path = self.out.clone();
         let path = path.unwrap_or_else(|| PathBuf::from(format!("{}.properties", self.name)));
         let file = Reserved::new(&path, self.force)?;
-        let names = (session.cluster.as_str(), self.name.as_str());
-        let made = secret::secret(names, login, content, before.as_ref());
-        let stored =
-            write(session, &made, before.is_some()).await.inspect_err(|_| file.give_up())?;
+        let made = self.write(&session, before, login).await.inspect_err(|_| file.give_up())?;
+        let ready = self.wait(&session, &made).await.inspect_err(|_| file.give_up())?;
+        let text = properties_text(&entrance, &trusted, &ready.secret)?;
         file.fill(&text).context(
-            "the user is made, but its file is not: use gregor user add again, with --force",
+            "the user is ready, but its file is not written: use gregor user add again, with --force",
         )?;
-        if login == Login::Scram {
-            wait(session, &kafka, &self.name, Duration::from_secs(self.wait)).await?;
-        }
         out.view(&AddedView {
             kind: login,
-            secret: self.name.clone(),
+            secret: ready.secret.name_any(),
             file: path.display().to_string(),
             listener: entrance.name,
             bootstrap_servers: entrance.bootstrap,
-            expires: secret::not_after(&stored).map(moment),
-            principal: match login {
-                Login::Tls => format!("User:CN={}", self.name),
-                Login::Scram => format!("User:{}", self.name),
-            },
+            expires: state::not_after(&ready.secret).map(moment),
+            principal: format!("User:{}", ready.username),
             name: self.name,
         })
     }
 
-    /// Whether a user may be created where this Secret is.
-    fn check_before(
+    /// Whether a user may be created, or get something new.
+    async fn check_before(
         &self,
-        before: Option<&Secret>,
+        before: Option<&KafkaUser>,
         session: &Session,
         login: Login,
     ) -> anyhow::Result<()> {
-        let Some(before) = before else { return Ok(()) };
         let name = &self.name;
-        secret::check_ours(before, &session.cluster)?;
+        let Some(before) = before else {
+            // One that an earlier version created as a Secret: the KafkaUser takes it over, with its password.
+            let Some(secret) = session.find_secret(name).await? else { return Ok(()) };
+            state::check_ours(&secret, &session.cluster)?;
+            return match state::login(&secret).filter(|other| *other != login) {
+                Some(other) => {
+                    bail!("the user {name} logs in by {}: remove it first", other.word())
+                }
+                None => Ok(()),
+            };
+        };
+        state::check_cluster(before, &session.cluster)?;
         if before.metadata.deletion_timestamp.is_some() {
             bail!("the user {name} is being removed: try again when it is gone");
         }
-        if let Some(other) = secret::login(before).filter(|other| *other != login) {
-            bail!("the user {name} logs in by {}: remove it first", other.word());
+        let other = before.spec.authentication.as_ref().map(|one| one.kind);
+        if other != Some(login.kind()) {
+            let other = other.map_or("nothing that is managed here", state::word);
+            bail!("the user {name} logs in by {other}: remove it first");
         }
         match self.force {
             true => Ok(()),
             false => bail!("the user {name} exists: use --force to give it a new {}", new(login)),
         }
     }
+
+    /// Creates the user, or asks for something new. Returned is the Secret that is no longer good.
+    async fn write(
+        &self,
+        session: &Session,
+        before: Option<KafkaUser>,
+        login: Login,
+    ) -> anyhow::Result<Option<Secret>> {
+        let Some(before) = before else {
+            let made = resource(&session.cluster, &self.name, login);
+            let done = session.users().create(&PostParams::default(), &made).await;
+            let what = format!("create the KafkaUser {}", self.name);
+            done.map_err(|error| after_write(error, &what))?;
+            return Ok(None);
+        };
+        let name = before.status.and_then(|status| status.secret);
+        let name = name.with_context(|| format!("the user {} is not ready yet", self.name))?;
+        let asked =
+            json!({ "metadata": { "annotations": { Annotation::ForceRenew.name(): "true" } } });
+        let params = PatchParams::default();
+        let done = session.secrets().patch(&name, &params, &Patch::Merge(&asked)).await;
+        let what = format!("ask for new credentials in the Secret {name}");
+        Ok(Some(done.map_err(|error| after_write(error, &what))?))
+    }
+
+    /// Waits until the operator is done.
+    async fn wait(&self, session: &Session, former: &Option<Secret>) -> anyhow::Result<Ready> {
+        let name = &self.name;
+        let until = Instant::now() + Duration::from_secs(self.wait);
+        loop {
+            let found = session.find_user(name).await?;
+            let found = found.with_context(|| format!("the KafkaUser {name} was deleted"))?;
+            let state = state::of(&found);
+            if let state::State::Ready { username, secret } = &state
+                && let Some(secret) = secret
+                && let Some(secret) = session.find_secret(secret).await?
+                && former.as_ref().is_none_or(|former| secret.data != former.data)
+            {
+                return Ok(Ready { username: username.clone(), secret });
+            }
+            if Instant::now() > until {
+                match state {
+                    state::State::NotReady(why) => bail!("the user {name} is not ready: {why}"),
+                    state::State::Ready { .. } | state::State::Unknown => bail!(
+                        "the user {name} is not ready yet: look at it with gregor user list, and use \
+                         gregor user add {name} --force for its file when it is"
+                    ),
+                }
+            }
+            sleep(POLL).await;
+        }
+    }
+}
+
+/// A user that can log in.
+struct Ready {
+    username: String,
+    secret: Secret,
 }
 
 const fn new(login: Login) -> &'static str {
@@ -145,7 +208,31 @@ const fn new(login: Login) -> &'static str {
     }
 }
 
-/// Trusted certificates for this listener, in PEM.
+/// The resource of a user.
+fn resource(cluster: &str, name: &str, login: Login) -> KafkaUser {
+    let authentication = UserAuthentication {
+        kind: login.kind(),
+        password: None,
+        validity_days: None,
+        renewal_days: None,
+        rest: api::Rest::default(),
+    };
+    let spec = KafkaUserSpec { authentication: Some(authentication), ..KafkaUserSpec::default() };
+    let mut user = KafkaUser::new(name, spec);
+    user.labels_mut().insert(CLUSTER_LABEL.to_owned(), cluster.to_owned());
+    user
+}
+
+impl Login {
+    const fn kind(self) -> UserAuthenticationType {
+        match self {
+            Self::Tls => UserAuthenticationType::Tls,
+            Self::Scram => UserAuthenticationType::ScramSha512,
+        }
+    }
+}
+
+/// What a client has to trust at this listener, in PEM.
 async fn trusted(session: &Session, entrance: &Entrance) -> anyhow::Result<String> {
     if !entrance.tls {
         return Ok(String::new());
@@ -154,9 +241,9 @@ async fn trusted(session: &Session, entrance: &Entrance) -> anyhow::Result<Strin
     let name = names::cert_secret(&session.cluster, Kind::Cluster);
     let stored = match entrance.own_certificate {
         true => None,
-        false => session.find_secret(&name).await?,
+        false => session.find_cluster_secret(&name).await?,
     };
-    let stored = stored.and_then(|stored| authority::trust_bundle(&secret::content(&stored)));
+    let stored = stored.and_then(|stored| authority::trust_bundle(&content(&stored)));
     let of_status = || entrance.certificates.join("\n");
     let trusted = stored.unwrap_or_else(of_status);
     match trusted.contains("BEGIN CERTIFICATE") {
@@ -168,42 +255,11 @@ async fn trusted(session: &Session, entrance: &Entrance) -> anyhow::Result<Strin
     }
 }
 
-/// A key and a certificate of the clients CA.
-async fn certificate(
-    session: &Session,
-    kafka: &Kafka,
-    name: &str,
-) -> anyhow::Result<SecretContent> {
-    let cluster = &session.cluster;
-    let mut stored = Vec::new();
-    for one in
-        [names::key_secret(cluster, Kind::Clients), names::cert_secret(cluster, Kind::Clients)]
-    {
-        let found = session.find_secret(&one).await?;
-        let found = found.with_context(|| {
-            format!("the Secret {one} is not there: wait until the cluster is ready")
-        })?;
-        stored.push(secret::content(&found));
-    }
-    let [keys, certificates] = stored.as_slice() else { bail!("two Secrets make an authority") };
-    let signer = Signer::load(Kind::Clients, keys, certificates).with_context(|| {
-        format!(
-            "the Secrets {cluster}-clients-ca and {cluster}-clients-ca-cert do not fit together"
-        )
-    })?;
-    let wishes = kafka.spec.clients_ca.clone().unwrap_or_default();
-    let now = OffsetDateTime::now_utc().unix_timestamp();
-    Ok(user::issue(&signer, name, wishes.validity_days(), now)?)
-}
-
-fn properties_text(
-    entrance: &Entrance,
-    trusted: &str,
-    content: &SecretContent,
-) -> anyhow::Result<String> {
+fn properties_text(entrance: &Entrance, trusted: &str, secret: &Secret) -> anyhow::Result<String> {
+    let content = content(secret);
     let entry = |name: &str| {
         let bytes = content.data.get(name).map(Vec::as_slice).unwrap_or_default();
-        std::str::from_utf8(bytes).context("what was made is no text")
+        std::str::from_utf8(bytes).context("what is in the Secret of the user is no text")
     };
     let chain = format!("{}{}", entry(user::USER_CRT)?, entry(user::CA_CRT)?);
     let shown = match content.data.contains_key(user::USER_CRT) {
@@ -211,41 +267,6 @@ fn properties_text(
         false => Shown::Login(entry(users::JAAS_CONFIG)?),
     };
     Ok(properties::text(entrance, trusted, shown))
-}
-
-async fn write(session: &Session, made: &Secret, replaces: bool) -> anyhow::Result<Secret> {
-    let api = session.secrets();
-    let params = PostParams::default();
-    let name = made.metadata.name.clone().unwrap_or_default();
-    let result = match replaces {
-        true => api.replace(&name, &params, made).await,
-        false => api.create(&params, made).await,
-    };
-    result.map_err(|error| after_write(error, &format!("write the Secret {name}")))
-}
-
-/// Waits until the operator has set the password in Kafka.
-async fn wait(
-    session: &Session,
-    kafka: &Kafka,
-    name: &str,
-    patience: Duration,
-) -> anyhow::Result<()> {
-    let cluster = kafka.status.as_ref().and_then(|status| status.cluster_id.clone());
-    let cluster = cluster.and_then(|id| ClusterId::new(&id).ok());
-    let until = Instant::now() + patience;
-    while let Some(cluster) = &cluster {
-        let stored = session.find_secret(name).await?;
-        if stored.is_some_and(|stored| users::is_given(&stored, cluster)) {
-            return Ok(());
-        }
-        if Instant::now() > until {
-            break;
-        }
-        sleep(POLL).await;
-    }
-    note("the operator has not given the password to Kafka yet; it will when the cluster is ready");
-    Ok(())
 }
 
 impl View for AddedView {

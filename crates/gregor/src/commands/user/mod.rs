@@ -1,17 +1,18 @@
-//! `gregor user`: those who may log in to a cluster, by a certificate or by a password.
+//! `gregor user`: users of a cluster, who log in by a certificate or by a password.
 //!
-//! A user is a Secret, as Strimzi's users are, so that what mounts such Secrets works with these. The
-//! commands read and write Kubernetes only; a password gets to Kafka through the operator.
+//! A user is a `KafkaUser`. The commands read and write Kubernetes only: the operator creates the Secret and changes
+//! Kafka. Users that earlier versions created as Secrets are listed and removed too.
 
 mod add;
 mod list;
 mod listener;
 mod properties;
 mod remove;
-mod secret;
 mod session;
+mod state;
 
 use anyhow::Context as _;
+use api::user::UserAuthenticationType;
 use clap::{Args, Subcommand};
 
 use self::session::Target;
@@ -43,13 +44,13 @@ fn after_help() -> String {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Create a user, and a properties file for Java clients
+    /// Create a KafkaUser, and a properties file for Java clients
     #[command(after_help = "Example:\n  gregor user add alice --tls --cluster my-cluster")]
     Add(add::Add),
     /// List the users of a cluster
     #[command(after_help = "Example:\n  gregor user list --cluster my-cluster")]
     List,
-    /// Remove a user
+    /// Delete a user
     #[command(after_help = "Example:\n  gregor user remove alice --cluster my-cluster")]
     Remove(remove::Remove),
 }
@@ -82,7 +83,16 @@ enum Login {
 }
 
 impl Login {
-    /// Its name in listeners and tables.
+    /// The one of a kind of authentication, if it has credentials.
+    const fn of(kind: UserAuthenticationType) -> Option<Self> {
+        match kind {
+            UserAuthenticationType::Tls => Some(Self::Tls),
+            UserAuthenticationType::ScramSha512 => Some(Self::Scram),
+            UserAuthenticationType::TlsExternal => None,
+        }
+    }
+
+    /// The word that listeners and tables use.
     const fn word(self) -> &'static str {
         match self {
             Login::Tls => "tls",

@@ -1,14 +1,14 @@
-//! The Secret of a user: what we write, and what we read of those that others wrote.
-
-use std::collections::BTreeMap;
+//! How users are: their `KafkaUser` resources, and the Secrets of those that have none.
 
 use anyhow::bail;
-use api::names::{CLUSTER_LABEL, KIND_LABEL, MANAGED_BY, MANAGER};
+use api::KafkaUser;
+use api::names::{CLUSTER_LABEL, KIND_LABEL};
+use api::user::UserAuthenticationType;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt as _;
 use operator::pki::{SecretContent, user};
-use operator::users::{self, FINALIZER, JAAS_CONFIG, KIND, PASSWORD};
+use operator::users::{self, KIND, PASSWORD};
 
 use super::Login;
 use crate::failure::Usage;
@@ -43,53 +43,59 @@ pub(super) fn content(secret: &Secret) -> SecretContent {
     }
 }
 
-/// The content of the Secret of a user with this password.
-pub(super) fn scram_content(name: &str, password: &str) -> SecretContent {
-    let jaas = format!(
-        "org.apache.kafka.common.security.scram.ScramLoginModule required username=\"{name}\" \
-         password=\"{password}\";"
-    );
-    let data = [(PASSWORD, password.to_owned()), (JAAS_CONFIG, jaas)];
-    let data = data.map(|(entry, text)| (entry.to_owned(), text.into_bytes()));
-    SecretContent { data: data.into(), annotations: BTreeMap::new() }
+/// How a `KafkaUser` is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum State {
+    /// The operator is done with the present spec.
+    Ready {
+        /// How Kafka knows the user.
+        username: String,
+        /// The Secret with its credentials, if it has one.
+        secret: Option<String>,
+    },
+    /// The operator cannot do what the present spec asks for.
+    NotReady(String),
+    /// The operator has not looked at the present spec yet.
+    Unknown,
 }
 
-/// The Secret of a user. What another tool has put on the one that was there before stays.
-pub(super) fn secret(
-    (cluster, name): (&str, &str),
-    login: Login,
-    content: SecretContent,
-    before: Option<&Secret>,
-) -> Secret {
-    let mut secret = before.cloned().unwrap_or_default();
-    secret.metadata.name = Some(name.to_owned());
-    let part_of = format!("strimzi-{name}");
-    let labels = [
-        (CLUSTER_LABEL, cluster),
-        (KIND_LABEL, KIND),
-        ("app.kubernetes.io/name", "strimzi-user-operator"),
-        ("app.kubernetes.io/instance", name),
-        ("app.kubernetes.io/part-of", &part_of),
-        (MANAGED_BY, MANAGER),
-    ];
-    for (label, value) in labels {
-        // A label has 63 letters at most.
-        let value: String = value.chars().take(63).collect();
-        let value = value.trim_end_matches(['-', '.', '_']).to_owned();
-        secret.labels_mut().insert(label.to_owned(), value);
+/// How a `KafkaUser` is, by its status.
+pub(super) fn of(user: &KafkaUser) -> State {
+    let Some(status) = &user.status else { return State::Unknown };
+    if status.observed_generation != user.metadata.generation {
+        return State::Unknown;
     }
-    secret.annotations_mut().extend(content.annotations);
-    let finalizers = secret.finalizers_mut();
-    match login {
-        Login::Scram if !finalizers.iter().any(|one| one == FINALIZER) => {
-            finalizers.push(FINALIZER.to_owned());
+    let holds = |kind: &str| {
+        let mut all = status.conditions.iter().flatten();
+        all.find(|one| one.kind.as_deref() == Some(kind) && one.status.as_deref() == Some("True"))
+    };
+    match (holds("Ready"), holds("NotReady"), &status.username) {
+        (Some(_), None, Some(username)) => {
+            State::Ready { username: username.clone(), secret: status.secret.clone() }
         }
-        Login::Scram | Login::Tls => {}
+        (_, Some(why), _) => State::NotReady(why.message.clone().unwrap_or_default()),
+        _ => State::Unknown,
     }
-    let data = content.data.into_iter().map(|(entry, bytes)| (entry, ByteString(bytes)));
-    secret.data = Some(data.collect());
-    secret.type_ = Some("Opaque".to_owned());
-    secret
+}
+
+/// A kind of authentication, as it is written in a spec.
+pub(super) const fn word(kind: UserAuthenticationType) -> &'static str {
+    match kind {
+        UserAuthenticationType::Tls => "tls",
+        UserAuthenticationType::TlsExternal => "tls-external",
+        UserAuthenticationType::ScramSha512 => "scram-sha-512",
+    }
+}
+
+/// Fails if the resource is not that of a user of the cluster.
+pub(super) fn check_cluster(user: &KafkaUser, cluster: &str) -> anyhow::Result<()> {
+    match user.labels().get(CLUSTER_LABEL) {
+        Some(label) if label == cluster => Ok(()),
+        other => {
+            let other = other.map_or("none", String::as_str);
+            bail!("the user {} belongs to the cluster {other}, not to {cluster}", user.name_any())
+        }
+    }
 }
 
 /// How a user logs in, from what is in the Secret.
@@ -141,28 +147,32 @@ mod tests {
     }
 
     #[test]
-    fn a_user_with_a_password_is_held_until_the_operator_lets_go() {
-        let content = scram_content("bob", "secret");
-        let jaas = String::from_utf8(content.data[JAAS_CONFIG].clone()).unwrap();
-        assert!(jaas.contains("required username=\"bob\" password=\"secret\";"), "{jaas}");
-        let first = secret(("c", "bob"), Login::Scram, content, None);
-        assert_eq!(first.finalizers(), [FINALIZER]);
-        assert!(users::is_user(&first, "c"));
-        assert_eq!(login(&first), Some(Login::Scram));
-        assert_eq!(first.labels()["app.kubernetes.io/part-of"], "strimzi-bob");
-        // Again, with what it remembers.
-        let mut before = first.clone();
-        before.annotations_mut().insert(users::MARK.to_owned(), "x".to_owned());
-        let again =
-            secret(("c", "bob"), Login::Scram, scram_content("bob", "other"), Some(&before));
-        assert_eq!(again.annotations()[users::MARK], "x");
-        assert_eq!(again.finalizers(), [FINALIZER]);
-        assert_eq!(again.data.unwrap()[PASSWORD].0, b"other");
+    fn a_user_is_ready_only_for_its_present_spec() {
+        let user = |generation: i64, kind: &str| -> KafkaUser {
+            serde_json::from_value(json!({
+                "apiVersion": "kafka.strimzi.io/v1", "kind": "KafkaUser",
+                "metadata": { "name": "bob", "generation": generation },
+                "spec": {},
+                "status": {
+                    "observedGeneration": 2, "username": "bob", "secret": "s",
+                    "conditions": [{ "type": kind, "status": "True", "message": "why" }],
+                },
+            }))
+            .unwrap()
+        };
+        let secret = Some("s".to_owned());
+        assert_eq!(of(&user(2, "Ready")), State::Ready { username: "bob".to_owned(), secret });
+        assert_eq!(of(&user(3, "Ready")), State::Unknown);
+        assert_eq!(of(&user(2, "NotReady")), State::NotReady("why".to_owned()));
+        assert_eq!(of(&user(2, "ReconciliationPaused")), State::Unknown);
     }
 
     #[test]
     fn secrets_of_others_are_left_alone() {
-        let own = secret(("c", "bob"), Login::Tls, SecretContent::default(), None);
+        let own: Secret = serde_json::from_value(json!({ "metadata": {
+            "name": "bob", "labels": { KIND_LABEL: KIND, CLUSTER_LABEL: "c" },
+        }}))
+        .unwrap();
         assert!(check_ours(&own, "c").is_ok());
         let error = |secret: &Secret, cluster| check_ours(secret, cluster).unwrap_err().to_string();
         assert!(error(&own, "d").contains("belongs to the cluster c, not to d"));
