@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use api::KafkaUser;
+use api::names::KIND_LABEL;
 use control::annotations::Annotation;
 use control::users::{Credential, Facts, Plan, Problem, Report, SecretAct, SecretPlan};
 use futures::stream::{self, StreamExt as _};
@@ -117,6 +118,22 @@ impl Actor<'_> {
         }
     }
 
+    /// Whether a Secret of the name exists that is not that of a user. One that is was not seen yet.
+    async fn is_taken(&self, planned: &Planned) -> Result<Option<Problem>, ()> {
+        let name = self.secret_name(planned.name());
+        let found = self.secrets(&planned.entry).get_metadata_opt(&name).await;
+        let found = found.map_err(|error| {
+            tracing::debug!(secret = name, "cannot read the Secret of a user: {}", chain(&error));
+        })?;
+        match found {
+            None => Ok(None),
+            Some(found) if found.labels().get(KIND_LABEL).map(String::as_str) == Some(KIND) => {
+                Err(())
+            }
+            Some(_) => Ok(Some(Problem::secret_exists(&name))),
+        }
+    }
+
     /// Makes passwords, keys and certificates, on a thread of its own. The error is a user whose Secret has changed since
     /// it was read, so that what was decided may be wrong.
     async fn prepared(&self, planned: Planned) -> Result<Ready, String> {
@@ -130,7 +147,12 @@ impl Actor<'_> {
         };
         let before = match &planned.found {
             Some(found) => self.read(&planned, found).await,
-            None => Ok(None),
+            // Before Kafka gets a password that no Secret could hold.
+            None => match self.is_taken(&planned).await {
+                Ok(None) => Ok(None),
+                Ok(problem) => return Ok(Ready { planned, material: None, problem }),
+                Err(()) => Err(()),
+            },
         };
         let before = before.map_err(|()| planned.name().to_owned())?;
         let resource = &planned.entry.resource;
