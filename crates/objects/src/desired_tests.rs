@@ -249,7 +249,7 @@ fn every_reason_to_warn_or_to_refuse_has_a_row() {
         (json!({ "fieldOfTheFuture": 1 }),          |_| {}, UnknownFields, false),
         (json!({}), name_ids,                                InvalidNodeIds, false),
         (json!({}), |s| s.found.unreadable_pools.push(("other".to_owned(), "no roles".to_owned())), InvalidResource, true),
-        (json!({}), |s| drop(record(s).pools.get_mut("controller").unwrap().insert(id(0), Roles::Controller)), DuplicateNodeIds, true),
+        (json!({}), |s| _ = record(s).pools.get_mut("controller").unwrap().insert(id(0), Roles::Controller), DuplicateNodeIds, true),
         (json!({}), |s| record(s).cluster_id = None,         QuorumModeUnknown, true),
     ];
     let mut seen = BTreeSet::new();
