@@ -29,7 +29,7 @@ const STRIMZI: &str = "strimzi-cluster-operator";
 
 /// Why topics and users are left alone.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum EntityOperatorError {
+pub enum EntityOperatorError {
     /// A pod of it runs.
     #[error("the pod {0} of Strimzi's entity operator runs")]
     Runs(String),

@@ -249,7 +249,7 @@ fn others_only() -> Result<(), Failure> {
 }
 
 fn refused(result: &Result<(), Refusal>) -> Result<(), Failure> {
-    result.as_ref().map(|()| ()).map_err(|refusal| {
+    result.as_ref().copied().map_err(|refusal| {
         let name = refusal.code.to_string();
         let problem = Problem::refused(refusal.code.0, &name, refusal.message.as_deref());
         (problem, Some(refusal.code))

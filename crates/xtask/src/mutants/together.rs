@@ -306,8 +306,8 @@ impl Together {
         let threads = thread::available_parallelism().map_or(1, usize::from);
         thread::scope(|scope| {
             let all: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-            let ended = all.into_iter().map(|one| one.join());
-            ended.map(|one| one.unwrap_or_else(|_| bail!("a thread panicked"))).collect()
+            let mut ended = all.into_iter().map(|one| one.join());
+            ended.try_for_each(|one| one.unwrap_or_else(|_| bail!("a thread panicked")))
         })
     }
 }

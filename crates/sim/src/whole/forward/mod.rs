@@ -288,7 +288,7 @@ impl World {
         let rebalancing = runs(&self.rebalances.remove) || runs(&self.rebalances.add);
         let still = listed == ready && self.kafka.quorum.leader.is_some();
         (rebalancing && still)
-            .then(|| self.kafka.moves_end_ms)
+            .then_some(self.kafka.moves_end_ms)
             .filter(|end| *end > self.now_ms + 1_000)
     }
 }
