@@ -221,7 +221,7 @@ pub struct Condition {
     /// Why, as one word in CamelCase.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Why, for people: what is awaited, and who must act.
+    /// Why, for people: the object, the rule, and who must act.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// What this type does not know.

@@ -108,7 +108,9 @@ fn rule(rule: &AclRule) -> RuleSpec {
         Some(AclPatternType::Literal) | None => Pattern::Literal,
     };
     let listed = rule.operations.iter().flatten().map(|one| operation(*one));
-    let single = rule.rest.get(OPERATION).and_then(|text| Operation::of(text.as_str()?));
+    let single = rule.rest.get(OPERATION).and_then(serde_json::Value::as_str);
+    let single =
+        single.and_then(|text| Operation::ALL.iter().copied().find(|one| one.name() == text));
     RuleSpec {
         permission,
         kind,

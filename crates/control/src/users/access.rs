@@ -25,12 +25,6 @@ macro_rules! named {
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$variant => $text,)* }
             }
-
-            /// The one that is written so.
-            #[must_use]
-            pub fn of(text: &str) -> Option<Self> {
-                Self::ALL.iter().copied().find(|one| one.name() == text)
-            }
         }
     };
 }

@@ -1,11 +1,11 @@
-//! What is done for one user, in Kafka and with its Secret, and what comes of it.
+//! What is done for one user, in Kafka and with its Secret, and the result.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
 use super::access::{self, Access, Rule};
-use super::credentials::{self, Authority, Credential, PasswordEntry, PasswordFound};
+use super::credentials::{self, Authority, Credential, PasswordFound};
 use super::quotas::{self, QuotaChanges};
 use super::report::{Problem, Report};
 use super::resource::{KeyKind, Login, PasswordReference, Resource, Spec, by_certificate};
@@ -345,17 +345,6 @@ impl Claims {
 }
 
 impl Plan {
-    /// The password that the user brings, if one is needed.
-    #[must_use]
-    pub fn given_password(&self) -> Option<&PasswordEntry> {
-        match &self.secret {
-            SecretAct::Write(SecretPlan { credential: Credential::Given(entry), .. }) => {
-                Some(entry)
-            }
-            SecretAct::Write(_) | SecretAct::Nothing | SecretAct::Delete => None,
-        }
-    }
-
     /// The status of the resource after the plan was carried out with these answers.
     #[must_use]
     pub fn report(&self, resource: &Resource, answers: Answers) -> Report {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::*;
+use crate::annotations::Annotation;
 
 pub(super) const NOW: i64 = 1_800_000_000;
 pub(super) const DAY: i64 = 86_400;
@@ -19,8 +20,8 @@ pub(super) fn resource(login: Login) -> Resource {
         cluster: Some("c".to_owned()),
         is_deleting: false,
         is_paused: false,
-        labels: [label("strimzi.io/cluster", "c")].into(),
-        own_labels: [label("strimzi.io/kind", "KafkaUser")].into(),
+        labels: [label(concat!("strimzi.io/", "cluster"), "c")].into(),
+        own_labels: [label(concat!("strimzi.io/", "kind"), "KafkaUser")].into(),
         key: KeyKind::P256,
         spec: Some(Spec { login, ..Spec::default() }),
     }
@@ -48,7 +49,7 @@ pub(super) fn written(resource: &Resource, plan: &Plan) -> Stored {
     };
     let mut annotations = secret.annotations.clone();
     if by_password {
-        let mark = "gregor.io/scram-credential".to_owned();
+        let mark = Annotation::ScramCredential.name().to_owned();
         annotations.entry(mark).or_insert_with(|| "id print".to_owned());
     }
     Stored {

@@ -1,4 +1,4 @@
-//! Which passwords of users Kafka is given, and which are taken away from it.
+//! Which passwords of users are set in Kafka, and which are deleted.
 //!
 //! A user is a Secret that holds a password, and our finalizer on it says that we are to bring it to
 //! Kafka. Kafka never tells what a password is, only whose it has one; so a mark on the Secret

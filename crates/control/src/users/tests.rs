@@ -295,10 +295,11 @@ fn a_password_of_the_user_is_used_or_what_is_wrong_is_told() {
     let same = of(&resource, stored.as_ref(), &facts);
     assert_eq!((same.kafka.sets_password, &same.secret), (false, &SecretAct::Nothing));
     let first = of(&resource, None, &facts);
-    assert_eq!(first.given_password(), Some(&entry), "U6.1");
+    let given = Credential::Given(entry);
+    assert_eq!(credential(&first), Some(&given), "U6.1");
     let (resource, facts) = found(&whole, print("other"));
     let changed = of(&resource, stored.as_ref(), &facts);
-    assert!(changed.kafka.sets_password && changed.given_password() == Some(&entry), "U6.4");
+    assert!(changed.kafka.sets_password && credential(&changed) == Some(&given), "U6.4");
     assert_eq!(written(&resource, &changed).annotations["gregor.io/scram-credential"], "id other");
 }
 

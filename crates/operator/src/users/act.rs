@@ -45,7 +45,7 @@ pub(super) struct Planned {
     pub(super) plan: Plan,
 }
 
-/// What came of plans.
+/// The results of plans.
 #[derive(Default)]
 pub(super) struct Results {
     /// Each with the first problem.

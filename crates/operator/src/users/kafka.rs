@@ -73,7 +73,7 @@ pub(super) struct Item<'a> {
     pub(super) password: Option<Secret>,
 }
 
-/// What came of it, by user.
+/// The results, by user.
 #[derive(Debug, Default)]
 pub(super) struct Outcomes {
     /// The first problem of each user that has one.

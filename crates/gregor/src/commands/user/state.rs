@@ -113,7 +113,7 @@ pub(super) fn not_after(secret: &Secret) -> Option<i64> {
     user::not_after(&secret.data.as_ref()?.get(user::USER_CRT)?.0)
 }
 
-/// Fails if the Secret is not that of a user of the cluster, or is looked after by a KafkaUser.
+/// Fails if the Secret is not that of a user of the cluster, or is managed by a KafkaUser.
 pub(super) fn check_ours(secret: &Secret, cluster: &str) -> anyhow::Result<()> {
     let name = secret.name_any();
     let label = |label: &str| secret.labels().get(label).map(String::as_str);
