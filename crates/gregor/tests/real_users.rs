@@ -148,8 +148,11 @@ impl Scene<'_> {
     /// Which of the two topics a client may describe.
     fn sees(&self, admin: &Admin) -> Result<Vec<String>, String> {
         let names = ["orders", "other"].map(|name| TopicName::new(name).unwrap());
-        let page = self.runtime.block_on(admin.describe_topics(&names));
+        // Moves in flight are shown only to those who may describe the cluster.
+        let mut pages = admin.topic_pages(&names).without_moves();
+        let page = self.runtime.block_on(pages.next());
         let page = page.map_err(|error| format!("{:#}", anyhow::Error::from(error)))?;
+        let page = page.ok_or("no page")?;
         Ok(page.topics.into_iter().map(|topic| topic.name.as_str().to_owned()).collect())
     }
 
