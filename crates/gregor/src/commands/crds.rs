@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn a_name_that_is_not_there_is_answered_with_those_that_are() {
-        let error = chosen(Some("kafkausers")).unwrap_err().to_string();
+        let error = chosen(Some("kafkabridges")).unwrap_err().to_string();
         assert!(error.contains("kafkas.kafka.strimzi.io"), "{error}");
     }
 }
