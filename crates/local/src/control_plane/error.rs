@@ -13,8 +13,8 @@ pub enum Error {
     Network(crate::network::NetworkError),
     /// A directory with other content.
     #[error(
-        "{0:?} is not empty and not a state directory of Gregor: specify a new directory, \
-         empty, or was made by gregor up"
+        "{0:?} is not empty and is no state directory of Gregor: specify a new or empty directory, \
+         or one that gregor up created"
     )]
     NotAStateDir(PathBuf),
     #[error("there is no state directory {0:?}: create one with gregor up")]
