@@ -311,6 +311,7 @@ fn users_follow_their_resources() {
     certificates_follow_the_clients_ca(&scene);
     a_user_that_is_deleted_is_forgotten(&scene);
     ground.assert_operator_is_content();
+    #[cfg(feature = "soak")]
     one_act_per_life_is_enough(&scene);
 }
 
@@ -536,6 +537,7 @@ fn a_user_that_is_deleted_is_forgotten(scene: &Scene<'_>) {
 }
 
 /// The operator dies after each of its writes while a user is created, changed and deleted.
+#[cfg(feature = "soak")]
 fn one_act_per_life_is_enough(scene: &Scene<'_>) {
     scene.place.ground.begin_one_act_per_life();
     let mut mortal = of_orders("mortal", json!({ "type": "scram-sha-512" }));

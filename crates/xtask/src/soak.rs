@@ -61,6 +61,7 @@ const PARTS: &[Part] = &[
     part("stuck",           MINUTES, "JVMs of each role are stopped for good and replaced",         How::Program("real_stuck")),
     part("sweep",           MINUTES, "the local environment is killed a hundred times",            How::Sweep),
     part("unready",         MINUTES, "a broker that recovers its logs is waited for", How::Program("soak_unready")),
+    part("users",           MINUTES, "a user is created and deleted, the operator killed after each act", How::Program("real_users")),
     part("lives-elastic",   MINUTES, "brokers come and go, the operator killed after each act",    How::Lives("real_elastic")),
     part("lives-migration", MINUTES, "migration, the operator killed after each act",              How::Lives("soak_migration")),
     part("lives-quorum",    MINUTES, "quorum changes, the operator killed after each act",         How::Lives("soak_quorum")),
