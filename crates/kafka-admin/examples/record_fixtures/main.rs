@@ -17,8 +17,8 @@ use anyhow::Context as _;
 use kafka_admin::proto::table;
 use kafka_admin::{
     Acl, AclFilter, AclOperation, AclPattern, AclPermission, AclResource, Admin, Bootstrap,
-    ClientOptions, ConfigChange, ConfigResource, Credentials, Election, Endpoint, LevelChange,
-    NewTopic, OffsetAt, ReplicaMove, Secret, VoterListener,
+    ClientOptions, CommittedOffsets, ConfigChange, ConfigResource, Credentials, Election, Endpoint,
+    LevelChange, NewTopic, OffsetAt, ReplicaMove, Secret, VoterListener,
 };
 use model::{DirectoryId, NodeId, TopicName, TopicPartition};
 use testkit::{Cluster, PLAIN_USERS};
@@ -77,6 +77,7 @@ async fn make_calls(
     topics(&admin, &topic).await;
     replicas(&admin, cluster, &topic).await?;
     people(&admin).await;
+    groups(&admin, cluster, &topic).await?;
     nodes(&admin, cluster).await?;
     show("delete topics", admin.delete_topics(&[topic]).await);
 
@@ -149,6 +150,25 @@ async fn people(admin: &Admin) {
     show("create ACL", admin.create_acls(&[acl]).await);
     show("ACLs", admin.describe_acls(&AclFilter::default()).await);
     show("delete ACLs", admin.delete_acls(&AclFilter::default()).await);
+    let rate = BTreeMap::from([("producer_byte_rate".to_owned(), Some(1_048_576.0))]);
+    let quotas = BTreeMap::from([("recorded".to_owned(), rate)]);
+    show("set quotas", admin.alter_user_quotas(&quotas).await);
+    show("quotas", admin.describe_user_quotas().await);
+}
+
+async fn groups(admin: &Admin, cluster: &Cluster, topic: &TopicName) -> anyhow::Result<()> {
+    let id = format!("readers-of-{topic}");
+    let offsets = CommittedOffsets::from([(TopicPartition::new(topic.clone(), 0), 0)]);
+    show("commit", admin.commit_offsets(&id, &offsets).await);
+    let ids = BTreeSet::from([id, "missing".to_owned()]);
+    for node in cluster.nodes() {
+        let broker = NodeId::new(node.id()).context("node ids are not negative")?;
+        show("groups", admin.list_groups(broker).await);
+    }
+    show("group", admin.describe_groups(&ids).await);
+    show("committed", admin.fetch_offsets(&ids).await);
+    show("delete group", admin.delete_groups(&ids).await);
+    Ok(())
 }
 
 async fn nodes(admin: &Admin, cluster: &Cluster) -> anyhow::Result<()> {
