@@ -13,19 +13,23 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use kafka_admin::proto::{ApiId, Connection, Event, Handshake, Outgoing, probe};
+use kafka_protocol::messages::consumer_group_describe_response;
 use peakmem_alloc::{INSTRUMENTED_SYSTEM, PeakMemAlloc, PeakMemAllocTrait as _};
 
 #[global_allocator]
 static ALLOCATOR: &PeakMemAlloc<System> = &INSTRUMENTED_SYSTEM;
 
-/// A quarter of the bytes can be claimed as elements of the largest struct, which has 160 bytes in
-/// memory: 40 times, and that is what was measured. Unknown tagged fields come on top, with some 400
-/// bytes for each of those that are allowed, one in 16 bytes: 25 times.
-const MULTIPLE: usize = 72;
+/// The largest element of an array in the answers: a member of a consumer group.
+const ELEMENT_BYTES: usize = size_of::<consumer_group_describe_response::Member>();
 
-/// One claim that may be a text's and is none: 32,767 elements of the largest struct; and the
-/// elements and tagged fields that are free. This is why short bodies have larger multiples.
-const FREE_BYTES: usize = 8 << 20;
+/// A quarter of the bytes can be claimed as elements of the largest struct. Unknown tagged fields
+/// need some 400 bytes each and are allowed once in 16 bytes: 25 times, and 7 to spare.
+const MULTIPLE: usize = ELEMENT_BYTES / 4 + 32;
+
+/// One claim that could be the length of a text but is not: 32,767 elements of the largest struct.
+/// The elements and tagged fields that are free need up to 3 MiB. Short bodies therefore have larger
+/// multiples.
+const FREE_BYTES: usize = 32_767 * ELEMENT_BYTES + (3 << 20);
 
 /// The peak is that of the whole process, so only one test may run at a time.
 fn alone() -> MutexGuard<'static, ()> {

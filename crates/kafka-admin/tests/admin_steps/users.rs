@@ -97,14 +97,16 @@ pub(crate) async fn many_credentials_rules_and_quotas_in_one_request(
     ensure!(deleted == expected, "{deleted:?}");
 
     let quota = |value: Option<f64>| [("producer_byte_rate".to_owned(), value)].into();
-    let rows = [("ann", Some(1024.5)), ("ben", Some(0.0)), ("nobody", None)];
+    let rows =
+        [("ann", Some(1024.0)), ("ben", Some(0.0)), ("cleo", Some(1024.5)), ("nobody", None)];
     let changes = rows.map(|(user, value)| (user.to_owned(), quota(value))).into();
     let results = admin.alter_user_quotas(&changes).await?;
     ensure!(results["ann"].is_ok() && results["nobody"].is_ok(), "{results:?}");
     ensure!(results["ben"].is_err(), "KRaft accepts no quota of zero: {results:?}");
+    ensure!(results["cleo"].is_err(), "KRaft accepts no fraction of a byte: {results:?}");
     eventually("one user has a quota", async || {
         let quotas = admin.describe_user_quotas().await?;
-        let of_ann = [("producer_byte_rate".to_owned(), 1024.5)].into();
+        let of_ann = [("producer_byte_rate".to_owned(), 1024.0)].into();
         so(quotas == [("ann".to_owned(), of_ann)].into(), quotas)
     })
     .await?;
