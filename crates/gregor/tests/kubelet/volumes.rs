@@ -97,7 +97,7 @@ pub(crate) async fn bad_volumes(world: World) -> anyhow::Result<()> {
         ("no-dir", json!({ "hostPath": { "path": "/no/such/place", "type": "Directory" } }), "hostPath type check failed"),
         ("no-claim", json!({ "persistentVolumeClaim": { "claimName": "no" } }), ""),
         ("no-secret", json!({ "secret": { "secretName": "no" } }), "secret \"no\" not found"),
-        ("no-kind", json!({ "nfs": { "server": "no", "path": "/" } }), "volumes of this kind are not offered"),
+        ("no-kind", json!({ "nfs": { "server": "no", "path": "/" } }), "this kubelet does not support volumes of this kind"),
     ];
     for (name, volume, _) in &table {
         let mut volume = volume.clone();
