@@ -92,6 +92,8 @@ reasons! {
     InvalidNodeIds,
     /// The resources cannot be read or contain unsupported fields.
     InvalidResource,
+    /// The configuration of loggers cannot work.
+    InvalidLogging,
     /// A template does not fit the object that it is for.
     InvalidTemplate,
     /// Kafka does not answer.
@@ -102,6 +104,8 @@ reasons! {
     KubernetesWriteFailed,
     /// The certificate of a listener does not exist.
     ListenerCertificateMissing,
+    /// The configuration of loggers does not exist.
+    LoggingConfigMissing,
     /// Kafka refused the metadata version.
     MetadataUpdateFailed,
     /// The metadata version cannot be changed as requested.

@@ -76,6 +76,7 @@ fn edits_do_what_they_say_and_bad_ones_touch_nothing() {
     let born = place.ready(CLUSTER);
     let edited = Edited { place };
     a_setting_that_kafka_takes_while_it_runs_restarts_nobody(&edited);
+    a_level_of_a_logger_changes_without_a_restart(&edited);
     bad_edits_are_refused(&edited);
     a_listener_more_is_rolled_out(&edited);
     a_pool_more_adds_its_nodes(&edited);
@@ -98,6 +99,48 @@ fn a_setting_that_kafka_takes_while_it_runs_restarts_nobody(edited: &Edited<'_>)
     let described = edited.tool("kafka.admin.ConfigCommand", &words);
     let line = described.lines().find(|line| line.trim().starts_with("message.max.bytes="));
     assert!(line.unwrap().contains("message.max.bytes=2000000"), "{line:?}");
+}
+
+fn a_level_of_a_logger_changes_without_a_restart(edited: &Edited<'_>) {
+    const LOGGER: &str = "org.apache.kafka.controller";
+    let before = edited.place.pods();
+    let logs_at = |level: &str| {
+        wait_for(|| {
+            let words = ["--describe", "--entity-type", "broker-loggers", "--entity-name", "0"];
+            let described = edited.tool("kafka.admin.ConfigCommand", &words);
+            let line =
+                described.lines().find(|line| line.trim().starts_with(&format!("{LOGGER}=")));
+            let line = line.unwrap_or_default().to_owned();
+            if line.contains(&format!("{LOGGER}={level}")) { Ok(()) } else { Err(line) }
+        });
+    };
+    logs_at("INFO");
+    let loggers = json!({ "logger.controller.level": "DEBUG", "monitorInterval": "1" });
+    edited.patch_kafka(&json!({ "logging": { "type": "inline", "loggers": loggers } }));
+    logs_at("DEBUG");
+    let text = format!(
+        "appender.c.type=Console\nappender.c.name=C\nrootLogger.level=INFO\n\
+         rootLogger.appenderRef.c.ref=C\nlogger.c.name={LOGGER}\nlogger.c.level=WARN\n"
+    );
+    edited.place.apply(&format!(
+        "{{ apiVersion: v1, kind: ConfigMap, metadata: {{ name: loggers }}, data: {} }}",
+        json!({ "log4j2.properties": text })
+    ));
+    let external = |key: &str| {
+        let source = json!({ "configMapKeyRef": { "name": "loggers", "key": key } });
+        let logging = json!({ "type": "external", "loggers": null, "valueFrom": source });
+        edited.patch_kafka(&json!({ "logging": logging }));
+    };
+    external("log4j2.properties");
+    logs_at("WARN");
+    edited.is_refused(
+        || external("other"),
+        "LoggingConfigMissing",
+        "ConfigMap loggers has no entry other",
+        || edited.patch_kafka(&json!({ "logging": null })),
+    );
+    logs_at("INFO");
+    assert_eq!(edited.place.pods(), before);
 }
 
 fn bad_edits_are_refused(edited: &Edited<'_>) {

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use control::cluster::logging;
 use control::node::liveness::Liveness;
 use control::quorum::format::{self, Act, Reason, Voters};
 use model::NodeId;
@@ -26,11 +27,6 @@ use crate::pulse::Pulse;
 use crate::storage::{self, StorageError};
 use crate::tls::{TlsError, TlsListener};
 use crate::{archive, disks, exit};
-
-/// Logs to standard output from a given level on.
-const LOG4J: &str = include_str!("log4j2.properties");
-/// Placeholder of that level.
-const LOG4J_LEVEL: &str = "@LEVEL@";
 
 /// Exit codes of a JVM that stopped on request: by TERM, by INT, or by itself.
 const STOPPED_CODES: [u8; 3] = [0, 128 + 15, 128 + 2];
@@ -327,9 +323,9 @@ impl Files {
         };
         Ok(Self {
             agent: write("agent.yaml", agent::CONFIG)?,
-            log4j: write("log4j2.properties", &LOG4J.replace(LOG4J_LEVEL, "INFO"))?,
+            log4j: write("log4j2.properties", &logging::default_text("INFO"))?,
             // The tool's output is its result; it matters only if the tool fails.
-            tool_log4j: write("tool-log4j2.properties", &LOG4J.replace(LOG4J_LEVEL, "WARN"))?,
+            tool_log4j: write("tool-log4j2.properties", &logging::default_text("WARN"))?,
             dir,
         })
     }

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use api::kafka::Probe;
 use api::kafka::template::{ContainerTemplate, PodTemplate};
 use api::names::{
     AGENT_PORT, BROKER_LABEL, CONTROLLER_LABEL, CONTROLLER_PORT, HEALTH_PORT, POD_CONTROLLER_LABEL,
@@ -14,7 +15,7 @@ use api::names::{
 use api::{StrimziPodSet, Verbatim};
 use control::annotations::Annotation;
 use control::cluster::spec::{ListenerKind, Rack};
-use control::cluster::validate::templates::is_own_variable;
+use control::cluster::validate::templates::{expand, is_own_init_variable, is_own_variable};
 use k8s_openapi::api::core::v1::Pod;
 use serde_json::{Map, Value, json};
 
@@ -117,6 +118,7 @@ pub fn pod_set(
 struct Templates<'a> {
     pod: Option<&'a PodTemplate>,
     container: Option<&'a ContainerTemplate>,
+    init: Option<&'a ContainerTemplate>,
     pod_set: Option<&'a api::ObjectTemplate>,
 }
 
@@ -130,6 +132,9 @@ fn templates<'a>(blueprint: &'a Blueprint, pool: &str) -> Templates<'a> {
         container: pool
             .and_then(|template| template.kafka_container.as_ref())
             .or_else(|| cluster.and_then(|template| template.kafka_container.as_ref())),
+        init: pool
+            .and_then(|template| template.init_container.as_ref())
+            .or_else(|| cluster.and_then(|template| template.init_container.as_ref())),
         pod_set: pool
             .and_then(|template| template.pod_set.as_ref())
             .or_else(|| cluster.and_then(|template| template.pod_set.as_ref()))
@@ -208,11 +213,12 @@ fn pod_spec(
         "containers": [container(blueprint, node, parts, templates, with_machine)],
     });
     if with_machine {
-        spec["initContainers"] = json!([machine_container(blueprint, parts)]);
+        spec["initContainers"] = json!([machine_container(blueprint, parts, templates.init)]);
     }
     let template = templates.pod.map(|template| json!(template)).unwrap_or_default();
     spec["securityContext"] = security::pod(template.get("securityContext"));
     add_template(&mut spec, &template);
+    extend(&mut spec["volumes"], templated_volumes(blueprint, node, &template).as_ref());
     if with_machine {
         require_label(&mut spec, blueprint);
     }
@@ -242,6 +248,30 @@ fn add_template(spec: &mut Value, template: &Value) {
         }
     }
     extend(&mut spec["volumes"], template.get("volumes"));
+}
+
+/// The templated volumes of a node. Placeholders are replaced where Kubernetes expects names, keys and paths.
+fn templated_volumes(blueprint: &Blueprint, node: &Node, template: &Value) -> Option<Value> {
+    let (id, pod) = (node.id.to_string(), blueprint.pod(node));
+    let fill = |value: Option<&mut Value>| {
+        if let Some(Value::String(text)) = value {
+            *text = expand(text, &id, &pod);
+        }
+    };
+    let mut volumes = template.get("templatedVolumes")?.clone();
+    let sources =
+        [("secret", "secretName"), ("configMap", "name"), ("persistentVolumeClaim", "claimName")];
+    for volume in volumes.as_array_mut()? {
+        for (source, name) in sources {
+            let Some(source) = volume.get_mut(source) else { continue };
+            fill(source.get_mut(name));
+            for item in source.get_mut("items").and_then(Value::as_array_mut).into_iter().flatten()
+            {
+                ["key", "path"].into_iter().for_each(|field| fill(item.get_mut(field)));
+            }
+        }
+    }
+    Some(volumes)
 }
 
 fn extend(list: &mut Value, more: Option<&Value>) {
@@ -325,7 +355,11 @@ fn token_volume() -> Value {
     })
 }
 
-fn machine_container(blueprint: &Blueprint, parts: &PodParts) -> Value {
+fn machine_container(
+    blueprint: &Blueprint,
+    parts: &PodParts,
+    template: Option<&ContainerTemplate>,
+) -> Value {
     let mut env = vec![
         field("NODE_NAME", "spec.nodeName"),
         json!({ "name": "GREGOR_MACHINE_DIR", "value": MACHINE_DIR }),
@@ -333,12 +367,14 @@ fn machine_container(blueprint: &Blueprint, parts: &PodParts) -> Value {
     if let Some(Rack::TopologyLabel(key)) = &blueprint.spec.rack {
         env.push(json!({ "name": "RACK_TOPOLOGY_KEY", "value": key }));
     }
-    json!({
+    env.extend(variables(template, is_own_init_variable));
+    let template = template.map(|template| json!(template)).unwrap_or_default();
+    let mut container = json!({
         "name": "kafka-init",
         "image": parts.image,
         "args": ["--describe-machine"],
         "env": env,
-        "securityContext": security::container(None),
+        "securityContext": security::container(template.get("securityContext")),
         "volumeMounts": [
             { "name": "rack-volume", "mountPath": MACHINE_DIR },
             {
@@ -347,7 +383,9 @@ fn machine_container(blueprint: &Blueprint, parts: &PodParts) -> Value {
                 "readOnly": true,
             },
         ],
-    })
+    });
+    extend(&mut container["volumeMounts"], template.get("volumeMounts"));
+    container
 }
 
 fn field(name: &str, path: &str) -> Value {
@@ -381,8 +419,8 @@ fn container(
         "env": env(blueprint, node, parts, templates.container),
         "ports": ports(blueprint, node),
         "volumeMounts": mounts,
-        "livenessProbe": probe("/live", 15),
-        "readinessProbe": probe("/ready", 0),
+        "livenessProbe": probe("/live", 15, blueprint.kafka.spec.kafka.liveness_probe.as_ref()),
+        "readinessProbe": probe("/ready", 0, blueprint.kafka.spec.kafka.readiness_probe.as_ref()),
     });
     let resources = blueprint.pool(&node.pool).and_then(|pool| pool.spec.resources.as_ref());
     if let Some(resources) = resources {
@@ -401,13 +439,29 @@ fn container(
     container
 }
 
-fn probe(path: &str, delay_seconds: u32) -> Value {
-    json!({
-        "httpGet": { "path": path, "port": HEALTH_PORT, "scheme": "HTTP" },
-        "initialDelaySeconds": delay_seconds,
-        "periodSeconds": 5,
-        "timeoutSeconds": 5,
-    })
+/// A probe with our times, or with those of the user. Theirs replace ours as a whole, with Strimzi's defaults.
+fn probe(path: &str, delay_seconds: u32, of_user: Option<&Probe>) -> Value {
+    let mut probe = json!({ "httpGet": { "path": path, "port": HEALTH_PORT, "scheme": "HTTP" } });
+    let Some(user) = of_user else {
+        probe["initialDelaySeconds"] = json!(delay_seconds);
+        probe["periodSeconds"] = json!(5);
+        probe["timeoutSeconds"] = json!(5);
+        return probe;
+    };
+    let delay = Some(user.initial_delay_seconds.unwrap_or(15)).filter(|delay| *delay != 0);
+    let times = [
+        ("initialDelaySeconds", delay),
+        ("timeoutSeconds", Some(user.timeout_seconds.unwrap_or(5))),
+        ("periodSeconds", user.period_seconds),
+        ("successThreshold", user.success_threshold),
+        ("failureThreshold", user.failure_threshold),
+    ];
+    for (name, value) in times {
+        if let Some(value) = value {
+            probe[name] = json!(value);
+        }
+    }
+    probe
 }
 
 fn env(
@@ -438,15 +492,19 @@ fn env(
     if let Some(bytes) = parts.memory_bytes {
         env.push(value("GREGOR_MEMORY_BYTES", bytes.to_string()));
     }
-    let more = template.and_then(|template| template.env.as_deref()).unwrap_or_default();
-    for Verbatim(more) in more {
-        // The node's start parameters cannot be overridden; a warning reports it.
-        let name = more.get("name").and_then(Value::as_str).unwrap_or_default();
-        if !is_own_variable(name) {
-            env.push(Value::Object(more.clone().into_iter().collect::<Map<_, _>>()));
-        }
-    }
+    env.extend(variables(template, is_own_variable));
     env
+}
+
+/// The variables of a template. Ours cannot be overridden; a warning reports it.
+fn variables(
+    template: Option<&ContainerTemplate>,
+    is_own: fn(&str) -> bool,
+) -> impl Iterator<Item = Value> {
+    let all = template.and_then(|template| template.env.as_deref()).unwrap_or_default();
+    let name = |one: &Verbatim| one.0.get("name").and_then(Value::as_str).map(str::to_owned);
+    let users = all.iter().filter(move |one| !is_own(&name(one).unwrap_or_default()));
+    users.map(|one| Value::Object(one.0.clone().into_iter().collect::<Map<_, _>>()))
 }
 
 /// Whether a node is a controller of a quorum that is not dynamic. The permission to format its lost disk

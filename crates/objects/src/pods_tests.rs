@@ -14,15 +14,23 @@ fn pod_of(template: Value, resources: Value) -> Value {
 }
 
 /// The same, with these roles and this kind of quorum.
-fn pod_with(template: Value, resources: Value, (roles, quorum): (Roles, &str)) -> Value {
+fn pod_with(template: Value, resources: Value, node: (Roles, &str)) -> Value {
+    pod_in(json!({ "template": template }), resources, node)
+}
+
+/// The same in a cluster with these fields.
+fn pod_in(more: Value, resources: Value, (roles, quorum): (Roles, &str)) -> Value {
+    let mut kafka = json!({
+        "listeners": [{ "name": "plain", "port": 9092, "type": "internal", "tls": false }],
+        "rack": { "topologyKey": "zone" },
+    });
+    for (field, value) in more.as_object().unwrap() {
+        kafka[field] = value.clone();
+    }
     let kafka: Kafka = serde_json::from_value(json!({
         "apiVersion": "kafka.strimzi.io/v1", "kind": "Kafka",
         "metadata": { "name": "my", "namespace": "here", "uid": "u" },
-        "spec": { "kafka": {
-            "listeners": [{ "name": "plain", "port": 9092, "type": "internal", "tls": false }],
-            "rack": { "topologyKey": "zone" },
-            "template": template,
-        } },
+        "spec": { "kafka": kafka },
     }))
     .unwrap();
     let pool: KafkaNodePool = serde_json::from_value(json!({
@@ -63,6 +71,10 @@ fn pod_with(template: Value, resources: Value, (roles, quorum): (Roles, &str)) -
     };
     let set = pod_set(&blueprint, "both", &parts).unwrap();
     json!(set)["spec"]["pods"][0]["spec"].clone()
+}
+
+fn has(list: &Value, one: Value) -> bool {
+    list.as_array().unwrap().contains(&one)
 }
 
 /// Violations of the Pod Security profile `restricted`, according to its documentation.
@@ -175,7 +187,6 @@ fn a_template_that_is_accepted_is_added() {
     assert_eq!((&context["runAsUser"], &context["fsGroup"]), (&json!(1000), &json!(1000)));
     assert_eq!((&spec["priorityClassName"], &spec["hostUsers"]), (&json!("high"), &json!(false)));
     let container = &spec["containers"][0];
-    let has = |list: &Value, one: Value| list.as_array().unwrap().contains(&one);
     assert!(has(&spec["volumes"], json!({ "name": "mine", "emptyDir": {} })));
     assert!(has(&container["volumeMounts"], json!({ "name": "mine", "mountPath": "/mnt/mine" })));
     assert!(has(&container["env"], json!({ "name": "A", "value": "b" })));
@@ -204,4 +215,66 @@ fn everything_of_the_node_is_known_to_those_who_protect_it() {
     for mount in container["volumeMounts"].as_array().unwrap() {
         assert!(!mount["mountPath"].as_str().unwrap().starts_with("/mnt"), "{mount}");
     }
+}
+
+#[test]
+fn probes_have_the_times_of_the_user() {
+    let times = |probe: Value| {
+        let pod = pod_in(json!({ "livenessProbe": probe }), json!({}), (Roles::Combined, DYNAMIC));
+        let mut probe = pod["containers"][0]["livenessProbe"].clone();
+        let asked = probe.as_object_mut().unwrap().remove("httpGet").unwrap();
+        assert_eq!(asked["path"], "/live");
+        probe
+    };
+    let own = json!({ "initialDelaySeconds": 15, "periodSeconds": 5, "timeoutSeconds": 5 });
+    let all = json!({ "initialDelaySeconds": 1, "periodSeconds": 2, "timeoutSeconds": 3,
+        "successThreshold": 1, "failureThreshold": 4 });
+    let rows = [
+        (json!(null), own),
+        (json!({}), json!({ "initialDelaySeconds": 15, "timeoutSeconds": 5 })),
+        (json!({ "initialDelaySeconds": 0 }), json!({ "timeoutSeconds": 5 })),
+        (all.clone(), all),
+    ];
+    for (given, expected) in rows {
+        assert_eq!(times(given.clone()), expected, "{given}");
+    }
+}
+
+#[test]
+fn templated_volumes_are_filled_in_for_each_node() {
+    let items = json!([{ "key": "{nodeId}.crt", "path": "{nodePodName}.crt" }]);
+    let spec = pod_of(
+        json!({ "pod": { "templatedVolumes": [
+            { "name": "a", "secret": { "secretName": "tls-{nodePodName}", "items": items } },
+            { "name": "b", "configMap": { "name": "rules-{nodeId}" } },
+            { "name": "c", "persistentVolumeClaim": { "claimName": "x-{nodeId}-{nodePodName}" } },
+        ] } }),
+        json!({}),
+    );
+    let volumes = spec["volumes"].as_array().unwrap();
+    let items = json!([{ "key": "0.crt", "path": "my-both-0.crt" }]);
+    let filled = json!([
+        { "name": "a", "secret": { "secretName": "tls-my-both-0", "items": items } },
+        { "name": "b", "configMap": { "name": "rules-0" } },
+        { "name": "c", "persistentVolumeClaim": { "claimName": "x-0-my-both-0" } },
+    ]);
+    assert_eq!(json!(volumes[volumes.len() - 3..]), filled);
+}
+
+#[test]
+fn the_init_container_has_its_template() {
+    let spec = pod_of(
+        json!({ "initContainer": {
+            "env": [{ "name": "LANG", "value": "C" }, { "name": "NODE_NAME", "value": "evil" }],
+            "securityContext": { "runAsUser": 1001 },
+            "volumeMounts": [{ "name": "mine", "mountPath": "/mnt/mine" }],
+        } }),
+        json!({}),
+    );
+    assert_eq!(problems(&spec), Vec::<String>::new());
+    let init = &spec["initContainers"][0];
+    assert!(has(&init["env"], json!({ "name": "LANG", "value": "C" })));
+    assert!(!has(&init["env"], json!({ "name": "NODE_NAME", "value": "evil" })));
+    assert_eq!(init["securityContext"]["runAsUser"], 1001);
+    assert!(has(&init["volumeMounts"], json!({ "name": "mine", "mountPath": "/mnt/mine" })));
 }

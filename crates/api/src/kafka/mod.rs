@@ -7,6 +7,8 @@ pub mod listener;
 pub mod status;
 pub mod template;
 
+use std::collections::BTreeMap;
+
 use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -112,9 +114,18 @@ pub struct KafkaCluster {
     /// How the Java virtual machines are started; a pool may say otherwise.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jvm_options: Option<JvmOptions>,
+    /// Times of the liveness probe.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub liveness_probe: Option<Probe>,
+    /// Times of the readiness probe.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub readiness_probe: Option<Probe>,
     /// Metrics of the nodes; there are none if unset.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub metrics_config: Option<MetricsConfig>,
+    /// What Kafka logs; at level INFO if unset.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub logging: Option<Logging>,
     /// What is added to generated objects.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub template: Option<KafkaTemplate>,
@@ -201,6 +212,65 @@ pub enum RackType {
     EnvironmentVariable,
 }
 
+/// Times of a probe. A probe that is set replaces the default one as a whole.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Probe {
+    /// Seconds before the first probe; 15 if unset.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub initial_delay_seconds: Option<i32>,
+    /// Seconds until a probe times out; 5 if unset.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub timeout_seconds: Option<i32>,
+    /// Seconds between probes; 10 if unset.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub period_seconds: Option<i32>,
+    /// Successes after which the container counts as ready; 1 if unset.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub success_threshold: Option<i32>,
+    /// Failures after which the container counts as failed; 3 if unset.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1))]
+    pub failure_threshold: Option<i32>,
+    /// What this type does not know.
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+/// What Kafka logs.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Logging {
+    /// Where the configuration of log4j2 is.
+    #[serde(rename = "type")]
+    pub kind: LoggingType,
+    /// Keys of log4j2, for `inline`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub loggers: Option<BTreeMap<String, String>>,
+    /// The whole configuration, for `external`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub value_from: Option<EntrySource>,
+    /// What this type does not know.
+    #[serde(flatten)]
+    pub rest: Rest,
+}
+
+/// Where the configuration of log4j2 is.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
+)]
+#[serde(rename_all = "camelCase")]
+pub enum LoggingType {
+    /// In the resource: keys that replace those of the default configuration, or are added.
+    Inline,
+    /// In a ConfigMap.
+    External,
+}
+
 /// Metrics of the nodes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -215,7 +285,7 @@ pub struct MetricsConfig {
     pub kind: MetricsType,
     /// The configuration of the exporter.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub value_from: Option<MetricsSource>,
+    pub value_from: Option<EntrySource>,
     /// What this type does not know.
     #[serde(flatten)]
     pub rest: Rest,
@@ -233,10 +303,10 @@ pub enum MetricsType {
     StrimziMetricsReporter,
 }
 
-/// Where the configuration of the exporter is.
+/// Where a configuration is.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub struct MetricsSource {
+pub struct EntrySource {
     /// An entry of a ConfigMap.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub config_map_key_ref: Option<KeyReference>,

@@ -21,6 +21,9 @@ pub struct KafkaTemplate {
     /// The container of a Kafka node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kafka_container: Option<ContainerTemplate>,
+    /// The init container, which reads facts of the Kubernetes Node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub init_container: Option<ContainerTemplate>,
     /// The Service where clients inside the cluster begin.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bootstrap_service: Option<ServiceTemplate>,
@@ -64,6 +67,9 @@ pub struct NodePoolTemplate {
     /// The container of a Kafka node.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kafka_container: Option<ContainerTemplate>,
+    /// The init container, which reads facts of the Kubernetes Node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub init_container: Option<ContainerTemplate>,
     /// The Service of each broker.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub per_pod_service: Option<ResourceTemplate>,
@@ -129,6 +135,9 @@ pub struct PodTemplate {
     /// Volumes besides its own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub volumes: Option<Vec<AdditionalVolume>>,
+    /// Volumes whose names have the placeholders `{nodeId}` and `{nodePodName}`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub templated_volumes: Option<Vec<AdditionalVolume>>,
     /// Whether its users are those of the machine.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host_users: Option<bool>,

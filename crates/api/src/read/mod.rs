@@ -17,12 +17,16 @@ mod user;
 use std::collections::BTreeMap;
 use std::fmt;
 
-use control::cluster::spec::{Authority, Authorization, ClusterSpec, MetricsSource, Rack};
+use control::cluster::spec::{
+    Authority, Authorization, ClusterSpec, ConfigMapEntry, Logging, Rack,
+};
 use kube::ResourceExt as _;
 use serde_json::Value;
 
 use crate::common::Verbatim;
-use crate::kafka::{self, AuthorizationType, CertificateAuthority, MetricsType, RackType};
+use crate::kafka::{
+    self, AuthorizationType, CertificateAuthority, LoggingType, MetricsType, RackType,
+};
 use crate::{Kafka, KafkaNodePool};
 
 pub use exporter::exporter;
@@ -121,6 +125,8 @@ fn kafka_spec(kafka: &Kafka, notes: &mut Notes) -> Option<ClusterSpec> {
     let authorization = spec.authorization.as_ref().map(|one| authorization(one, notes));
     let rack = spec.rack.as_ref().map(|one| rack(one, notes));
     let metrics = metrics(spec.metrics_config.as_ref(), notes);
+    let logging = logging(spec.logging.as_ref(), notes);
+    liveness(spec.liveness_probe.as_ref(), notes);
     let cluster_ca = authority(kafka.spec.cluster_ca.as_ref(), "spec.clusterCa", notes);
     let clients_ca = authority(kafka.spec.clients_ca.as_ref(), "spec.clientsCa", notes);
     let max_unavailable = max_unavailable(spec, notes);
@@ -135,6 +141,7 @@ fn kafka_spec(kafka: &Kafka, notes: &mut Notes) -> Option<ClusterSpec> {
         authorization: flatten(authorization)?,
         rack: flatten(rack)?,
         metrics,
+        logging,
         exporter: exporter(kafka),
         topics_namespace: topics(kafka).map(|topics| topics.namespace),
         cluster_ca: cluster_ca?,
@@ -214,17 +221,46 @@ fn rack(rack: &kafka::Rack, notes: &mut Notes) -> Option<Rack> {
 }
 
 /// Strimzi's own reporter is accepted and comes to nothing, as the table of fields says.
-fn metrics(config: Option<&kafka::MetricsConfig>, notes: &mut Notes) -> Option<MetricsSource> {
+fn metrics(config: Option<&kafka::MetricsConfig>, notes: &mut Notes) -> Option<ConfigMapEntry> {
     let config = config.filter(|config| config.kind == MetricsType::JmxPrometheusExporter)?;
-    let reference = config.value_from.as_ref().and_then(|from| from.config_map_key_ref.as_ref());
-    let name = reference.and_then(|reference| reference.name.clone());
-    let key = reference.and_then(|reference| reference.key.clone());
-    let source = name.zip(key).map(|(config_map, key)| MetricsSource { config_map, key });
-    if source.is_none() {
+    let entry = entry(config.value_from.as_ref());
+    if entry.is_none() {
         let message = "is missing: it names the ConfigMap and the entry with the exporter's rules";
         notes.add("spec.kafka.metricsConfig.valueFrom.configMapKeyRef", message);
     }
-    source
+    entry
+}
+
+fn logging(logging: Option<&kafka::Logging>, notes: &mut Notes) -> Logging {
+    let Some(logging) = logging else { return Logging::Default };
+    match logging.kind {
+        LoggingType::Inline => Logging::Inline(logging.loggers.clone().unwrap_or_default()),
+        LoggingType::External => {
+            let entry = entry(logging.value_from.as_ref());
+            if entry.is_none() {
+                let message = "is missing: it names the ConfigMap and the entry with the \
+                               configuration of log4j2";
+                notes.add("spec.kafka.logging.valueFrom.configMapKeyRef", message);
+            }
+            entry.map_or(Logging::Default, Logging::External)
+        }
+    }
+}
+
+/// The API server would refuse the pods.
+fn liveness(probe: Option<&kafka::Probe>, notes: &mut Notes) {
+    if let Some(count) = probe.and_then(|probe| probe.success_threshold).filter(|count| *count != 1)
+    {
+        let message = format!("is {count}: Kubernetes allows only 1 for a liveness probe");
+        notes.add("spec.kafka.livenessProbe.successThreshold", message);
+    }
+}
+
+/// A reference is whole or none.
+fn entry(source: Option<&kafka::EntrySource>) -> Option<ConfigMapEntry> {
+    let reference = source.and_then(|source| source.config_map_key_ref.as_ref())?;
+    let (config_map, key) = (reference.name.clone()?, reference.key.clone()?);
+    Some(ConfigMapEntry { config_map, key })
 }
 
 fn authority(

@@ -7,7 +7,7 @@ use control::cluster::spec::{self, TemplateKey, Written};
 use kube::ResourceExt as _;
 use serde_json::Value;
 
-use crate::common::{ObjectTemplate, ResourceTemplate, Verbatim};
+use crate::common::{AdditionalVolume, ObjectTemplate, ResourceTemplate, Verbatim};
 use crate::kafka::listener::Listener;
 use crate::kafka::template::{ContainerTemplate, PodTemplate};
 use crate::{Kafka, KafkaNodePool};
@@ -63,39 +63,48 @@ pub(super) fn of_pool(pool: &KafkaNodePool) -> Vec<TemplateKey> {
 /// What a cluster passes on to pods.
 pub(super) fn pods_of_kafka(kafka: &Kafka) -> Option<spec::PodTemplate> {
     let template = kafka.spec.kafka.template.as_ref()?;
-    let (pod, container) = (template.pod.as_ref(), template.kafka_container.as_ref());
-    Some(pods("spec.kafka.template".to_owned(), pod, container))
+    let containers = [template.kafka_container.as_ref(), template.init_container.as_ref()];
+    Some(pods("spec.kafka.template".to_owned(), template.pod.as_ref(), containers))
 }
 
 /// What a pool passes on to pods.
 pub(super) fn pods_of_pool(pool: &KafkaNodePool) -> Option<spec::PodTemplate> {
     let template = pool.spec.template.as_ref()?;
     let place = format!("KafkaNodePool {} spec.template", pool.name_any());
-    Some(pods(place, template.pod.as_ref(), template.kafka_container.as_ref()))
+    let containers = [template.kafka_container.as_ref(), template.init_container.as_ref()];
+    Some(pods(place, template.pod.as_ref(), containers))
 }
 
+/// The containers are Kafka's and the init container.
 fn pods(
     place: String,
     pod: Option<&PodTemplate>,
-    container: Option<&ContainerTemplate>,
+    containers: [Option<&ContainerTemplate>; 2],
 ) -> spec::PodTemplate {
     let map = |one: &Verbatim| Written::Map(fields(one));
     let maps = |all: &Vec<Verbatim>| Written::List(all.iter().map(map).collect());
     let of_pod = pod.map(|pod| {
         let context = pod.security_context.as_ref().map(map);
-        let volumes = pod.volumes.as_ref();
-        let volumes = volumes.map(|all| Written::List(all.iter().map(|one| map(&one.0)).collect()));
-        [("pod.securityContext", context), ("pod.volumes", volumes)]
-    });
-    let of_container = container.map(|container| {
+        let volumes = |all: &Vec<AdditionalVolume>| {
+            Written::List(all.iter().map(|one| map(&one.0)).collect())
+        };
         [
-            ("kafkaContainer.securityContext", container.security_context.as_ref().map(map)),
-            ("kafkaContainer.volumeMounts", container.volume_mounts.as_ref().map(maps)),
-            ("kafkaContainer.env", container.env.as_ref().map(maps)),
+            ("pod.securityContext".to_owned(), context),
+            ("pod.volumes".to_owned(), pod.volumes.as_ref().map(volumes)),
+            ("pod.templatedVolumes".to_owned(), pod.templated_volumes.as_ref().map(volumes)),
         ]
     });
-    let parts = of_pod.into_iter().flatten().chain(of_container.into_iter().flatten());
-    let parts = parts.filter_map(|(path, part)| Some((path.to_owned(), part?)));
+    let named = ["kafkaContainer", "initContainer"].into_iter().zip(containers);
+    let of_containers = named.filter_map(|(name, container)| {
+        let container = container?;
+        Some([
+            (format!("{name}.securityContext"), container.security_context.as_ref().map(map)),
+            (format!("{name}.volumeMounts"), container.volume_mounts.as_ref().map(maps)),
+            (format!("{name}.env"), container.env.as_ref().map(maps)),
+        ])
+    });
+    let parts = of_pod.into_iter().flatten().chain(of_containers.flatten());
+    let parts = parts.filter_map(|(path, part)| Some((path, part?)));
     spec::PodTemplate { place, parts: parts.collect() }
 }
 

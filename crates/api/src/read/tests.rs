@@ -234,12 +234,32 @@ fn what_all_nodes_share() {
     assert_eq!(spec.metadata_version.as_deref(), Some("4.3-IV0"));
     assert_eq!(spec.authorization.unwrap().super_users, ["CN=me"]);
     assert_eq!(spec.rack, Some(Rack::TopologyLabel("zone".to_owned())));
-    let metrics = MetricsSource { config_map: "m".to_owned(), key: "k".to_owned() };
+    let metrics = ConfigMapEntry { config_map: "m".to_owned(), key: "k".to_owned() };
     assert_eq!(spec.metrics, Some(metrics));
+    assert_eq!(spec.logging, Logging::Default);
     assert_eq!(spec.max_unavailable, 2);
     let from_environment = json!({ "type": "environment-variable", "envVarName": "ZONE" });
     let spec = cluster(&kafka(json!({ "listeners": [plain()], "rack": from_environment })), &[]);
     assert_eq!(spec.unwrap().rack, Some(Rack::Environment("ZONE".to_owned())));
+}
+
+#[test]
+fn loggers_are_in_the_resource_or_in_a_config_map() {
+    let entry = ConfigMapEntry { config_map: "m".to_owned(), key: "k".to_owned() };
+    let source = json!({ "configMapKeyRef": { "name": "m", "key": "k" } });
+    let keys = [("rootLogger.level".to_owned(), "WARN".to_owned())];
+    let rows = [
+        (json!({ "type": "inline" }), Logging::Inline([].into())),
+        (
+            json!({ "type": "inline", "loggers": { "rootLogger.level": "WARN" } }),
+            Logging::Inline(keys.into()),
+        ),
+        (json!({ "type": "external", "valueFrom": source }), Logging::External(entry)),
+    ];
+    for (logging, expected) in rows {
+        let kafka = kafka(json!({ "listeners": [plain()], "logging": logging }));
+        assert_eq!(cluster(&kafka, &[]).unwrap().logging, expected, "{logging}");
+    }
 }
 
 #[test]
@@ -266,6 +286,21 @@ fn wishes_for_all_nodes_that_cannot_be() {
             json!({ "metricsConfig": { "type": "jmxPrometheusExporter" } }),
             "metricsConfig.valueFrom.configMapKeyRef is missing: it names the ConfigMap and the \
              entry with the exporter's rules",
+        ),
+        (
+            json!({ "livenessProbe": { "successThreshold": 2 } }),
+            "livenessProbe.successThreshold is 2: Kubernetes allows only 1 for a liveness probe",
+        ),
+        (
+            json!({ "logging": { "type": "external" } }),
+            "logging.valueFrom.configMapKeyRef is missing: it names the ConfigMap and the entry \
+             with the configuration of log4j2",
+        ),
+        (
+            json!({ "logging": { "type": "external",
+                "valueFrom": { "configMapKeyRef": { "name": "m" } } } }),
+            "logging.valueFrom.configMapKeyRef is missing: it names the ConfigMap and the entry \
+             with the configuration of log4j2",
         ),
         (
             json!({ "template": { "podDisruptionBudget": { "maxUnavailable": -1 } } }),

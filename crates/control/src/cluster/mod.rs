@@ -2,7 +2,7 @@
 //!
 //! The order of the work: [`spec`] is what somebody asked for, read from the custom resources;
 //! [`validate`] is whether it makes sense; [`ids`] gives the nodes their ids; [`storage`] is where their
-//! data is and stays; [`properties`] is what each node's Kafka is told and [`jvm`] how it is started.
+//! data is and stays; [`properties`] is what each node's Kafka is told, [`jvm`] how it is started and [`logging`] what it logs.
 //! [`quantity`] is how amounts of bytes are written, and [`record`] is what must survive the process.
 //!
 //! A pass: [`begin`] is whether there is one, [`snapshot`] is what it knows, each part of it a [`fact`], and [`witness`] says which brokers' answers count;
@@ -22,6 +22,7 @@ pub mod fresh;
 pub mod ids;
 pub mod journal;
 pub mod jvm;
+pub mod logging;
 pub mod origin;
 pub mod properties;
 pub mod quantity;

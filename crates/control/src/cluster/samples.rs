@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::spec::{
     Authentication, Authority, Claim, ClusterSpec, Disk, JvmWishes, Listener, ListenerKind,
-    PoolSpec, Services, Size, Storage, Volume,
+    Logging, PoolSpec, Services, Size, Storage, Volume,
 };
 use crate::node::Roles;
 
@@ -23,6 +23,7 @@ pub(crate) fn cluster() -> ClusterSpec {
         authorization: None,
         rack: None,
         metrics: None,
+        logging: Logging::Default,
         exporter: None,
         topics_namespace: None,
         cluster_ca: Authority::default(),

@@ -4,19 +4,18 @@ use std::collections::BTreeMap;
 
 use control::annotations::Annotation;
 use control::cluster::draft::Flow;
-use control::cluster::jvm;
 use control::cluster::properties::{
     self, Address, ClusterInput, NodeInput, QuorumProperties, Server,
 };
 use control::cluster::record::Record;
-use control::cluster::spec::{MetricsSource, PoolSpec};
+use control::cluster::spec::{ClusterSpec, ConfigMapEntry, PoolSpec};
 use control::cluster::storage::layout;
 use control::cluster::validate::{self, Known, Versions, resolve};
+use control::cluster::{jvm, logging};
 use control::conditions::{Note, Reason};
 use control::quorum::format::QuorumMode;
 use control::registration::KafkaVersion;
 use control::rolling::config;
-use k8s_openapi::api::core::v1::ConfigMap;
 use model::NodeId;
 
 use super::Built;
@@ -76,19 +75,31 @@ impl Configuration {
     }
 }
 
-/// The ConfigMap with the user's metrics rules, which [`build`] needs.
-#[must_use]
-pub fn needs<'a>(input: &Input<'a>) -> Option<&'a MetricsSource> {
-    // Without an image nothing is configured.
-    versions_and_image(input)?;
-    input.blueprint.spec.metrics.as_ref()
+/// What [`build`] needs of the user's ConfigMaps: the entries, or their contents.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OfUser<T> {
+    /// Rules for metrics.
+    pub metrics: Option<T>,
+    /// The configuration of log4j2.
+    pub logging: Option<T>,
 }
 
-/// Builds the ConfigMaps. `metrics` is the ConfigMap from [`needs`], if it exists; `assumed` is what is assumed of it where it
-/// could not be read.
+/// The entries of ConfigMaps that [`build`] needs.
+#[must_use]
+pub fn needs<'a>(input: &Input<'a>) -> OfUser<&'a ConfigMapEntry> {
+    let spec = &input.blueprint.spec;
+    // Without an image nothing is configured.
+    if versions_and_image(input).is_none() {
+        return OfUser { metrics: None, logging: None };
+    }
+    OfUser { metrics: spec.metrics.as_ref(), logging: logging::needs(&spec.logging) }
+}
+
+/// Builds the ConfigMaps. `of_user` has the entries from [`needs`] that exist; `assumed` is what is assumed of those that could
+/// not be read.
 pub fn build(
     input: &Input<'_>,
-    (metrics, assumed): (Option<&ConfigMap>, Option<Note>),
+    (of_user, assumed): (OfUser<&str>, Option<Note>),
 ) -> Result<Built<Configuration>, serde_json::Error> {
     let mut built = Built::new(Configuration::default());
     let Some((versions, image)) = versions_and_image(input) else {
@@ -98,8 +109,8 @@ pub fn build(
         ));
         return Ok(built);
     };
-    let metrics = match rules(input.blueprint, metrics) {
-        Ok(metrics) => metrics,
+    let texts = match texts(&input.blueprint.spec, of_user) {
+        Ok(texts) => texts,
         Err(note) => {
             built.flow = Flow::Hold(note);
             return Ok(built);
@@ -118,7 +129,7 @@ pub fn build(
         let pools = &input.blueprint.spec.pools;
         let Some(pool) = pools.iter().find(|pool| pool.name == node.pool) else { continue };
         match server(input, (node, pool), (versions.kafka, &quorum)) {
-            Ok(server) => add(&mut built, input, (node, pool), &server, metrics)?,
+            Ok(server) => add(&mut built, input, (node, pool), &server, &texts)?,
             Err(note) => {
                 built.flow = Flow::Stop(note);
                 break;
@@ -142,19 +153,34 @@ pub fn known_versions(images: &BTreeMap<String, String>) -> Known {
     Known::of(images.keys().filter_map(|version| version.parse().ok()))
 }
 
-/// The user's metrics rules.
-fn rules<'a>(
-    blueprint: &Blueprint,
-    metrics: Option<&'a ConfigMap>,
-) -> Result<Option<&'a str>, Note> {
-    let Some(source) = &blueprint.spec.metrics else { return Ok(None) };
-    let text = metrics.and_then(|map| map.data.as_ref()?.get(&source.key));
-    text.map(|text| Some(text.as_str())).ok_or_else(|| {
-        Note::new(
-            Reason::MetricsConfigMissing,
-            format!("metricsConfig: ConfigMap {} has no entry {}", source.config_map, source.key),
-        )
-    })
+/// Files that are the same for all nodes.
+struct Texts<'a> {
+    metrics: Option<&'a str>,
+    log4j: String,
+}
+
+fn texts<'a>(spec: &ClusterSpec, of_user: OfUser<&'a str>) -> Result<Texts<'a>, Note> {
+    let missing = |reason, field: &str, entry: &ConfigMapEntry| {
+        let message = format!("{field}: ConfigMap {} has no entry {}", entry.config_map, entry.key);
+        Note::new(reason, message)
+    };
+    let metrics = match &spec.metrics {
+        Some(entry) if of_user.metrics.is_none() => {
+            return Err(missing(Reason::MetricsConfigMissing, "metricsConfig", entry));
+        }
+        _ => of_user.metrics,
+    };
+    let log4j = match (logging::text(&spec.logging, of_user.logging), logging::needs(&spec.logging))
+    {
+        (None, Some(entry)) => {
+            return Err(missing(Reason::LoggingConfigMissing, "spec.kafka.logging", entry));
+        }
+        (text, _) => text.unwrap_or_default(),
+    };
+    if let Some(problem) = logging::problem(&log4j) {
+        return Err(Note::new(Reason::InvalidLogging, format!("spec.kafka.logging: {problem}")));
+    }
+    Ok(Texts { metrics, log4j })
 }
 
 /// How nodes discover the controllers.
@@ -217,7 +243,7 @@ fn add(
     input: &Input<'_>,
     (node, pool): (&Node, &PoolSpec),
     server: &Server,
-    metrics: Option<&str>,
+    texts: &Texts<'_>,
 ) -> Result<(), serde_json::Error> {
     let jvm = jvm::options(&pool.jvm, pool.memory_bytes);
     if !jvm.left_out.is_empty() {
@@ -225,9 +251,9 @@ fn add(
         built.warnings.push(Note::new(Reason::InvalidJvmOptions, message));
     }
     let jvm = jvm.render();
-    let files = files(input, (node, &built.outputs), (server, &jvm), metrics);
+    let files = files(input, (node, &built.outputs), (server, &jvm), texts);
     built.objects.push(node_config::config_map(input.blueprint, node, &files)?.into());
-    let restart_hash = restart_hash((node, &built.outputs), (server, &jvm), metrics);
+    let restart_hash = restart_hash((node, &built.outputs), (server, &jvm), texts.metrics);
     let configuration = &mut built.outputs;
     let told = if configuration.is_dynamic { DYNAMIC } else { "static" };
     let marks = [
@@ -246,7 +272,7 @@ fn files(
     input: &Input<'_>,
     (node, configuration): (&Node, &Configuration),
     (server, jvm): (&Server, &str),
-    metrics: Option<&str>,
+    texts: &Texts<'_>,
 ) -> BTreeMap<&'static str, String> {
     let quorum = &input.record.quorum;
     let mode = match quorum.mode {
@@ -260,6 +286,7 @@ fn files(
         ("metadata.version", configuration.metadata_version.clone()),
         ("quorum.mode", mode.to_owned()),
         ("jvm.options", jvm.to_owned()),
+        ("log4j2.properties", texts.log4j.clone()),
     ]
     .into();
     if quorum.mode == QuorumMode::Dynamic {
@@ -274,7 +301,7 @@ fn files(
     if let Some(uid) = quorum.replaced.get(&node.id) {
         files.insert("controller.replaced", uid.clone());
     }
-    if let Some(metrics) = metrics {
+    if let Some(metrics) = texts.metrics {
         files.insert("metrics-config.json", metrics.to_owned());
     }
     files

@@ -7,8 +7,8 @@ use control::scaling::leaving::{Kind, Leaving};
 use serde_json::{Value, json};
 
 use super::*;
+use crate::Object;
 use crate::samples::{blueprint, id, seen};
-use crate::{Object, object};
 
 /// Everything that the configuration is built from.
 struct Scene {
@@ -17,7 +17,8 @@ struct Scene {
     record: Record,
     images: BTreeMap<String, String>,
     addresses: Option<Addresses>,
-    metrics: Option<Value>,
+    metrics: Option<&'static str>,
+    logging: Option<&'static str>,
     assumed: Option<Note>,
 }
 
@@ -37,23 +38,22 @@ fn scene() -> Scene {
         record,
         images: [("4.3.1".to_owned(), "image".to_owned())].into(),
         addresses: Some(Addresses::default()),
-        metrics: Some(json!({ "r": "all" })),
+        metrics: Some("all"),
+        logging: None,
         assumed: None,
     }
 }
 
 fn built(scene: &Scene) -> Built<Configuration> {
     let blueprint = blueprint(scene.kafka.clone(), scene.pool.clone());
-    let metrics = scene.metrics.as_ref().map(|data| -> ConfigMap {
-        object(json!({ "metadata": { "name": "rules" }, "data": data })).unwrap()
-    });
     let input = Input {
         blueprint: &blueprint,
         record: &scene.record,
         images: &scene.images,
         addresses: scene.addresses.as_ref(),
     };
-    let built = build(&input, (metrics.as_ref(), scene.assumed.clone())).unwrap();
+    let of_user = OfUser { metrics: scene.metrics, logging: scene.logging };
+    let built = build(&input, (of_user, scene.assumed.clone())).unwrap();
     seen(&built.warnings, &built.flow);
     built
 }
@@ -76,6 +76,18 @@ fn leave(scene: &mut Scene) {
     scene.record.leaving.insert(id(0), leaving);
 }
 
+fn inline(scene: &mut Scene) {
+    let loggers = json!({ "rootLogger.level": "DEBUG" });
+    scene.kafka["logging"] = json!({ "type": "inline", "loggers": loggers });
+}
+
+/// External logging with this text.
+fn log_to(scene: &mut Scene, text: Option<&'static str>) {
+    let source = json!({ "configMapKeyRef": { "name": "loggers", "key": "l" } });
+    scene.kafka["logging"] = json!({ "type": "external", "valueFrom": source });
+    scene.logging = text;
+}
+
 fn assume(scene: &mut Scene) {
     scene.assumed = Some(Note::new(Reason::KubernetesUnreadable, "assumed"));
 }
@@ -96,7 +108,7 @@ fn the_hash_changes_only_with_what_needs_a_restart_and_kafka_does_not_show() {
         s.kafka["listeners"][0]["configuration"] = json!({ "brokers": brokers });
     };
     // What changes, of which node, how, whether its hash changes.
-    let rows: [(&str, i32, Change, bool); 14] = [
+    let rows: [(&str, i32, Change, bool); 15] = [
         ("nothing",                               0, |_| {}, false),
         ("a setting that Kafka shows",            0, |s| s.kafka["config"]["num.io.threads"] = json!(3), false),
         ("a setting that can be updated",         0, |s| s.kafka["config"]["log.retention.ms"] = json!(3), false),
@@ -106,8 +118,9 @@ fn the_hash_changes_only_with_what_needs_a_restart_and_kafka_does_not_show() {
         ("the address that is advertised",        0, advertised, true),
         ("the address of another broker",         1, advertised, false),
         ("an option of the JVM",                  0, |s| s.pool["jvmOptions"] = json!({ "-Xmx": "1g" }), true),
-        ("the rules for metrics",                 0, |s| s.metrics = Some(json!({ "r": "some" })), true),
-        ("another entry of their ConfigMap",      0, |s| s.metrics = Some(json!({ "r": "all", "x": "" })), false),
+        ("the rules for metrics",                 0, |s| s.metrics = Some("some"), true),
+        ("a level of a logger",                   0, inline, false),
+        ("another configuration of log4j2",       0, |s| log_to(s, Some("rootLogger.level=INFO")), false),
         ("the mode of the quorum",                0, |s| s.record.quorum.mode = QuorumMode::Static, false),
         ("the id of the cluster",                 0, |s| s.record.cluster_id = None, false),
         ("a cordon",                              0, leave, false),
@@ -165,14 +178,17 @@ fn line(built: &Built<Configuration>) -> (String, String) {
 fn nodes_are_configured_up_to_the_first_that_cannot_be() {
     let all = "my-broker-0 my-broker-1 my-controller-2 [0 1 2]";
     // What differs, the ConfigMaps and the nodes that are marked, how the pass goes on.
-    let rows: [(&str, Change, &str, &str); 10] = [
+    let rows: [(&str, Change, &str, &str); 13] = [
         ("nothing",                         |_| {}, all, "go"),
         ("no addresses",                    external, " []", "stop AwaitingAddresses"),
         ("no address of broker 1",          half_addressed, "my-broker-0 [0]", "stop AwaitingAddresses"),
         ("no image",                        |s| s.images.clear(), " []", "hold UnsupportedKafkaVersion"),
         ("no image of the version",         |s| s.kafka["version"] = json!("4.1.2"), " []", "hold UnsupportedKafkaVersion"),
         ("no rules for metrics",            |s| s.metrics = None, " []", "hold MetricsConfigMissing"),
-        ("no entry with rules for metrics", |s| s.metrics = Some(json!({})), " []", "hold MetricsConfigMissing"),
+        ("no configuration of log4j2",      |s| log_to(s, None), " []", "hold LoggingConfigMissing"),
+        ("a configuration of log4j2",       |s| log_to(s, Some("rootLogger.level=INFO")), all, "go"),
+        ("one without a root logger",       |s| log_to(s, Some("a=b")), " []", "hold InvalidLogging"),
+        ("levels of loggers",               inline, all, "go"),
         ("rules that are assumed",          assume, all, "assumed"),
         ("and no addresses",                |s| { assume(s); external(s); }, " []", "stop AwaitingAddresses"),
         ("no metrics",                      |s| { s.metrics = None; s.kafka["metricsConfig"] = json!(null); }, all, "go"),
@@ -185,7 +201,7 @@ fn nodes_are_configured_up_to_the_first_that_cannot_be() {
 }
 
 #[test]
-fn rules_for_metrics_are_read_only_if_there_is_an_image() {
+fn config_maps_of_the_user_are_read_only_if_there_is_an_image() {
     let needed = |scene: &Scene| {
         let blueprint = blueprint(scene.kafka.clone(), scene.pool.clone());
         let input = Input {
@@ -194,12 +210,16 @@ fn rules_for_metrics_are_read_only_if_there_is_an_image() {
             images: &scene.images,
             addresses: None,
         };
-        needs(&input).map(|source| source.config_map.clone())
+        let needed = needs(&input);
+        let named = [needed.metrics, needed.logging].into_iter().flatten();
+        named.map(|entry| entry.config_map.clone()).collect::<Vec<_>>()
     };
     let mut changed = scene();
-    assert_eq!(needed(&changed).as_deref(), Some("rules"));
+    assert_eq!(needed(&changed), ["rules"]);
+    log_to(&mut changed, None);
+    assert_eq!(needed(&changed), ["rules", "loggers"]);
     changed.images.clear();
-    assert_eq!(needed(&changed), None);
+    assert!(needed(&changed).is_empty());
 }
 
 #[test]
@@ -212,7 +232,14 @@ fn a_node_reads_these_files() {
     let names = |names: &[&str]| -> BTreeSet<String> {
         names.iter().map(|&name| name.to_owned()).collect()
     };
-    let always = ["server.config", "cluster.id", "metadata.version", "quorum.mode", "jvm.options"];
+    let always = [
+        "server.config",
+        "cluster.id",
+        "metadata.version",
+        "quorum.mode",
+        "jvm.options",
+        "log4j2.properties",
+    ];
     let dynamic = ["initial.controllers", "controller.seen", "metrics-config.json"];
     assert_eq!(files(&scene()), names(&[&always[..], &dynamic[..]].concat()));
     let mut rebuilt = scene();

@@ -4,7 +4,7 @@ use control::cluster::area::Area;
 use control::cluster::areas::objects::unbuilt;
 use control::cluster::draft::Flow;
 use control::cluster::snapshot::{ObjectKey, ObjectKind};
-use objects::areas::configuration::Input;
+use objects::areas::configuration::{Input, OfUser};
 use objects::areas::{Built, access, claims, configuration};
 
 use super::error::PassError;
@@ -78,13 +78,14 @@ async fn claims(work: &mut Work) -> Result<(), PassError> {
 }
 
 async fn configuration(work: &mut Work) -> Result<(), PassError> {
-    let source = configuration::needs(&input(work)).cloned();
-    let metrics = match &source {
-        Some(source) => others::metrics(work, source).await?,
-        None => None,
-    };
-    let assumed = source.and_then(|source| work.known.others.assumed(&source));
-    let built = configuration::build(&input(work), (metrics.as_ref(), assumed))?;
+    let needed = configuration::needs(&input(work));
+    let needed = OfUser { metrics: needed.metrics.cloned(), logging: needed.logging.cloned() };
+    let metrics = others::entry(work, needed.metrics.as_ref()).await?;
+    let logging = others::entry(work, needed.logging.as_ref()).await?;
+    let entries = [&needed.metrics, &needed.logging].into_iter().flatten();
+    let assumed = entries.filter_map(|entry| work.known.others.assumed(entry)).next();
+    let of_user = OfUser { metrics: metrics.as_deref(), logging: logging.as_deref() };
+    let built = configuration::build(&input(work), (of_user, assumed))?;
     work.known.configuration = keep(work, Area::Configuration, built)?;
     Ok(())
 }

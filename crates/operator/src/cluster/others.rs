@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use control::cluster::spec::MetricsSource;
+use control::cluster::spec::ConfigMapEntry;
 use control::conditions::{Note, Reason};
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
@@ -26,8 +26,9 @@ pub(crate) struct Others {
     #[serde(skip)]
     is_snapshot: bool,
     bindings: BTreeMap<String, Option<ClusterRoleBinding>>,
-    /// The entries of ConfigMaps with rules for metrics. What is in them may be secret, and is left out.
-    metrics: BTreeMap<String, Option<BTreeSet<String>>>,
+    /// The names of the entries of ConfigMaps that the spec refers to. Their values may be secret, and are left out.
+    #[serde(alias = "metrics")]
+    config_maps: BTreeMap<String, Option<BTreeSet<String>>>,
     /// Whether volumes of each StorageClass can grow; `None` if the classes could not be listed.
     classes: Option<BTreeMap<String, bool>>,
 }
@@ -49,12 +50,13 @@ impl Others {
         self.classes = listed.map(classes);
     }
 
-    /// What an edit needs to know of its rules for metrics, if they are not part of the snapshot.
-    pub(crate) fn assumed(&self, source: &MetricsSource) -> Option<Note> {
-        let name = &source.config_map;
-        let is_unknown = self.is_snapshot && !self.metrics.contains_key(name);
-        let message =
-            format!("ConfigMap {name} is not part of the snapshot: that it has rules is assumed");
+    /// What is assumed of an entry that an edit refers to and that is not part of the snapshot.
+    pub(crate) fn assumed(&self, entry: &ConfigMapEntry) -> Option<Note> {
+        let (name, key) = (&entry.config_map, &entry.key);
+        let is_unknown = self.is_snapshot && !self.config_maps.contains_key(name);
+        let message = format!(
+            "ConfigMap {name} is not part of the snapshot: assuming that it has the entry {key}"
+        );
         is_unknown.then(|| Note::new(Reason::KubernetesUnreadable, message))
     }
 }
@@ -96,26 +98,24 @@ pub(crate) async fn classes(work: &Work, names: BTreeSet<String>) -> Result<Clas
     Ok(classes)
 }
 
-/// The ConfigMap with rules for metrics. That of a snapshot has the names of its entries for rules: the same rules for
-/// every edit, as long as the edit names the same entry.
-pub(crate) async fn metrics(
+/// An entry of a ConfigMap; `None` if it does not exist. That of a snapshot is a text that names it: the same for every
+/// edit, as long as the edit names the same entry.
+pub(crate) async fn entry(
     work: &mut Work,
-    source: &MetricsSource,
-) -> Result<Option<ConfigMap>, PassError> {
-    let name = &source.config_map;
+    entry: Option<&ConfigMapEntry>,
+) -> Result<Option<String>, PassError> {
+    let Some(ConfigMapEntry { config_map: name, key }) = entry else { return Ok(None) };
     if work.known.others.is_snapshot {
-        let entries = match work.known.others.metrics.get(name) {
-            Some(None) => return Ok(None),
-            Some(Some(entries)) => entries.clone(),
-            None => [source.key.clone()].into(),
+        let exists = match work.known.others.config_maps.get(name) {
+            Some(entries) => entries.iter().flatten().any(|entry| entry == key),
+            None => true,
         };
-        let rules = entries.into_iter().map(|entry| (entry.clone(), format!("{name}/{entry}")));
-        return Ok(Some(ConfigMap { data: Some(rules.collect()), ..ConfigMap::default() }));
+        return Ok(exists.then(|| format!("{name}/{key}")));
     }
     let found = work.api::<ConfigMap>().get_opt(name).await;
     let found = found.map_err(|e| PassError::Get(Box::new(e)))?;
     let entries = found.as_ref().map(|map| map.data.iter().flat_map(BTreeMap::keys));
     let entries = entries.map(|entries| entries.cloned().collect());
-    work.known.others.metrics.insert(name.clone(), entries);
-    Ok(found)
+    work.known.others.config_maps.insert(name.clone(), entries);
+    Ok(found.and_then(|map| map.data?.remove(key)))
 }

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use control::cluster::area::Area;
+use control::cluster::spec::ConfigMapEntry;
 use k8s_openapi::api::core::v1::ConfigMap;
 use objects::Objects;
-use objects::areas::configuration::{Configuration, Input as ConfigurationInput};
+use objects::areas::configuration::{Configuration, Input as ConfigurationInput, OfUser};
 use objects::areas::{access, claims, configuration};
 use objects::pods::Marks;
 use serde_json::Value;
@@ -22,7 +23,7 @@ pub(crate) struct Surroundings {
     pub(crate) domain: String,
     /// Whether volumes of StorageClasses can grow; those that are not listed can.
     pub(crate) classes: BTreeMap<String, bool>,
-    /// ConfigMaps with rules for metrics.
+    /// ConfigMaps with rules for metrics or loggers.
     pub(crate) metrics: BTreeMap<String, ConfigMap>,
     /// How long a pod may take to become ready.
     pub(crate) operation_timeout_ms: Option<u64>,
@@ -113,9 +114,14 @@ fn build(work: &mut Work) {
             images: &surroundings.images,
             addresses: Some(&addresses),
         };
-        let rules = configuration::needs(&input)
-            .and_then(|source| surroundings.metrics.get(&source.config_map));
-        let built = configuration::build(&input, (rules, None))?;
+        let needed = configuration::needs(&input);
+        let text = |entry: Option<&ConfigMapEntry>| -> Option<&str> {
+            let ConfigMapEntry { config_map, key } = entry?;
+            let map = surroundings.metrics.get(config_map)?;
+            map.data.as_ref()?.get(key).map(String::as_str)
+        };
+        let of_user = OfUser { metrics: text(needed.metrics), logging: text(needed.logging) };
+        let built = configuration::build(&input, (of_user, None))?;
         known = objects.keep(Area::Configuration, built, &found)?;
         objects.keep_workload(&blueprint, &found, (&known, &work.marks))
     })();

@@ -15,8 +15,7 @@
 //! The properties are in the order in which people look for them: who the node is, where its data is, how
 //! it is reached, and what the user added.
 
-#[cfg(test)]
-mod java;
+pub(crate) mod java;
 mod listeners;
 mod render;
 mod template;

@@ -42,7 +42,9 @@ pub struct ClusterSpec {
     /// Where a broker learns which rack it is in; brokers have none if `None`.
     pub rack: Option<Rack>,
     /// The rules of the exporter of metrics, if metrics were asked for.
-    pub metrics: Option<MetricsSource>,
+    pub metrics: Option<ConfigMapEntry>,
+    /// What Kafka logs.
+    pub logging: Logging,
     /// Which metrics of topics and groups there are, if they were asked for.
     pub exporter: Option<Patterns>,
     /// The namespace of the resources of topics, if topics are managed as resources.
@@ -103,9 +105,21 @@ pub enum Rack {
     Environment(String),
 }
 
+/// What Kafka logs.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Logging {
+    /// The default configuration.
+    #[default]
+    Default,
+    /// The default configuration with these keys of log4j2, which replace its own or are added.
+    Inline(BTreeMap<String, String>),
+    /// The text of an entry of a ConfigMap.
+    External(ConfigMapEntry),
+}
+
 /// An entry of a ConfigMap.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct MetricsSource {
+pub struct ConfigMapEntry {
     /// The ConfigMap.
     pub config_map: String,
     /// The entry.

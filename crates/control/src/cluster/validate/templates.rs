@@ -13,7 +13,7 @@
 //! The decisions with their reasons are in `docs/threats.md`.
 
 use super::{Findings, Reason};
-use crate::cluster::spec::{ClusterSpec, PodTemplate, Written};
+use crate::cluster::spec::{ClusterSpec, Written};
 use crate::words::list;
 
 /// The values that a field may have.
@@ -46,28 +46,48 @@ use Shape::{AtLeast, Flag, List, Map, OneOf, Only, Quantity, Text, Texts};
 pub const PASSED_ON: &[(&str, Reason, Shape)] = &[
     ("pod.securityContext",             Reason::ForbiddenSecurityContext, Map(POD_CONTEXT)),
     ("pod.volumes",                     Reason::ForbiddenVolume,          List(&Map(VOLUME))),
+    ("pod.templatedVolumes",            Reason::ForbiddenVolume,          List(&Map(TEMPLATED_VOLUME))),
     ("kafkaContainer.securityContext",  Reason::ForbiddenSecurityContext, Map(CONTAINER_CONTEXT)),
     ("kafkaContainer.volumeMounts",     Reason::ForbiddenVolumeMount,     List(&Map(MOUNT))),
     ("kafkaContainer.env",              Reason::ForbiddenEnvironment,     List(&Map(VARIABLE))),
+    ("initContainer.securityContext",   Reason::ForbiddenSecurityContext, Map(CONTAINER_CONTEXT)),
+    ("initContainer.volumeMounts",      Reason::ForbiddenVolumeMount,     List(&Map(MOUNT))),
+    ("initContainer.env",               Reason::ForbiddenEnvironment,     List(&Map(VARIABLE))),
 ];
 
 /// The sources of volumes, those of Strimzi's schema.
 pub const VOLUME_SOURCES: &[&str] =
     &["secret", "configMap", "emptyDir", "persistentVolumeClaim", "csi", "image"];
 
+/// The sources of templated volumes.
+pub const TEMPLATED_VOLUME_SOURCES: &[&str] = &["secret", "configMap", "persistentVolumeClaim"];
+
 type Fields = &'static [(&'static str, Shape)];
+
+#[rustfmt::skip]
+const SECRET: Fields = &[
+    ("secretName", Text), ("defaultMode", AtLeast(0)), ("optional", Flag), ("items", List(&Map(ITEM))),
+];
+
+#[rustfmt::skip]
+const CONFIG_MAP: Fields = &[
+    ("name", Text), ("defaultMode", AtLeast(0)), ("optional", Flag), ("items", List(&Map(ITEM))),
+];
+
+const CLAIM: Fields = &[("claimName", Text), ("readOnly", Flag)];
+
+#[rustfmt::skip]
+const TEMPLATED_VOLUME: Fields = &[
+    ("name", Text), ("secret", Map(SECRET)), ("configMap", Map(CONFIG_MAP)), ("persistentVolumeClaim", Map(CLAIM)),
+];
 
 #[rustfmt::skip]
 const VOLUME: Fields = &[
     ("name", Text),
-    ("secret", Map(&[
-        ("secretName", Text), ("defaultMode", AtLeast(0)), ("optional", Flag), ("items", List(&Map(ITEM))),
-    ])),
-    ("configMap", Map(&[
-        ("name", Text), ("defaultMode", AtLeast(0)), ("optional", Flag), ("items", List(&Map(ITEM))),
-    ])),
+    ("secret", Map(SECRET)),
+    ("configMap", Map(CONFIG_MAP)),
     ("emptyDir", Map(&[("medium", Text), ("sizeLimit", Quantity)])),
-    ("persistentVolumeClaim", Map(&[("claimName", Text), ("readOnly", Flag)])),
+    ("persistentVolumeClaim", Map(CLAIM)),
     ("csi", Map(&[
         ("driver", Text), ("fsType", Text), ("readOnly", Flag), ("volumeAttributes", Texts),
         ("nodePublishSecretRef", Map(&[("name", Text)])),
@@ -158,7 +178,22 @@ const KEY_SECRETS: &[&str] = &["-cluster-ca", "-clients-ca", "-cluster-operator-
 /// Annotations by which a container can escape its AppArmor profile.
 const APP_ARMOR_ANNOTATION: &str = "container.apparmor.security.beta.kubernetes.io/";
 
-/// Whether a variable of a container is set by the operator.
+/// Variables that the init container is configured with.
+const OWN_INIT_VARIABLES: &[&str] = &["NODE_NAME", "RACK_TOPOLOGY_KEY"];
+
+/// Whether a variable of the init container is set by the operator.
+#[must_use]
+pub fn is_own_init_variable(name: &str) -> bool {
+    is_own_variable(name) || OWN_INIT_VARIABLES.contains(&name)
+}
+
+/// Replaces the placeholders of a templated volume.
+#[must_use]
+pub fn expand(text: &str, node_id: &str, pod: &str) -> String {
+    text.replace("{nodeId}", node_id).replace("{nodePodName}", pod)
+}
+
+/// Whether a variable of Kafka's container is set by the operator.
 #[must_use]
 pub fn is_own_variable(name: &str) -> bool {
     let own = name.starts_with(OWN_PREFIX) && !USERS_VARIABLES.contains(&name);
@@ -178,17 +213,24 @@ pub(super) fn check(spec: &ClusterSpec, findings: &mut Findings) {
             fits(shape, written, &at, &mut |message| findings.add(*reason, message));
         }
         let items = |path: &str| template.parts.get(path).map(Written::items).unwrap_or_default();
-        for (index, one) in items("pod.volumes").iter().enumerate() {
-            volume(spec, one, &format!("{}.pod.volumes[{index}]", template.place), findings);
+        for (path, sources) in
+            [("pod.volumes", VOLUME_SOURCES), ("pod.templatedVolumes", TEMPLATED_VOLUME_SOURCES)]
+        {
+            for (index, one) in items(path).iter().enumerate() {
+                let at = format!("{}.{path}[{index}]", template.place);
+                volume(&spec.name, sources, one, &at, findings);
+            }
         }
-        for (index, one) in items("kafkaContainer.volumeMounts").iter().enumerate() {
-            mount(
-                one,
-                &format!("{}.kafkaContainer.volumeMounts[{index}]", template.place),
-                findings,
-            );
+        for path in ["kafkaContainer.volumeMounts", "initContainer.volumeMounts"] {
+            for (index, one) in items(path).iter().enumerate() {
+                mount(one, &format!("{}.{path}[{index}]", template.place), findings);
+            }
         }
-        variables(template, items("kafkaContainer.env"), findings);
+        let containers: [(_, fn(&str) -> bool); 2] =
+            [("kafkaContainer.env", is_own_variable), ("initContainer.env", is_own_init_variable)];
+        for (path, is_own) in containers {
+            variables(&format!("{}.{path}", template.place), items(path), is_own, findings);
+        }
     }
     annotations(spec, findings);
 }
@@ -246,16 +288,13 @@ fn one_of(texts: &[&str]) -> String {
     quoted.join(" or ")
 }
 
-fn volume(spec: &ClusterSpec, volume: &Written, at: &str, findings: &mut Findings) {
+/// `sources` are those that this kind of volume may have.
+fn volume(cluster: &str, sources: &[&str], volume: &Written, at: &str, findings: &mut Findings) {
     let mut refuse = |message: String| findings.add(Reason::ForbiddenVolume, message);
-    let sources: Vec<_> =
-        VOLUME_SOURCES.iter().filter(|source| volume.get(source).is_some()).collect();
-    if sources.len() != 1 {
-        let found = if sources.is_empty() { "none".to_owned() } else { list(&sources) };
-        refuse(format!(
-            "{at} needs exactly one source of {}: it has {found}",
-            list(VOLUME_SOURCES)
-        ));
+    let found: Vec<_> = sources.iter().filter(|source| volume.get(source).is_some()).collect();
+    if found.len() != 1 {
+        let found = if found.is_empty() { "none".to_owned() } else { list(&found) };
+        refuse(format!("{at} needs exactly one source of {}: it has {found}", list(sources)));
     }
     match volume.text("name") {
         None => refuse(format!("{at}.name is missing")),
@@ -274,7 +313,9 @@ fn volume(spec: &ClusterSpec, volume: &Written, at: &str, findings: &mut Finding
         }
     }
     let claim = volume.get("persistentVolumeClaim").and_then(|claim| claim.text("claimName"));
-    if let Some(claim) = claim.filter(|claim| is_data_claim(claim, &spec.name)) {
+    // The names of pods begin with that of the cluster; plain volumes have no placeholders, whose braces no name can have.
+    let expanded = |claim: &&str| expand(claim, "0", &format!("{cluster}-pool-0"));
+    if let Some(claim) = claim.filter(|claim| is_data_claim(&expanded(claim), cluster)) {
         refuse(format!(
             "{at}.persistentVolumeClaim.claimName is {claim}, the data of a node: use another claim"
         ));
@@ -313,8 +354,12 @@ fn mount(mount: &Written, at: &str, findings: &mut Findings) {
     }
 }
 
-fn variables(template: &PodTemplate, variables: &[Written], findings: &mut Findings) {
-    let place = format!("{}.kafkaContainer.env", template.place);
+fn variables(
+    place: &str,
+    variables: &[Written],
+    is_own: fn(&str) -> bool,
+    findings: &mut Findings,
+) {
     for (index, one) in variables.iter().enumerate() {
         let secret = one.get("valueFrom").and_then(|from| from.get("secretKeyRef"));
         if let Some(name) = secret.and_then(|one| one.text("name")).filter(|n| is_key_secret(n)) {
@@ -329,7 +374,7 @@ fn variables(template: &PodTemplate, variables: &[Written], findings: &mut Findi
             findings.add(Reason::ForbiddenEnvironment, message);
         }
     }
-    let own = variables.iter().filter_map(|one| one.text("name")).filter(|n| is_own_variable(n));
+    let own = variables.iter().filter_map(|one| one.text("name")).filter(|name| is_own(name));
     let own: Vec<_> = own.collect();
     if !own.is_empty() {
         let message = format!("{place}: ignored, set by the operator: {}. Remove it", list(&own));

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::super::{Known, Severity, is_refused, validate};
 use super::*;
 use crate::cluster::samples;
-use crate::cluster::spec::{Certificate, TemplateKey};
+use crate::cluster::spec::{Certificate, PodTemplate, TemplateKey};
 
 fn written(value: &Value) -> Written {
     match value {
@@ -346,4 +346,77 @@ fn an_annotation_cannot_lift_a_profile() {
     let found = validate(&spec, &known, None);
     assert!(found.iter().any(|one| one.message.contains("appArmorProfile")), "{found:?}");
     assert!(is_refused(&found));
+}
+
+#[test]
+fn templated_volumes_reach_no_keys_and_no_data() {
+    let volume = |source: &str, value: Value| json!([{ "name": "v", source: value }]);
+    let path = "pod.templatedVolumes";
+    let items = json!([{ "key": "{nodeId}.crt", "path": "{nodePodName}", "mode": 256 }]);
+    accepted(
+        path,
+        &[
+            volume("secret", json!({ "secretName": "tls-{nodePodName}", "items": items })),
+            volume("configMap", json!({ "name": "rules-{nodeId}" })),
+            volume("persistentVolumeClaim", json!({ "claimName": "logs-{nodePodName}" })),
+        ],
+    );
+    refused(
+        path,
+        Reason::ForbiddenVolume,
+        &[
+            (volume("emptyDir", json!({})), "emptyDir is not supported"),
+            (volume("csi", json!({ "driver": "d" })), "csi is not supported"),
+            (json!([{ "name": "v" }]), "needs exactly one source of"),
+            (json!([{ "name": "tmp", "configMap": { "name": "x" } }]), "a volume of the node"),
+            (
+                volume("secret", json!({ "secretName": "{nodePodName}-cluster-ca" })),
+                "a private key",
+            ),
+            (
+                volume("persistentVolumeClaim", json!({ "claimName": "data-{nodePodName}" })),
+                "the data of a node",
+            ),
+            (
+                volume(
+                    "persistentVolumeClaim",
+                    json!({ "claimName": "data-{nodeId}-my-broker-0" }),
+                ),
+                "the data of a node",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn the_init_container_follows_the_rules_of_kafkas_container() {
+    accepted(
+        "initContainer.securityContext",
+        &[json!({ "runAsUser": 1001, "readOnlyRootFilesystem": true })],
+    );
+    refused(
+        "initContainer.securityContext",
+        Reason::ForbiddenSecurityContext,
+        &[(json!({ "privileged": true }), "initContainer.securityContext.privileged is true")],
+    );
+    accepted("initContainer.volumeMounts", &[json!([{ "name": "v", "mountPath": "/mnt/v" }])]);
+    refused(
+        "initContainer.volumeMounts",
+        Reason::ForbiddenVolumeMount,
+        &[(json!([{ "name": "v", "mountPath": "/opt/kafka" }]), "mount volumes below /mnt/")],
+    );
+    accepted("initContainer.env", &[json!([{ "name": "LANG", "value": "C" }])]);
+    let key = json!({ "secretKeyRef": { "name": "my-cluster-ca", "key": "ca.key" } });
+    refused(
+        "initContainer.env",
+        Reason::ForbiddenEnvironment,
+        &[(json!([{ "name": "KEY", "valueFrom": key }]), "a private key")],
+    );
+    let own = json!([{ "name": "NODE_NAME", "value": "x" }, { "name": "GREGOR_X", "value": "" }]);
+    let found = findings("initContainer.env", &own);
+    assert!(!is_refused(&found), "{found:?}");
+    assert_eq!(
+        found.iter().map(|one| one.message.as_str()).collect::<Vec<_>>(),
+        ["t.initContainer.env: ignored, set by the operator: NODE_NAME and GREGOR_X. Remove it"]
+    );
 }
