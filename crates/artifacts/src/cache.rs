@@ -154,7 +154,7 @@ impl Slot<'_> {
 }
 
 /// Writes a file and syncs it to disk.
-pub(crate) fn write_synced(path: &Path, text: &str) -> Result<(), FetchError> {
+fn write_synced(path: &Path, text: &str) -> Result<(), FetchError> {
     use io::Write as _;
     let write = || {
         let mut file = File::create(path)?;

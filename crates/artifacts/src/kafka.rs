@@ -5,10 +5,11 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
+use host::file::{self, Survives};
+
+use crate::cache::Slot;
 pub use crate::cache::Source;
-use crate::cache::{Slot, write_synced};
 use crate::{
     Environment, Event, FetchError, KafkaVersion, Progress, jars, java, manifest, maven, sums,
 };
@@ -213,10 +214,6 @@ fn refresh_log4j_config(path: &Path) -> Result<(), FetchError> {
     if let Some(dir) = path.parent() {
         fs::create_dir_all(dir).map_err(FetchError::io("create", dir))?;
     }
-    // A unique name per writer, also for two threads of one process.
-    static WRITERS: AtomicU64 = AtomicU64::new(0);
-    let writer = WRITERS.fetch_add(1, Ordering::Relaxed);
-    let new = path.with_extension(format!("new-{}-{writer}", std::process::id()));
-    write_synced(&new, LOG4J_CONFIG)?;
-    fs::rename(&new, path).map_err(FetchError::io("write", path))
+    file::write(path, LOG4J_CONFIG.as_bytes(), file::PUBLIC, Survives::Machine)
+        .map_err(FetchError::io("write", path))
 }

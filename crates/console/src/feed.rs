@@ -6,8 +6,9 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
+use host::clock::now_ms;
 use serde::Serialize;
 use tokio::sync::watch;
 
@@ -240,11 +241,6 @@ impl Sent {
         self.sampled = content.sampled;
         events
     }
-}
-
-fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

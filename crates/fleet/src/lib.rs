@@ -27,13 +27,4 @@ pub mod store;
 pub mod tokens;
 pub mod workers;
 
-/// An error with all its causes, in one line.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(error) = next {
-        text = format!("{text}: {error}");
-        next = error.source();
-    }
-    text
-}
+pub(crate) use host::error::chain;

@@ -1,9 +1,8 @@
 //! Tokens of our own, for data planes on this machine and for demonstrations: where there is no identity
 //! provider, whoever has the key file is one.
 
-use std::fs::{self, File};
-use std::io::{self, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -122,12 +121,7 @@ impl Issuer {
 fn make_key(file: &Path) -> io::Result<Vec<u8>> {
     let key = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &SystemRandom::new())
         .map_err(io::Error::other)?;
-    let new = file.with_extension(format!("new-{}", std::process::id()));
-    let mut options = File::options();
-    let mut written = options.create(true).truncate(true).write(true).mode(0o600).open(&new)?;
-    written.write_all(key.as_ref())?;
-    written.sync_all()?;
-    fs::rename(&new, file)?;
+    host::file::write(file, key.as_ref(), host::file::PRIVATE, host::file::Survives::Machine)?;
     Ok(key.as_ref().to_vec())
 }
 

@@ -15,11 +15,11 @@
     reason = "fields and error variants whose names or messages say it need no comment"
 )]
 
-mod atomic;
 pub mod control_plane;
 pub mod kubelet;
 pub mod manifests;
 pub mod network;
+mod process;
 mod rights;
 pub mod services;
 pub mod storage;

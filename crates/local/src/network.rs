@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::atomic::{self, Survives};
+use host::file::{self, Survives};
+
 use crate::kubelet::address::Range;
 
 /// Maximum number of networks on a machine.
@@ -118,7 +119,7 @@ impl Network {
 }
 
 fn write_number(path: &Path, number: u8) -> io::Result<()> {
-    atomic::write(path, format!("{number}\n").as_bytes(), atomic::PRIVATE, Survives::Machine)
+    file::write(path, format!("{number}\n").as_bytes(), file::PRIVATE, Survives::Machine)
 }
 
 fn service_range(number: u8) -> String {

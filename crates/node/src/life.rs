@@ -257,13 +257,10 @@ async fn prepare_metrics(
     match Exporter::prepare(home, file, address, dir).await {
         Ok(exporter) => Some(exporter),
         Err(error) => {
-            let mut sentence = error.to_string();
-            let mut cause = std::error::Error::source(&error);
-            while let Some(error) = cause {
-                sentence += &format!(": {error}");
-                cause = error.source();
-            }
-            tracing::error!("Kafka starts without the metrics of metricsConfig: {sentence}");
+            tracing::error!(
+                "Kafka starts without the metrics of metricsConfig: {}",
+                host::error::chain(&error)
+            );
             None
         }
     }

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
+use host::file::{self, Survives};
 use tokio::process::Command;
 use tokio::time::{sleep, timeout};
 
@@ -118,9 +119,8 @@ impl Exporter {
             let said = format!("{word} is only for exporters outside of the JVM");
             return Err(MetricsError::Refused { path: self.source.clone(), said });
         }
-        let new = self.copy.with_extension("new");
-        fs::write(&new, text).map_err(MetricsError::Write)?;
-        fs::rename(&new, &self.copy).map_err(MetricsError::Write)
+        file::write(&self.copy, text.as_bytes(), file::PUBLIC, Survives::Process)
+            .map_err(MetricsError::Write)
     }
 }
 

@@ -1,13 +1,8 @@
 //! The clock, as decisions are told of it.
 
+pub(crate) use host::clock::now_ms;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
-
-/// Milliseconds since 1970.
-pub(crate) fn now_ms() -> u64 {
-    let now = OffsetDateTime::now_utc().unix_timestamp_nanos() / 1_000_000;
-    u64::try_from(now).unwrap_or_default()
-}
 
 /// The time as conditions have it. Seconds are enough, and what people see elsewhere.
 pub(crate) fn now_text() -> String {

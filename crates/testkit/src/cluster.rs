@@ -20,9 +20,9 @@ use crate::config::{
 use crate::ground::Ground;
 use crate::load::LoadOptions;
 use crate::node::Node;
-use crate::process::Reaper;
 use crate::storage;
 use crate::tls::Authority;
+use host::reaper::Reaper;
 
 const ROLES: [Role; 3] = [Role::Controller, Role::Broker, Role::Combined];
 

@@ -9,10 +9,10 @@ use anyhow::{Context as _, ensure};
 use artifacts::java::Java;
 use artifacts::kafka::KafkaHome;
 
+use crate::Reaper;
 use crate::address::Network;
 use crate::archive::ClassArchive;
 use crate::config::Wishes;
-use crate::process::Reaper;
 use crate::tls::Authority;
 
 /// Small and quick to start: tests write few records, and several JVMs share the machine.

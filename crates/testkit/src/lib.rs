@@ -53,4 +53,5 @@ pub use tools::{skip, tool};
 
 // For tests that start other programs besides, or instead of, a cluster's nodes.
 pub use address::Network;
-pub use process::{Process, Reaper};
+pub use host::reaper::Reaper;
+pub use process::Process;

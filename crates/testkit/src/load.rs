@@ -30,7 +30,8 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tokio::time::{Instant, sleep};
 
-use crate::process::{Process, Reaper};
+use crate::Reaper;
+use crate::process::Process;
 
 const JVM_OPTIONS: [&str; 3] = ["-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"];
 /// Settings that make an acknowledgement meaningful. They take precedence over the user's.

@@ -22,7 +22,7 @@ pub(crate) struct Area {
 /// All areas. A test program without an area fails a test.
 #[rustfmt::skip]
 pub(crate) const AREAS: &[Area] = &[
-    area("decisions",   4, &["model", "placement", "control", "sim", "fleet-control", "api", "objects", "xtask"]),
+    area("decisions",   4, &["model", "placement", "control", "sim", "fleet-control", "api", "objects", "host", "xtask"]),
     area("kafka",       7, &["kafka-admin", "testkit", "gregor::real_cli"]),
     area("node",        4, &["node", "gregor::node", "gregor::real_node"]),
     area("local",       7, &["local", "artifacts", "gregor::real_clients", "gregor::real_kubelet", "gregor::real_sweep",

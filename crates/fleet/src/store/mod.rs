@@ -16,7 +16,7 @@ mod regions;
 mod reports;
 
 use std::borrow::Cow;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use fleet_control::{IllegalKafkaEvent, IllegalPlaneChange};
 use sqlx::any::{AnyConnectOptions, AnyPoolOptions, AnyRow};
@@ -243,8 +243,7 @@ fn migrator() -> Migrator {
 /// The time as it is stored.
 #[must_use]
 pub fn now_ms() -> i64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
+    i64::try_from(host::clock::now_ms()).unwrap_or(i64::MAX)
 }
 
 /// A new id. Later ones sort after earlier ones.

@@ -31,12 +31,10 @@
 mod components;
 mod error;
 mod health;
-mod identity;
 mod kubeconfig;
 mod pki;
 mod ports;
 mod process;
-mod reaper;
 mod state;
 mod supervisor;
 
@@ -48,18 +46,18 @@ use std::time::{Duration, Instant};
 
 use artifacts::kubernetes::Binaries;
 
+pub use crate::process::ProcessIdentity;
 pub use components::Component;
 pub use error::Error;
-pub use identity::ProcessIdentity;
 pub use pki::KeyFiles;
 pub use state::{Held, StateDir};
 
 use crate::network::Network;
 use components::{AUDIT_POLICY, AUTHENTICATION_CONFIG, Surroundings};
+use host::reaper::Reaper;
 use pki::{Authority, Pki};
 use ports::Ports;
 use process::{CommandLine, Process};
-use reaper::Reaper;
 use supervisor::{Seat, Watched};
 
 /// Behaviour on power failure.
@@ -406,7 +404,7 @@ impl Begin<'_> {
         let state = held.dir.clone();
         let reaper = match self.options.die_with_parent {
             true => {
-                let reaper = Reaper::start().map_err(Error::io("run", Path::new("sh")))?;
+                let reaper = Reaper::start(None).map_err(Error::io("run", Path::new("sh")))?;
                 Some(Arc::new(reaper))
             }
             false => None,

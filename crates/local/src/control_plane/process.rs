@@ -22,9 +22,9 @@ use tokio::sync::oneshot;
 
 use super::components::Component;
 use super::error::Error;
-use super::identity::ProcessIdentity;
-use super::reaper::Reaper;
 use super::state::{StateDir, private_dir};
+use crate::process::ProcessIdentity;
+use host::reaper::Reaper;
 
 /// Executes the remaining arguments once a line arrives; exits at end of file.
 const GATE: &str = r#"read -r go && exec "$@" </dev/null"#;

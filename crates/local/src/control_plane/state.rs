@@ -7,13 +7,13 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use host::file::{self, Survives};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::components::Component;
 use super::error::Error;
-use super::identity::ProcessIdentity;
-use crate::atomic::{self, Survives};
+use crate::process::ProcessIdentity;
 
 /// Increased when an older Gregor could not work with the directory.
 const VERSION: u32 = 1;
@@ -275,8 +275,7 @@ pub(crate) fn write_private(path: &Path, content: &[u8]) -> Result<(), Error> {
     if let Some(dir) = path.parent() {
         private_dir(dir)?;
     }
-    atomic::write(path, content, atomic::PRIVATE, Survives::Machine)
-        .map_err(Error::io("write", path))
+    file::write(path, content, file::PRIVATE, Survives::Machine).map_err(Error::io("write", path))
 }
 
 #[cfg(test)]

@@ -14,9 +14,9 @@ use tokio::task::JoinHandle;
 use super::components::Component;
 use super::error::Error;
 use super::process::{CommandLine, Process};
-use super::reaper::Reaper;
 use super::state::StateDir;
 use super::{Event, Report};
+use host::reaper::Reaper;
 
 /// The first delay; doubled after each early exit.
 const PAUSE_FIRST: Duration = Duration::from_millis(100);

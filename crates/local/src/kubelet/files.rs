@@ -7,15 +7,14 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use host::file::{self, Survives};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-
-use crate::atomic::{self, Survives};
 
 /// Atomically writes a value as JSON.
 pub(crate) fn write_json<T: Serialize>(path: &Path, value: &T) -> io::Result<()> {
     let text = serde_json::to_vec_pretty(value)?;
-    atomic::write(path, &text, atomic::PRIVATE, Survives::Process)
+    file::write(path, &text, file::PRIVATE, Survives::Process)
 }
 
 /// Parses a value; `None` if the file does not exist.

@@ -22,6 +22,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use host::error::chain;
 use k8s_openapi::api::core::v1::{Node, Pod, Service};
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use kube::api::{Patch, PatchParams};
@@ -134,7 +135,7 @@ impl ServiceProxy {
                 true
             }
             Err(error) => {
-                tracing::warn!(error = %words(&error), "names may be out of date");
+                tracing::warn!(error = %chain(&error), "names may be out of date");
                 false
             }
         }
@@ -148,7 +149,7 @@ impl ServiceProxy {
             match timeout(API_TIME_MAX, self.write_ingress(service, &addresses)).await {
                 Ok(Ok(())) => continue,
                 Ok(Err(error)) => {
-                    tracing::warn!(error = %words(&error), "cannot assign an address to a load balancer");
+                    tracing::warn!(error = %chain(&error), "cannot assign an address to a load balancer");
                 }
                 Err(_) => {
                     tracing::info!("timed out assigning an address to a load balancer")
@@ -196,17 +197,6 @@ async fn report(recorder: &Recorder, failure: Failure) {
         Ok(Err(error)) => tracing::debug!(%error, "cannot publish an Event"),
         Err(_) => tracing::debug!("cannot publish an Event in time"),
     }
-}
-
-/// The error with its causes in one line.
-fn words(error: &ServicesError) -> String {
-    let mut words = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        words = format!("{words}: {error}");
-        cause = error.source();
-    }
-    words
 }
 
 /// Caches of the relevant objects.

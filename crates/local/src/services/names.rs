@@ -12,13 +12,13 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 
+use host::file::{self, Survives};
 use k8s_openapi::api::core::v1::{Pod, Service};
 use kube::ResourceExt as _;
 
 use super::endpoints::{self, Member};
 use super::error::ServicesError;
 use super::table::cluster_addresses;
-use crate::atomic::{self, Survives};
 
 const DOMAIN: &str = "svc.cluster.local";
 
@@ -161,7 +161,7 @@ impl Names {
 ///
 /// If the file cannot be written; it is unchanged then.
 pub(crate) fn write(hosts_file: &Path, text: &str) -> Result<(), ServicesError> {
-    atomic::write(hosts_file, text.as_bytes(), atomic::PUBLIC, Survives::Process)
+    file::write(hosts_file, text.as_bytes(), file::PUBLIC, Survives::Process)
         .map_err(|source| ServicesError::WriteHosts { path: hosts_file.to_owned(), source })
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use host::error::chain;
 use k8s_openapi::api::core::v1::{ObjectReference, PersistentVolume, PersistentVolumeClaim};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
@@ -74,7 +75,7 @@ impl Actor {
     }
 
     async fn report(&self, task: &Task, error: &StorageError) {
-        let words = error.words();
+        let words = chain(error);
         tracing::warn!(error = %words, "a storage operation failed and will be retried");
         match task {
             Task::Claim(claim, ClaimStep::Grow(_)) => {
@@ -226,13 +227,13 @@ impl Actor {
             let found = match on_disk(move || directory::list(&volumes)).await {
                 Ok(found) => found,
                 Err(error) => {
-                    tracing::warn!(error = %error.words(), "cannot list unused volumes");
+                    tracing::warn!(error = %chain(&error), "cannot list unused volumes");
                     continue;
                 }
             };
             for (volume, mark) in found {
                 if let Err(error) = self.sweep_one(node, volume, &mark).await {
-                    tracing::warn!(error = %error.words(), "cannot remove an unused volume");
+                    tracing::warn!(error = %chain(&error), "cannot remove an unused volume");
                 }
             }
         }

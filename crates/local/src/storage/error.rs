@@ -114,16 +114,3 @@ pub enum StorageError {
     #[error("stopped after {0:?}, as requested")]
     Stopped(Step),
 }
-
-impl StorageError {
-    /// The error with its causes in one line, for an Event.
-    pub(crate) fn words(&self) -> String {
-        let mut words = self.to_string();
-        let mut cause = std::error::Error::source(self);
-        while let Some(error) = cause {
-            words = format!("{words}: {error}");
-            cause = error.source();
-        }
-        words
-    }
-}

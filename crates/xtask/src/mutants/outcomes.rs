@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use anyhow::{Context, Result};
+use host::file::{self, Survives};
 
 use super::Mutant;
 
@@ -166,9 +167,9 @@ impl Outcomes {
 
     /// Writes a file as a whole: an interrupted run must not cut it.
     fn write(&self, name: &str, text: &str) -> Result<()> {
-        let (path, beside) = (self.folder.join(name), self.folder.join(format!("{name}.new")));
-        fs::write(&beside, text).with_context(|| format!("cannot write {beside:?}"))?;
-        fs::rename(&beside, &path).with_context(|| format!("cannot write {path:?}"))
+        let path = self.folder.join(name);
+        file::write(&path, text.as_bytes(), file::PUBLIC, Survives::Process)
+            .with_context(|| format!("cannot write {path:?}"))
     }
 }
 

@@ -42,22 +42,23 @@ pub(crate) const CRATES: &[Crate] = &[
     row("api",         Edge,   &["model", "control"],                     &[]),
     row("objects",     Edge,   &["model", "control", "api"],              &[]),
     row("sim",         Edge,   &["model", "placement", "control", "api", "objects"], &[]),
-    // Two libraries that shells use; they are not shells themselves.
-    row("artifacts",   Io,     &[],                                       &[]),
-    row("testkit",     Dev,    &["artifacts"],                            &[]),
+    // Three libraries that shells use; they are not shells themselves.
+    row("host",        Io,     &[],                                       &[]),
+    row("artifacts",   Io,     &["host"],                                 &[]),
+    row("testkit",     Dev,    &["host", "artifacts"],                    &[]),
     row("kafka-admin", Io,     &["model"],                                &["testkit"]),
     // Shells depend on inner crates, and never on each other.
-    row("node",        Io,     &["model", "control", "api"],              &["testkit"]),
-    row("operator",    Io,     &["model", "placement", "control", "api", "objects", "kafka-admin"],
+    row("node",        Io,     &["host", "model", "control", "api"],      &["testkit"]),
+    row("operator",    Io,     &["host", "model", "placement", "control", "api", "objects", "kafka-admin"],
                                                                           &["testkit"]),
-    row("local",       Io,     &["model", "control", "api", "artifacts"], &["testkit"]),
-    row("fleet",       Io,     &["model", "control", "fleet-control", "api"], &["testkit"]),
-    row("console",     Io,     &[],                                       &[]),
-    row("gregor",      Binary, &["model", "placement", "control", "sim", "fleet-control", "api",
+    row("local",       Io,     &["host", "model", "control", "api", "artifacts"], &["testkit"]),
+    row("fleet",       Io,     &["host", "model", "control", "fleet-control", "api"], &["testkit"]),
+    row("console",     Io,     &["host"],                                 &[]),
+    row("gregor",      Binary, &["host", "model", "placement", "control", "sim", "fleet-control", "api",
                                  "artifacts", "kafka-admin", "node", "operator", "local", "fleet",
                                  "console"],
                                                                           &["testkit"]),
-    row("xtask",       Dev,    &["model", "placement", "control", "sim", "api", "artifacts",
+    row("xtask",       Dev,    &["host", "model", "placement", "control", "sim", "api", "artifacts",
                                  "testkit", "kafka-admin"],               &[]),
 ];
 

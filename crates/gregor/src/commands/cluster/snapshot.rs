@@ -1,14 +1,13 @@
 //! What was observed of a cluster, in a file: `gregor status --snapshot` writes one, and `gregor why`, `gregor status` and
 //! `gregor plan` decide on it as they do on the cluster.
 
-use std::fs::{self, OpenOptions};
-use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, ensure};
 use api::names::Names;
 use api::{Kafka, KafkaNodePool, KafkaRebalance, StrimziPodSet};
+use host::file::{self, Survives};
 use k8s_openapi::api::core::v1::Pod;
 use operator::cluster::foresee::{HIDDEN, Observed, View as Seen};
 use serde::{Deserialize, Serialize};
@@ -67,24 +66,10 @@ pub(super) fn write(path: &Path, looked: &Looked, now_ms: u64) -> anyhow::Result
     let mut file = serde_json::to_value(&file).context("cannot serialize the snapshot")?;
     hide(&mut file);
     let text = serde_json::to_vec_pretty(&file).context("cannot serialize the snapshot")?;
-    replace(path, &text).with_context(|| format!("cannot write {}", path.display()))?;
+    file::write(path, &text, file::PRIVATE, Survives::Process)
+        .with_context(|| format!("cannot write {}", path.display()))?;
     note(&format!("wrote {} ({} KiB)", path.display(), text.len().div_ceil(1024)));
     Ok(())
-}
-
-/// Writes a file that only its owner may read, whatever was there before.
-fn replace(path: &Path, text: &[u8]) -> std::io::Result<()> {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}", std::process::id()));
-    let new = path.with_file_name(name);
-    let written = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new);
-    let written = written.and_then(|mut file| file.write_all(text));
-    let written = written.and_then(|()| fs::rename(&new, path));
-    if written.is_err() {
-        // It may not even be there.
-        let _ = fs::remove_file(&new);
-    }
-    written
 }
 
 /// Hides what users may have written into their resources instead of a Secret: values of environment variables, and
@@ -224,19 +209,6 @@ mod tests {
         for kept in ["log.retention.ms", "keyStorePassword", "seen", "kept", "fieldPath", "\"A\""] {
             assert!(text.contains(kept), "{kept}: {text}");
         }
-    }
-
-    #[test]
-    fn a_file_is_for_its_owner_only_also_where_there_was_one() {
-        use std::os::unix::fs::PermissionsExt as _;
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("file");
-        fs::write(&path, "before").unwrap();
-        replace(&path, b"after").unwrap();
-        assert_eq!(fs::read(&path).unwrap(), b"after");
-        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
-        assert!(replace(&dir.path().join("none/file"), b"").is_err());
     }
 
     #[test]

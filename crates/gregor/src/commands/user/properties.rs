@@ -1,11 +1,12 @@
 //! The properties file of a Java client. It holds keys, so only its owner may read it.
 
 use std::fs::{self, OpenOptions};
-use std::io::{ErrorKind, Write as _};
+use std::io::ErrorKind;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
+use host::file::{self, Survives};
 
 use super::listener::Entrance;
 
@@ -80,19 +81,10 @@ impl Reserved {
         }
     }
 
-    /// Fills the file. It is put together beside its place, so that it is never half of one.
+    /// Fills the file, in one step.
     pub(super) fn fill(&self, text: &str) -> anyhow::Result<()> {
-        let mut beside = self.path.clone().into_os_string();
-        beside.push(format!(".{}", std::process::id()));
-        let beside = PathBuf::from(beside);
-        let write = || {
-            let mut file =
-                OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
-            file.write_all(text.as_bytes())?;
-            file.sync_all()?;
-            fs::rename(&beside, &self.path)
-        };
-        write().with_context(|| format!("cannot write {}", self.path.display()))
+        file::write(&self.path, text.as_bytes(), file::PRIVATE, Survives::Machine)
+            .with_context(|| format!("cannot write {}", self.path.display()))
     }
 
     /// Takes back a file that got nothing.

@@ -18,6 +18,7 @@ use super::decide::Run;
 use crate::kubelet::files;
 use crate::kubelet::process::end_marked;
 use crate::kubelet::shim::{self, AttemptDir, Exit, ExitKind, Spec, State};
+use crate::process::ProcessIdentity;
 
 /// Exit code of a killed or lost container, as in a shell for SIGKILL.
 const LOST_CODE: i32 = 137;
@@ -113,7 +114,7 @@ impl Attempt {
         let message = format!("{message}\n{words}").trim().to_owned();
         let exit = Exit { code: LOST_CODE, kind, message: Some(message), at: Timestamp::now() };
         let mut state = self.state.take().unwrap_or_else(|| State {
-            shim: crate::kubelet::process::Identity::nobody(),
+            shim: ProcessIdentity::nobody(),
             process: None,
             started_at: None,
             exit: None,
@@ -135,13 +136,14 @@ impl Attempt {
     /// Sends a signal to the shim.
     pub(crate) fn signal(&self, signal: Signal) {
         if let Some(state) = &self.state {
-            state.shim.signal(signal);
+            // A shim that has exited needs no signal.
+            let _ = state.shim.signal(signal);
         }
     }
 
     /// Waits until the shim has exited.
     pub(crate) async fn ended(self) {
-        let handle = self.state.as_ref().and_then(|state| state.shim.open());
+        let handle = self.state.as_ref().and_then(|state| state.shim.open().ok());
         if let Some(handle) = handle.and_then(watchable) {
             let _ = handle.readable().await;
         }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use host::error::chain;
 
 /// Why the endpoint did not start.
 #[derive(Debug, thiserror::Error)]
@@ -89,14 +90,6 @@ pub(super) enum Refusal {
     Spawn(io::Error),
     #[error("only the API server may use this endpoint")]
     Stranger,
-}
-
-/// The error with its causes in one line.
-fn chain(error: &dyn std::error::Error) -> String {
-    match error.source() {
-        Some(source) => format!("{error}: {}", chain(source)),
-        None => error.to_string(),
-    }
 }
 
 impl Refusal {

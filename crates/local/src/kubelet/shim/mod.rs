@@ -24,7 +24,7 @@ use std::path::{Path, PathBuf};
 use k8s_openapi::jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::process::Identity;
+use crate::process::ProcessIdentity;
 
 pub use enter::enter;
 pub use parent::run;
@@ -83,9 +83,9 @@ pub struct LogSpec {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State {
     /// The shim itself.
-    pub shim: Identity,
+    pub shim: ProcessIdentity,
     /// The container's first process, once it runs.
-    pub process: Option<Identity>,
+    pub process: Option<ProcessIdentity>,
     /// Its start time.
     pub started_at: Option<Timestamp>,
     pub exit: Option<Exit>,

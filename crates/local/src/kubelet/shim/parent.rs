@@ -18,7 +18,8 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 use super::log::{Log, Stream};
 use super::{AttemptDir, Error, Exit, ExitKind, Spec, State};
 use crate::kubelet::files;
-use crate::kubelet::process::{Identity, end_marked};
+use crate::kubelet::process::end_marked;
+use crate::process::ProcessIdentity;
 
 /// How long to wait for output after all processes have exited. Data in the pipes is available at once; only
 /// a process without the mark could still write.
@@ -63,7 +64,9 @@ pub fn run(spec_file: &Path) -> Result<(), Error> {
             return write(&state);
         }
     };
-    state.process = Identity::of(container.pid.as_raw_nonzero().get());
+    state.process = u32::try_from(container.pid.as_raw_nonzero().get())
+        .ok()
+        .and_then(|pid| ProcessIdentity::of(pid).ok());
     state.started_at = Some(Timestamp::now());
     // Without this file the kubelet could not find the container: better to kill it.
     if let Err(error) = write(&state) {
@@ -80,10 +83,8 @@ pub fn run(spec_file: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-fn own_identity() -> Result<Identity, Error> {
-    let pid = rustix::process::getpid().as_raw_nonzero().get();
-    Identity::of(pid)
-        .ok_or(Error::System { action: "read /proc", source: io::ErrorKind::NotFound.into() })
+fn own_identity() -> Result<ProcessIdentity, Error> {
+    ProcessIdentity::own().map_err(|source| Error::System { action: "read /proc", source })
 }
 
 /// Locks the directory of this run, unless it was abandoned.

@@ -14,6 +14,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 
+use host::error::chain;
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
 use nix::sys::signal::SigSet;
@@ -176,20 +177,9 @@ pub fn inner(dir: &AttemptDir) -> Error {
         Err(error) => (error, None),
     };
     if let Some(mut pipe) = pipe {
-        let _ = pipe.write_all(reason(&error).as_bytes());
+        let _ = pipe.write_all(chain(&error).as_bytes());
     }
     error
-}
-
-/// The error with its causes in one line.
-fn reason(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut below = error.source();
-    while let Some(error) = below {
-        text = format!("{text}: {error}");
-        below = error.source();
-    }
-    text
 }
 
 /// Keeps the pipe, and redirects the program's standard input from /dev/null.

@@ -15,7 +15,6 @@ use kube::api::ListParams;
 use kube::{Api, Client, ResourceExt as _};
 use model::NodeId;
 use operator::cluster::foresee::{Edit, Stage};
-use time::OffsetDateTime;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, timeout};
 
@@ -125,7 +124,7 @@ impl Live {
         let beside = Beside { zones: self.zones().await, disks, plan, taken_ms: None };
         let unknown = unknown(&found, &seen);
         let looked = Looked { found, seen, unknown, edits: None };
-        Ok(Some(pages::cluster(&looked, &beside, now_ms())))
+        Ok(Some(pages::cluster(&looked, &beside, host::clock::now_ms())))
     }
 
     /// The zones of the machines. They belong to no namespace, and not everybody may read them.
@@ -138,11 +137,6 @@ impl Live {
         let all = machines.items.iter();
         all.filter_map(|machine| Some((machine.name_any(), zone(machine.labels())?))).collect()
     }
-}
-
-fn now_ms() -> u64 {
-    let now_ms = OffsetDateTime::now_utc().unix_timestamp_nanos() / 1_000_000;
-    u64::try_from(now_ms).unwrap_or_default()
 }
 
 async fn in_time<T>(observed: impl Future<Output = anyhow::Result<T>>) -> Result<T, Trouble> {

@@ -7,11 +7,12 @@
 //! | `kubernetes/` | the state directory of the control plane and its nodes | `local` |
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::fs;
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
+use host::file::{self, Survives};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -80,17 +81,10 @@ impl Place {
 
     /// Forgets a data plane of which nothing runs any more. That it is to go is forgotten last.
     pub(super) fn remove(&self) -> io::Result<()> {
-        gone(fs::remove_dir_all(self.kubernetes()))?;
-        gone(fs::remove_file(self.0.join("nodes.json")))?;
-        gone(fs::remove_file(self.0.join("wish.json")))?;
-        gone(fs::remove_dir_all(&self.0))
-    }
-}
-
-fn gone(result: io::Result<()>) -> io::Result<()> {
-    match result {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        other => other,
+        file::ignore_absent(fs::remove_dir_all(self.kubernetes()))?;
+        file::ignore_absent(fs::remove_file(self.0.join("nodes.json")))?;
+        file::ignore_absent(fs::remove_file(self.0.join("wish.json")))?;
+        file::ignore_absent(fs::remove_dir_all(&self.0))
     }
 }
 
@@ -107,18 +101,10 @@ fn read<T: DeserializeOwned>(path: &Path) -> io::Result<Option<T>> {
     }
 }
 
-/// Whole or not at all, and on disk when it returns.
+/// Writes the value, also to disk.
 pub(super) fn write(path: &Path, value: &impl Serialize) -> io::Result<()> {
-    let new = path.with_extension("new");
-    let mut options = File::options();
-    let mut file = options.create(true).truncate(true).write(true).mode(0o600).open(&new)?;
-    file.write_all(&serde_json::to_vec_pretty(value).map_err(io::Error::other)?)?;
-    file.sync_all()?;
-    fs::rename(&new, path)?;
-    match path.parent() {
-        Some(dir) => File::open(dir)?.sync_all(),
-        None => Ok(()),
-    }
+    let text = serde_json::to_vec_pretty(value).map_err(io::Error::other)?;
+    file::write(path, &text, file::PRIVATE, Survives::Machine)
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ pub struct ProcessIdentity {
     /// Start time in clock ticks since boot.
     pub start_ticks: u64,
     /// Id of the boot.
+    #[serde(alias = "boot")]
     pub boot_id: String,
 }
 
@@ -29,7 +30,7 @@ impl ProcessIdentity {
     }
 
     /// A pidfd, which never refers to another process that reused the id.
-    pub(super) fn open(&self) -> io::Result<OwnedFd> {
+    pub(crate) fn open(&self) -> io::Result<OwnedFd> {
         let gone = || io::Error::from(io::ErrorKind::NotFound);
         let pid = i32::try_from(self.pid).ok().and_then(Pid::from_raw).ok_or_else(gone)?;
         let handle = pidfd_open(pid, PidfdFlags::empty())?;
@@ -39,10 +40,20 @@ impl ProcessIdentity {
 
     /// Sends SIGTERM to this process only. A process that has exited is not an error.
     pub fn terminate(&self) -> io::Result<()> {
-        match self.open().and_then(|handle| Ok(pidfd_send_signal(handle, Signal::TERM)?)) {
+        self.signal(Signal::TERM)
+    }
+
+    /// Sends a signal to this process only. A process that has exited is not an error.
+    pub(crate) fn signal(&self, signal: Signal) -> io::Result<()> {
+        match self.open().and_then(|handle| Ok(pidfd_send_signal(handle, signal)?)) {
             Err(_) if !self.is_alive() => Ok(()),
             result => result,
         }
+    }
+
+    /// An identity that no process has.
+    pub(crate) fn nobody() -> Self {
+        Self { pid: 0, start_ticks: 0, boot_id: String::new() }
     }
 
     /// This process.
@@ -77,11 +88,35 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_strange_name_of_a_program_does_not_confuse() {
-        let fields: Vec<_> = (4..=52).map(|n| n.to_string()).collect();
-        let stat = format!("7 (a) b) S {}", fields.join(" "));
-        assert_eq!(parse(&stat), Some(('S', 22)));
-        assert_eq!(parse("7 (a"), None);
+    fn the_start_is_found_after_any_program_name() {
+        let rest = (4..=52).map(|field| field.to_string()).collect::<Vec<_>>().join(" ");
+        for name in ["(sh)", "(a b)", "(a) S 1 (b)", "())"] {
+            assert_eq!(parse(&format!("17 {name} S {rest}")), Some(('S', 22)), "{name}");
+        }
+        for cut in ["", "17", "17 (a", "17 (a) S 4"] {
+            assert_eq!(parse(cut), None, "{cut}");
+        }
+    }
+
+    #[test]
+    fn a_signal_reaches_only_the_process_that_was_identified() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let identity = ProcessIdentity::of(child.id()).unwrap();
+        let other = ProcessIdentity { start_ticks: identity.start_ticks + 1, ..identity.clone() };
+        assert!(!other.is_alive());
+        other.signal(Signal::KILL).unwrap();
+        assert!(identity.is_alive(), "the wrong process was killed");
+        identity.signal(Signal::KILL).unwrap();
+        child.wait().unwrap();
+        assert!(!identity.is_alive());
+        identity.signal(Signal::KILL).unwrap();
+    }
+
+    #[test]
+    fn the_earlier_form_of_a_record_is_read() {
+        let text = r#"{"pid":7,"start_ticks":22,"boot":"b"}"#;
+        let expected = ProcessIdentity { pid: 7, start_ticks: 22, boot_id: "b".to_owned() };
+        assert_eq!(serde_json::from_str::<ProcessIdentity>(text).unwrap(), expected);
     }
 
     #[test]
