@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use api::Kafka;
+use api::names::Names;
 use kube::ResourceExt as _;
-use kube::api::DynamicObject;
-use kube::runtime::reflector::Store;
+use kube::api::{ApiResource, DynamicObject};
+use kube::runtime::reflector::{ObjectRef, Store};
 
 use crate::context::PAUSE;
 use crate::metrics::Metrics;
@@ -15,18 +17,26 @@ const STATES: [&str; 4] = ["ready", "not ready", "paused", "new"];
 /// Counts the clusters of one watch.
 pub(super) struct Census {
     metrics: Metrics,
+    /// The namespace of the watch; `None` if it is of all.
+    place: Option<String>,
     store: Store<DynamicObject>,
     /// By namespace, also those that have none left; in the order of [`STATES`].
     counts: BTreeMap<String, [i64; STATES.len()]>,
 }
 
 impl Census {
-    pub(super) fn new(metrics: Metrics, store: Store<DynamicObject>) -> Self {
-        Self { metrics, store, counts: BTreeMap::new() }
+    pub(super) fn new(metrics: Metrics, place: Option<&str>, store: Store<DynamicObject>) -> Self {
+        Self { metrics, place: place.map(str::to_owned), store, counts: BTreeMap::new() }
     }
 
     /// Counts anew.
     pub(super) fn take(&mut self) {
+        let exists = |names: &Names| {
+            let resource = ApiResource::erase::<Kafka>(&());
+            let key = ObjectRef::new_with(&names.cluster, resource).within(&names.namespace);
+            self.store.get(&key).is_some()
+        };
+        self.metrics.retain_clusters(self.place.as_deref(), exists);
         self.counts.values_mut().for_each(|counts| *counts = Default::default());
         for object in self.store.state() {
             let counts = self.counts.entry(object.namespace().unwrap_or_default()).or_default();
@@ -59,7 +69,6 @@ fn state(object: &DynamicObject) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use kube::api::ApiResource;
     use kube::runtime::reflector::store;
     use kube::runtime::watcher::Event;
     use serde_json::json;
@@ -86,7 +95,7 @@ mod tests {
             writer.apply_watcher_event(&Event::Apply(object));
         }
         let metrics = Metrics::new();
-        let mut census = Census::new(metrics.clone(), writer.as_reader());
+        let mut census = Census::new(metrics.clone(), None, writer.as_reader());
         census.take();
         let text = metrics.encode();
         for state in STATES {

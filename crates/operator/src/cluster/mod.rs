@@ -45,10 +45,12 @@ use kube::runtime::watcher;
 use kube::{Api, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use tokio::sync::oneshot;
+use tracing::Instrument as _;
 
 use crate::client::watching;
 use crate::context::{Context, dynamic};
 use crate::rebalance::store;
+use crate::trace;
 use crate::users;
 use crate::words::{chain, tell_of_watch};
 use census::Census;
@@ -104,7 +106,7 @@ async fn clusters(ctx: Arc<Context>, place: Option<String>, shutdown: oneshot::R
     let controller = watch::<ConfigMap>(controller, &ctx, place, &resource);
     let controller = watch::<Secret>(controller, &ctx, place, &resource);
     let controller = watch::<PersistentVolumeClaim>(controller, &ctx, place, &resource);
-    let mut census = Census::new(ctx.writer.metrics().clone(), controller.store());
+    let mut census = Census::new(ctx.writer.metrics().clone(), place, controller.store());
     controller
         .graceful_shutdown_on(shutdown.map(|_| ()))
         .run(pass, on_error, ctx)
@@ -172,10 +174,20 @@ fn of_cluster<K: Resource>(
 /// One pass over one cluster.
 async fn pass(object: Arc<DynamicObject>, ctx: Arc<Context>) -> Result<Action, PassError> {
     let (name, namespace) = (object.name_any(), object.namespace().unwrap_or_default());
+    let span = trace::pass("Kafka", (&namespace, &name), &name);
+    counted(&ctx, &object, (namespace, name)).instrument(span).await
+}
+
+async fn counted(
+    ctx: &Context,
+    object: &DynamicObject,
+    (namespace, name): (String, String),
+) -> Result<Action, PassError> {
     let metrics = ctx.writer.metrics();
+    let _running = metrics.running("Kafka");
     metrics.pass_begun("Kafka", &namespace, false);
     let begun = Instant::now();
-    let one = one_pass(&ctx, &object);
+    let one = one_pass(ctx, object);
     let done = ctx.beats.watch_pass(Loop::Kafka, (&namespace, &name), one).await;
     metrics.pass_ended("Kafka", &namespace, begun.elapsed(), is_successful(&done));
     match done {

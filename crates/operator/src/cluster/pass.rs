@@ -34,6 +34,7 @@ use super::record::Stored;
 use super::{found, status, steps};
 use crate::context::{Context, PAUSE};
 use crate::liveness;
+use crate::metrics::Decided;
 
 /// A pass, from the moment that the wishes were found good and recorded.
 pub(crate) struct Work {
@@ -122,6 +123,7 @@ pub(crate) async fn run(ctx: &Context, kafka: Kafka, written: &Value) -> Result<
         Begin::Pause => {
             let at = (&names, &kafka);
             let mut report = status::Report::of_nothing(at, Outcome::Paused, Vec::new());
+            ctx.writer.metrics().passed(&names, report.outcome());
             report.write(ctx, &kafka).await?;
             return Ok(Next::after(ctx.settings.interval));
         }
@@ -129,7 +131,9 @@ pub(crate) async fn run(ctx: &Context, kafka: Kafka, written: &Value) -> Result<
     }
     let found = {
         // Never closed, so that there is always a permit to come.
+        let waiting = ctx.writer.metrics().waiting();
         let _permit = liveness::waiting(ctx.readers.acquire()).await.ok();
+        drop(waiting);
         found::read(&ctx.client, &names).await?
     };
     let (mut awaited, mut look_again) = (None, None);
@@ -148,6 +152,7 @@ pub(crate) async fn run(ctx: &Context, kafka: Kafka, written: &Value) -> Result<
             (report, Some(error))
         }
     };
+    ctx.writer.metrics().passed(&names, report.outcome());
     report.write(ctx, &kafka).await?;
     if let Some(error) = error {
         return Err(error);
@@ -183,6 +188,9 @@ async fn decide_and_act(work: &mut Work) -> Result<(Outcome, Option<PassError>),
     let decision = decide(&snapshot, &before, &scope);
     work.record = decision.record.clone();
     work.save().await?;
+    let pools = work.blueprint.pools.len();
+    let decided = Decided { snapshot: &snapshot, before: &before, decision: &decision, pools };
+    work.ctx.writer.metrics().decided(&work.blueprint.names, &decided);
     remember(work, &before, &decision).await;
     act::all(work, snapshot, (decision, before), failed).await
 }

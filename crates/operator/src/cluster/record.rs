@@ -7,8 +7,20 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Api;
 use objects::owner_of;
 
+use crate::metrics::Saved;
 use crate::store::{self, StoreError, Unknown};
-use crate::write::Writer;
+use crate::write::{WriteError, Writer};
+
+/// The result of an attempt to save the record.
+const fn outcome(saved: &Result<ConfigMap, StoreError>) -> Saved {
+    match saved {
+        Ok(_) => Saved::Yes,
+        Err(StoreError::Write(WriteError::Conflict { .. } | WriteError::Exists { .. })) => {
+            Saved::Conflict
+        }
+        Err(_) => Saved::No,
+    }
+}
 
 /// The record as it is stored, to notice changes.
 #[derive(Debug, Clone, Default)]
@@ -46,8 +58,12 @@ impl Stored {
             ..ObjectMeta::default()
         };
         let mut map = ConfigMap { metadata, ..ConfigMap::default() };
-        store::encode(&mut map, record, &self.unknown)?;
-        self.found = Some(store::write(writer, api, map, self.found.as_ref()).await?);
+        let saved = match store::encode(&mut map, record, &self.unknown) {
+            Ok(()) => store::write(writer, api, map, self.found.as_ref()).await,
+            Err(error) => Err(error),
+        };
+        writer.metrics().record_saved(names, outcome(&saved));
+        self.found = Some(saved?);
         self.record = record.clone();
         Ok(())
     }

@@ -12,7 +12,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use api::names::{KIND_LABEL, POD_SET_LABEL};
+use api::names::{CLUSTER_LABEL, KIND_LABEL, POD_SET_LABEL};
 use api::{Condition, StrimziPodSet, StrimziPodSetStatus};
 use control::liveness::Loop;
 use control::pod_set::{Action, Decision, Problem, decide};
@@ -24,10 +24,13 @@ use kube::runtime::reflector::{self, ObjectRef, Store};
 use kube::runtime::{Config, WatchStreamExt as _, watcher};
 use kube::{Api, ResourceExt as _};
 use serde_json::json;
+use tracing::Instrument as _;
 
 use crate::client::watching;
 use crate::context::Context;
 use crate::liveness;
+use crate::tally::Tally;
+use crate::trace;
 use crate::write::{WriteError, Writer};
 use pod::WholePod;
 
@@ -100,7 +103,8 @@ async fn run_in(
     pods: Api<Pod>,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) {
-    let (set_store, set_writer) = reflector::store();
+    let (set_store, set_writer) = reflector::store::<StrimziPodSet>();
+    let mut tally = Tally::new(KIND, context.writer.metrics(), set_store.clone());
     let (pod_store, pod_writer) = reflector::store();
     let set_events = watcher(sets, watching()).default_backoff();
     let set_events = set_events
@@ -129,7 +133,12 @@ async fn run_in(
         Config::default(),
     );
     // Errors were logged where they were met; a pod whose set is gone is for the garbage collector.
-    passes.for_each(|_| async {}).await;
+    passes
+        .for_each(|_| {
+            tally.take();
+            std::future::ready(())
+        })
+        .await;
 }
 
 /// The sets that a pod may matter to.
@@ -150,8 +159,11 @@ async fn pass(set: Arc<StrimziPodSet>, scope: Arc<Scope>) -> Result<Next, PodSet
     }
     let begun = Instant::now();
     let metrics = scope.context.writer.metrics();
+    let _running = metrics.running(KIND);
     metrics.pass_begun(KIND, &namespace, false);
-    let one = reconcile(&set, &scope, &namespace);
+    let cluster = set.labels().get(CLUSTER_LABEL).cloned().unwrap_or_default();
+    let span = trace::pass(KIND, (&namespace, &set.name_any()), &cluster);
+    let one = reconcile(&set, &scope, &namespace).instrument(span);
     let beats = &scope.context.beats;
     let result = beats.watch_pass(Loop::StrimziPodSet, (&namespace, &set.name_any()), one).await;
     metrics.pass_ended(KIND, &namespace, begun.elapsed(), result.is_ok());

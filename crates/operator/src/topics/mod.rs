@@ -36,9 +36,11 @@ use futures::{FutureExt as _, StreamExt as _};
 use kube::api::DynamicObject;
 use kube::core::ApiResource;
 use kube::runtime::{WatchStreamExt as _, watcher};
+use tracing::Instrument as _;
 
 use crate::client::watching;
 use crate::context::{Context, dynamic};
+use crate::trace;
 use cache::Cache;
 pub use error::TopicsError;
 pub use foresee::Foreseen;
@@ -84,7 +86,9 @@ pub(crate) async fn run(
 /// One pass over topics of a cluster.
 async fn one(ctx: Arc<Context>, names: Names, work: Work) -> (Names, Done) {
     let of = (names.namespace.clone(), names.cluster.clone());
-    let pass = pass::run(&ctx, &names, work);
+    let _running = ctx.writer.metrics().running("KafkaTopic");
+    let span = trace::pass("KafkaTopic", (&of.0, &of.1), &of.1);
+    let pass = pass::run(&ctx, &names, work).instrument(span);
     let done = ctx.beats.watch_pass(Loop::KafkaTopic, (&of.0, &of.1), pass).await;
     (names, done)
 }

@@ -39,9 +39,11 @@ use k8s_openapi::api::core::v1::Secret;
 use kube::api::DynamicObject;
 use kube::core::ApiResource;
 use kube::runtime::{WatchStreamExt as _, watcher};
+use tracing::Instrument as _;
 
 use crate::client::watching;
 use crate::context::{Context, dynamic};
+use crate::trace;
 use cache::Cache;
 use pass::{Done, Work};
 pub(crate) use secrets::outcome;
@@ -95,7 +97,9 @@ pub(crate) async fn run(
 /// One pass over users of a cluster.
 async fn one(ctx: Arc<Context>, names: Names, work: Work) -> (Names, Done) {
     let of = (names.namespace.clone(), names.cluster.clone());
-    let pass = pass::run(&ctx, &names, work);
+    let _running = ctx.writer.metrics().running("KafkaUser");
+    let span = trace::pass("KafkaUser", (&of.0, &of.1), &of.1);
+    let pass = pass::run(&ctx, &names, work).instrument(span);
     let done = ctx.beats.watch_pass(Loop::KafkaUser, (&of.0, &of.1), pass).await;
     (names, done)
 }

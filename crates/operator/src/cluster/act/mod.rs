@@ -17,6 +17,7 @@ use control::cluster::snapshot::{ObjectKind, Snapshot};
 use control::conditions::Outcome;
 use control::quorum::answer::Answer;
 use tokio::sync::OnceCell;
+use tracing::Instrument as _;
 
 use super::error::PassError;
 use super::pass::Work;
@@ -24,6 +25,8 @@ use super::steps::kafka;
 use super::{found, observe};
 use crate::liveness;
 use crate::time::now_ms;
+use crate::trace;
+use crate::words::word;
 
 /// What an act was answered, with the words of the answer.
 pub(super) type Answered = (Answer, Option<String>);
@@ -100,9 +103,14 @@ async fn each(
             }
             Next::Send(act) => {
                 tracing::debug!("{}: {}", act.what, act.rule);
-                let answered = send(work, &act).await?;
+                let span = trace::act(&act.what);
+                let sent = send(work, &act).instrument(span.clone()).await;
+                let answer = sent.as_ref().ok().map(|(answer, _)| *answer);
+                span.record("answer", answer.map_or_else(|| "error".to_owned(), |one| word(&one)));
+                work.ctx.writer.metrics().acted(&work.blueprint.names, &act.what, answer);
+                let answered = sent?;
                 if let (answer, Some(message)) = &answered {
-                    tracing::info!("{}: {answer:?}: {message}", act.what);
+                    span.in_scope(|| tracing::info!("{}: {answer:?}: {message}", act.what));
                 }
                 execution.answered(&mut work.record, answered, now_ms());
                 work.save().await?;

@@ -141,6 +141,7 @@ pub(crate) async fn drive(
     for unread in &passed.unread {
         tracing::debug!("moves of {}: {unread}", moves.by.name);
     }
+    ctx.writer.metrics().moved(&site.names, &passed.recorded, &passed.progress);
     let executor = executor_state(&passed.recorded, &passed.progress);
     if passed.recorded.phase == Moving::Ended && moves.parts > 0 {
         at.drop_parts(&ctx.writer, moves.parts).await?;

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use api::KafkaRebalance;
+use api::names::CLUSTER_LABEL;
 use control::annotations::Annotation;
 use control::liveness::Loop;
 use futures::{FutureExt as _, StreamExt as _};
@@ -23,10 +24,13 @@ use kube::core::ApiResource;
 use kube::runtime::controller::{Action, Config, Controller};
 use kube::{Api, ResourceExt as _};
 use tokio::sync::oneshot;
+use tracing::Instrument as _;
 
 use super::RebalanceError;
 use crate::client::watching;
 use crate::context::{Context, dynamic};
+use crate::tally::Tally;
+use crate::trace;
 use crate::words::{chain, tell_of_watch};
 
 pub(crate) use observe::{annotations, spec};
@@ -53,12 +57,19 @@ pub(crate) async fn run(
         let resource = ApiResource::erase::<KafkaRebalance>(&());
         let api = dynamic(&ctx.client, place.as_deref(), &resource);
         let (tell, told) = oneshot::channel();
-        let requests = Controller::new_with(api, watching(), resource)
+        let controller = Controller::new_with(api, watching(), resource);
+        let mut tally = Tally::new("KafkaRebalance", ctx.writer.metrics(), controller.store());
+        let metrics = ctx.writer.metrics().clone();
+        let requests = controller
             .with_config(Config::default().debounce(DEBOUNCE))
             .graceful_shutdown_on(told.map(|_: Result<(), _>| ()))
             .run(pass_over, on_error, ctx.clone())
-            .for_each(|done| {
+            .for_each(move |done| {
                 tell_of_watch(&done);
+                let found = tally.take();
+                metrics.retain_rebalances(place.as_deref(), |namespace, name| {
+                    found.contains(&(namespace.to_owned(), name.to_owned()))
+                });
                 std::future::ready(())
             });
         let shutdown = shutdown.clone();
@@ -77,10 +88,20 @@ async fn pass_over(
     ctx: Arc<Context>,
 ) -> Result<Action, RebalanceError> {
     let (name, namespace) = (object.name_any(), object.namespace().unwrap_or_default());
+    let cluster = object.labels().get(CLUSTER_LABEL).cloned().unwrap_or_default();
+    let span = trace::pass("KafkaRebalance", (&namespace, &name), &cluster);
+    counted(&ctx, (namespace, name)).instrument(span).await
+}
+
+async fn counted(
+    ctx: &Context,
+    (namespace, name): (String, String),
+) -> Result<Action, RebalanceError> {
     let metrics = ctx.writer.metrics();
+    let _running = metrics.running("KafkaRebalance");
     metrics.pass_begun("KafkaRebalance", &namespace, false);
     let begun = Instant::now();
-    let one = one_pass(&ctx, &namespace, &name);
+    let one = one_pass(ctx, &namespace, &name);
     let done = ctx.beats.watch_pass(Loop::KafkaRebalance, (&namespace, &name), one).await;
     metrics.pass_ended("KafkaRebalance", &namespace, begun.elapsed(), done.is_ok());
     match done {

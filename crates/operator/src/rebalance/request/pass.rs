@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use api::names::CLUSTER_LABEL;
 use api::{Kafka, KafkaRebalance};
 use control::rebalance::request::{Act, Needs, Record, Snapshot, decide, needs};
 use kube::{Api, ResourceExt as _};
@@ -9,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::{WISH, observe, progress, status};
 use crate::context::Context;
+use crate::metrics::Rebalance;
 use crate::rebalance::RebalanceError;
 use crate::rebalance::engine::{self, CruiseControl};
 use crate::rebalance::site::Site;
@@ -64,6 +66,7 @@ pub(super) async fn run(
         None => engine::Told::default(),
     };
     decision.hear(&work.record.facts(), &told.answer);
+    work.measure();
     if let Some(report) = &decision.report {
         let shown = progress::show(&work, report, &told).await?;
         status::write(&work, report, shown.as_deref()).await?;
@@ -86,6 +89,21 @@ impl Work {
             moves: None,
             cruise_control: None,
         })
+    }
+
+    /// Publishes the state of the request as metrics.
+    fn measure(&self) {
+        let cluster = self.record.cluster.clone();
+        let Some(cluster) = cluster.or_else(|| self.kr.labels().get(CLUSTER_LABEL).cloned()) else {
+            return;
+        };
+        let plan = self.record.proposal.as_ref();
+        let score = |name: &str| plan.and_then(|plan| plan.summary[name].as_f64());
+        let balancedness =
+            (score("onDemandBalancednessScoreBefore"), score("onDemandBalancednessScoreAfter"));
+        let phase = self.record.request.phase.name();
+        let rebalance = Rebalance { cluster, phase, balancedness };
+        self.ctx.writer.metrics().rebalance(&self.namespace(), &self.kr.name_any(), rebalance);
     }
 
     /// Reads what a decision needs.
