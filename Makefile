@@ -6,7 +6,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 # The first build of xtask takes a minute: cargo shows its progress, which the alias in .cargo/config.toml hides.
 XTASK := cargo build --package xtask && cargo xtask
 
-.PHONY: help demo test check bench soak mutants doc dist clean
+.PHONY: help demo test check bench soak e2e mutants doc dist clean
 
 help: ## List the tasks (default)
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
@@ -24,7 +24,10 @@ bench: ## Run all benchmarks
 	@tools/prepare check && $(XTASK) bench
 
 soak: ## Run one long test (PART=name), or list them with the commit at which each last passed
-	@$(if $(PART),tools/prepare test &&) $(XTASK) soak $(PART)
+	@$(if $(PART),tools/prepare $(if $(filter e2e,$(PART)),e2e,test) &&) $(XTASK) soak $(PART)
+
+e2e: ## Run the tests with containers on two nodes (soak PART=e2e); needs root
+	@$(MAKE) --no-print-directory soak PART=e2e
 
 mutants: ## Mutation tests of the safety rules, one shard (SHARD=1/16) or all; takes hours
 	@tools/prepare mutants && $(XTASK) mutants $(SHARD)
@@ -32,7 +35,7 @@ mutants: ## Mutation tests of the safety rules, one shard (SHARD=1/16) or all; t
 doc: ## Build the documentation of the crates
 	@tools/prepare check && $(XTASK) doc
 
-dist: ## Build the release program and images (ARGS='--base ARG=IMAGE@sha256:… --kafka VERSION=IMAGE@sha256:…')
+dist: ## Build the release program and images (ARGS='--base IMAGE@sha256:…')
 	@tools/prepare check && $(XTASK) dist $(ARGS)
 
 clean: ## Remove all build results

@@ -1,41 +1,50 @@
-# A Kafka node: Apache's Kafka, and gregor as its first process. From the root of the repository:
+# A Kafka node: Apache's Kafka, and gregor as its first process. `cargo xtask dist` puts the program and Kafka, as
+# `gregor fetch` assembles it, into the build context:
 #
-#   docker build -f deploy/docker/kafka.Dockerfile --build-arg KAFKA_IMAGE=apache/kafka:4.3.1 \
-#       -t gregor-kafka:0.1.0-kafka-4.3.1 .
+#   docker build -f deploy/docker/kafka.Dockerfile --build-arg KAFKA=4.3.1 \
+#       -t gregor-kafka:0.1.0-kafka-4.3.1 target/images/context
+#
+# One layer per rate of change: Java, Kafka, the classes of both, gregor.
 
-# A release names each base by its digest: cargo xtask dist.
-ARG RUST_IMAGE=rust:1.95.0-bookworm
-ARG MAVEN_IMAGE=maven:3.9.11-eclipse-temurin-21
-ARG KAFKA_IMAGE=apache/kafka:4.3.1
-ARG JRE_IMAGE=eclipse-temurin:21.0.8_9-jre-noble
+# A release names the base by its digest: cargo xtask dist.
+ARG BASE=debian:12.12-slim
 
-FROM ${RUST_IMAGE} AS build
-WORKDIR /source
-COPY . .
-RUN cargo build --locked --release --package gregor
+FROM ${BASE} AS java
+ARG JAVA=17
+# Packages that only exist in a graphical system, and documentation, are not needed to link a runtime.
+RUN apt-get update -qq \
+    && apt-get install -y -qq --no-install-recommends ca-certificates p11-kit openjdk-${JAVA}-jdk-headless
+# All of Java SE, because authorizers and other plugins of users may need any of it, and what Kafka and the JMX exporter
+# use besides. A linked runtime has no tools of the compiler.
+RUN jlink --output /opt/java --strip-java-debug-attributes --no-header-files --no-man-pages --compress=0 --add-modules \
+    java.se,jdk.charsets,jdk.crypto.cryptoki,jdk.crypto.ec,jdk.httpserver,jdk.jcmd,jdk.jfr,jdk.localedata,jdk.management,jdk.management.agent,jdk.naming.dns,jdk.net,jdk.security.auth,jdk.security.jgss,jdk.unsupported,jdk.zipfs
+# The authorities of Debian, in the order of their names and without the time at which they were put there.
+ARG SOURCE_DATE_EPOCH=315532800
+RUN rm -f /opt/java/lib/security/cacerts \
+    && trust extract --format=java-cacerts --filter=ca-anchors --purpose=server-auth /opt/java/lib/security/cacerts \
+    && /opt/java/bin/java -Xshare:dump \
+    && find /opt/java -newermt @${SOURCE_DATE_EPOCH} -exec touch --no-dereference --date=@${SOURCE_DATE_EPOCH} {} +
 
-# The agent through which a node knows how its Kafka is; the version is that of crates/artifacts/kafka/pom.xml.
-FROM ${MAVEN_IMAGE} AS agent
-ARG JMX_AGENT_VERSION=1.0.1
-WORKDIR /agent
-COPY crates/artifacts/kafka/jars-4.3.1.sha256 sums
-RUN mvn --batch-mode --quiet --strict-checksums \
-    org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy -DoutputDirectory=/agent/agents \
-    -Dartifact=io.prometheus.jmx:jmx_prometheus_javaagent:${JMX_AGENT_VERSION} \
-    && grep ' agents/' sums > agent.sums && sha256sum --check --strict agent.sums
+# Classes as the JVM maps them, which takes a third off a node's start.
+FROM ${BASE} AS classes
+ARG KAFKA=4.3.1
+COPY --from=java /opt/java /opt/java
+COPY kafka-${KAFKA} /opt/kafka
+COPY gregor /usr/local/bin/gregor
+RUN JAVA_HOME=/opt/java gregor node --kafka-home /opt/kafka --class-archive /opt/kafka/class-archives --make-class-archive \
+    && rm /opt/kafka/class-archives/*.lock
 
-FROM ${KAFKA_IMAGE} AS kafka
-
-# Apache's own image is Alpine; gregor needs the C library of Debian and its relatives.
-FROM ${JRE_IMAGE}
-COPY --from=kafka /opt/kafka /opt/kafka
-COPY --from=agent /agent/agents /opt/kafka/agents
-COPY --from=build /source/target/release/gregor /usr/local/bin/gregor
-# Classes as the JVM maps them, which takes a third off a node's start. Nodes start without, too.
-ENV GREGOR_NODE_CLASS_ARCHIVE=/opt/kafka/class-archives
-RUN gregor node --kafka-home /opt/kafka --make-class-archive || echo "nodes start without a class archive"
-# Group 0, as Kubernetes distributions that choose a user at random expect it.
-RUN mkdir -p /var/lib/kafka && chown -R 1001:0 /var/lib/kafka && chmod -R g=u /var/lib/kafka
-ENV GREGOR_KAFKA_HOME=/opt/kafka
+FROM ${BASE}
+ARG KAFKA=4.3.1
+LABEL org.opencontainers.image.title="gregor-kafka" \
+      org.opencontainers.image.description="A node of Apache Kafka, run by Gregor" \
+      org.opencontainers.image.licenses="Apache-2.0"
+COPY --from=java /opt/java /opt/java
+COPY kafka-${KAFKA} /opt/kafka
+COPY --from=classes /opt/kafka/class-archives /opt/kafka/class-archives
+COPY gregor /usr/local/bin/gregor
+ENV JAVA_HOME=/opt/java GREGOR_KAFKA_HOME=/opt/kafka GREGOR_NODE_CLASS_ARCHIVE=/opt/kafka/class-archives
+# No name is needed for a number, and Kubernetes can see that it is not root. Its group is 0, as distributions that
+# choose a user at random expect it.
 USER 1001
 ENTRYPOINT ["/usr/local/bin/gregor", "node"]

@@ -1,18 +1,15 @@
-# The operator. From the root of the repository:
+# The operator. `cargo xtask dist` puts the program into the build context:
 #
-#   docker build -f deploy/docker/operator.Dockerfile -t gregor-operator:0.1.0 .
+#   docker build -f deploy/docker/operator.Dockerfile -t gregor-operator:0.1.0 target/images/context
 
-# A release names each base by its digest: cargo xtask dist.
-ARG RUST_IMAGE=rust:1.95.0-bookworm
-ARG DEBIAN_IMAGE=debian:12.12-slim
+# A release names the base by its digest: cargo xtask dist.
+ARG BASE=debian:12.12-slim
 
-FROM ${RUST_IMAGE} AS build
-WORKDIR /source
-COPY . .
-RUN cargo build --locked --release --package gregor
-
-FROM ${DEBIAN_IMAGE}
-COPY --from=build /source/target/release/gregor /usr/local/bin/gregor
+FROM ${BASE}
+LABEL org.opencontainers.image.title="gregor-operator" \
+      org.opencontainers.image.description="The operator of Gregor, an elastic control plane for Apache Kafka" \
+      org.opencontainers.image.licenses="Apache-2.0"
+COPY gregor /usr/local/bin/gregor
 # No name is needed for a number, and Kubernetes can see that it is not root.
 USER 1001
 EXPOSE 8080

@@ -92,6 +92,16 @@ fn the_chart_says_what_gregor_install_prints() {
         "--operation-timeout-ms=600000",
     ]);
     check_same(&rendered, &printed);
+    // A private registry is named once.
+    for registry in ["r.example.org:5000/kafka", "r.example.org:5000/kafka/"] {
+        let set = format!("--set=imageRegistry={registry}");
+        let rendered = template(&["--namespace=gregor", &set]);
+        let printed = gregor(&["install", "--image-registry", registry]);
+        check_same(&rendered, &printed);
+        let ours = "r.example.org:5000/kafka/gregor-";
+        assert_eq!(rendered.matches(ours).count(), 3, "{rendered}");
+        assert_eq!(rendered.replace(ours, "").matches("gregor-kafka:").count(), 0, "{rendered}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -46,7 +46,7 @@ pub use cluster::{Builder, Cluster};
 pub use config::{
     BROKER_PORT, CONTROLLER_PORT, PLAIN_USERS, Quorum, Role, SASL_PORT, Security, TLS_SUPER_USER,
 };
-pub use load::{Load, LoadOptions, Report};
+pub use load::{Account, Load, LoadOptions, Report};
 pub use node::Node;
 pub use tls::{Authority, Identity};
 pub use tools::{skip, tool};

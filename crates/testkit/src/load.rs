@@ -353,9 +353,9 @@ impl Client {
     }
 }
 
-/// The state of all records.
+/// The state of all records, from what both programs print.
 #[derive(Debug, Default)]
-struct Account {
+pub struct Account {
     acknowledged: BTreeSet<u64>,
     /// Partition and offset of each occurrence of a record in the topic.
     read: BTreeMap<u64, BTreeSet<(i64, i64)>>,
@@ -367,7 +367,7 @@ struct Account {
 
 impl Account {
     /// Parses a line of either program. Most lines are events in JSON; the others are log lines.
-    fn take(&mut self, line: &str) {
+    pub fn take(&mut self, line: &str) {
         let Ok(event) = serde_json::from_str::<Value>(line) else { return };
         let record = event["value"].as_str().and_then(|value| value.parse().ok());
         match (event["name"].as_str(), record) {
@@ -397,7 +397,9 @@ impl Account {
         self.acknowledged.iter().filter(|record| !self.read.contains_key(record)).copied().collect()
     }
 
-    fn report(&self) -> Report {
+    /// The result so far.
+    #[must_use]
+    pub fn report(&self) -> Report {
         Report {
             acknowledged: self.acknowledged.len(),
             read: self.read.len(),

@@ -99,7 +99,8 @@ mod tests {
             for file in fs::read_dir(dir.join("tests")).into_iter().flatten() {
                 let path = file.unwrap().path();
                 let stem = path.file_stem().unwrap().to_str().unwrap().to_owned();
-                if path.extension().is_some_and(|e| e == "rs") && !stem.starts_with("soak_") {
+                let is_long = stem.starts_with("soak_") || stem.starts_with("e2e_");
+                if path.extension().is_some_and(|e| e == "rs") && !is_long {
                     programs.insert(format!("{name}::{stem}"));
                 }
             }

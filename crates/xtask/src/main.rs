@@ -7,11 +7,16 @@ mod check;
 mod console;
 mod demo;
 mod dist;
+mod e2e;
+#[cfg(test)]
+mod grounds;
 mod group;
+mod images;
 mod mutants;
 mod rbac;
 mod results;
 mod run;
+mod sbom;
 mod skips;
 mod small;
 mod soak;
@@ -62,6 +67,8 @@ enum Task {
         /// Name of the long test
         part: Option<String>,
     },
+    /// Run tests in containers, on nodes with a kubelet and containerd; needs root
+    E2e(e2e::E2e),
     /// Run mutation tests of the safety rules; continues an interrupted run
     Mutants {
         /// One shard of all mutants, such as 1/16
@@ -71,7 +78,7 @@ enum Task {
     Doc,
     /// Compare installed permissions with those that the tests used
     Rbac,
-    /// Build the release program, and images from base images that are pinned by digest
+    /// Build the release program, and images from a base image that is pinned by digest
     Dist(dist::Dist),
     /// Remove all build results
     Clean,
@@ -87,6 +94,7 @@ fn main() -> ExitCode {
         Task::Console => console::build(),
         Task::Bench => small::bench(),
         Task::Soak { part } => soak::run(part.as_deref()),
+        Task::E2e(e2e) => e2e.run(),
         Task::Mutants { shard } => mutants::run(shard),
         Task::Doc => small::doc(),
         Task::Rbac => rbac::run(),

@@ -1,23 +1,28 @@
 //! Finds the pinned tools that `tools/prepare` installed. Tools of the same name elsewhere are never used, so
 //! that a task behaves the same on every machine.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 
 use crate::run::Line;
 
 /// The program of a pinned tool. `tools/prepare` knows its version and directory, and installs it for `task`.
-fn program(tool: &str, task: &str) -> Result<String> {
+pub(crate) fn program(tool: &str, task: &str) -> Result<String> {
+    Ok(program_of(tool, tool, task)?.display().to_string())
+}
+
+/// One of several programs of a pinned tool.
+pub(crate) fn program_of(tool: &str, program: &str, task: &str) -> Result<PathBuf> {
     let line = Line::new("tools/prepare path").arg(tool);
     let output = line.command().output().with_context(|| format!("cannot run {line}"))?;
     if !output.status.success() {
         bail!("{}", String::from_utf8_lossy(&output.stderr).trim());
     }
     let folder = String::from_utf8(output.stdout).context("the path of a tool is not UTF-8")?;
-    let program = format!("{}/bin/{tool}", folder.trim_end());
-    if !Path::new(&program).exists() {
-        bail!("{program} does not exist; run tools/prepare {task}");
+    let program = Path::new(folder.trim_end()).join("bin").join(program);
+    if !program.exists() {
+        bail!("{} does not exist; run tools/prepare {task}", program.display());
     }
     Ok(program)
 }

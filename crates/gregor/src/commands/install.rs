@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use artifacts::KafkaVersion;
+use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
 use operator::install::{self, Installation};
 
@@ -15,6 +16,7 @@ Examples:
   gregor install | kubectl apply --server-side -f -
   gregor install --image registry.example.org/gregor-operator:0.1.0 \\
       --kafka-image 4.3.1=registry.example.org/gregor-kafka:0.1.0-kafka-4.3.1
+  gregor install --image-registry registry.example.org/kafka
   gregor install --watch-namespaces team-a,team-b --replicas 2
 
 The images are built from deploy/docker.";
@@ -32,6 +34,9 @@ pub(crate) struct Install {
     /// every tested Kafka version]
     #[arg(long = "kafka-image", value_name = "VERSION=IMAGE")]
     kafka_images: Vec<KafkaImage>,
+    /// Registry of all images, and path in it; precedes their names
+    #[arg(long, value_name = "REGISTRY", value_parser = NonEmptyStringValueParser::new())]
+    image_registry: Option<String>,
     /// Namespaces to watch, separated by commas; they must exist [default: all]
     #[arg(long, value_name = "NAMESPACE", value_delimiter = ',')]
     watch_namespaces: Vec<String>,
@@ -74,14 +79,27 @@ impl Install {
             true => default_kafka_images(),
             false => KafkaImage::map(self.kafka_images),
         };
+        let registry = self.image_registry.as_deref();
+        let image = self.image.unwrap_or_else(operator_image);
+        let kafka_images = kafka_images.into_iter();
         Installation {
             namespace: self.namespace,
-            image: self.image.unwrap_or_else(operator_image),
-            kafka_images,
+            image: in_registry(registry, image),
+            kafka_images: kafka_images
+                .map(|(version, image)| (version, in_registry(registry, image)))
+                .collect(),
             watch_namespaces: self.watch_namespaces,
             replicas: self.replicas,
             operation_timeout_ms: self.operation_timeout_ms,
         }
+    }
+}
+
+/// The name of an image in a registry. As in `_helpers.tpl` of the chart.
+fn in_registry(registry: Option<&str>, image: String) -> String {
+    match registry {
+        Some(registry) => format!("{}/{image}", registry.trim_end_matches('/')),
+        None => image,
     }
 }
 

@@ -34,6 +34,8 @@ const CRASHED: [u8; 3] = [128 + 6, 128 + 7, 128 + 11];
 pub(crate) struct Place {
     dir: PathBuf,
     name: String,
+    /// Where a note is left if `dir` is read-only, as in an image. In a pod it is emptied with the pod.
+    notes: PathBuf,
 }
 
 impl Place {
@@ -41,7 +43,7 @@ impl Place {
     pub(crate) fn new(dir: &Path, kafka: &str, java: &str) -> Self {
         let fit = |c: char| if c.is_ascii_alphanumeric() || "+-.".contains(c) { c } else { '_' };
         let name = format!("node-{kafka}-{java}").chars().map(fit).collect();
-        Self { dir: dir.to_owned(), name }
+        Self { dir: dir.to_owned(), name, notes: std::env::temp_dir() }
     }
 
     /// A file of this archive.
@@ -49,8 +51,16 @@ impl Place {
         self.dir.join(format!("{}.{kind}", self.name))
     }
 
+    /// The note that a JVM crashed on the archive.
+    fn note(&self) -> PathBuf {
+        self.notes.join(format!("{}.crashed", self.name))
+    }
+
     /// The archive, if it exists and is usable.
     pub(crate) fn find(&self) -> Option<PathBuf> {
+        if self.note().exists() {
+            return None;
+        }
         let archive = self.path("jsa");
         let expected = fs::read_to_string(self.path("size")).ok()?;
         let size = archive.metadata().ok()?.len();
@@ -93,7 +103,8 @@ impl Place {
         if !CRASHED.contains(&code) {
             return;
         }
-        match self.forget() {
+        let disabled = self.forget().or_else(|_| fs::write(self.note(), ""));
+        match disabled {
             Ok(()) => tracing::warn!("Kafka's JVM crashed; its class archive is not used again"),
             Err(error) => {
                 tracing::warn!(%error, "Kafka's JVM crashed, and its class archive cannot be disabled")
@@ -185,6 +196,24 @@ mod tests {
         place.judge(134);
         assert_eq!(place.find(), None);
         place.judge(139);
+    }
+
+    #[test]
+    fn an_archive_of_an_image_on_which_a_jvm_crashed_is_not_used_again_either() {
+        let (dir, notes) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let place = Place { notes: notes.path().to_owned(), ..place(dir.path()) };
+        fs::write(place.path("jsa"), "classes").unwrap();
+        // What cannot be removed, even by root, stands for a file of a read-only file system.
+        fs::write(place.path("size"), "7").unwrap();
+        assert!(place.find().is_some());
+        place.judge(143);
+        assert!(place.find().is_some());
+        fs::remove_file(place.path("size")).unwrap();
+        fs::create_dir(place.path("size")).unwrap();
+        place.judge(134);
+        fs::remove_dir(place.path("size")).unwrap();
+        fs::write(place.path("size"), "7").unwrap();
+        assert_eq!(place.find(), None);
     }
 
     #[test]
