@@ -29,7 +29,7 @@ use crate::client::watching;
 use crate::context::{Context, dynamic};
 use crate::words::{chain, tell_of_watch};
 
-pub(crate) use observe::{annotations, spec};
+pub(crate) use observe::{annotations, log_dirs, spec};
 pub(crate) use pass::Work;
 
 /// The annotation with what a user asks of a request.
