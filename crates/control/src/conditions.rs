@@ -227,6 +227,20 @@ impl Outcome {
     }
 }
 
+impl Outcome {
+    /// The condition that says how the cluster is. `was_ready` says whether it has ever been ready: one that was keeps
+    /// serving its clients while it is brought to a new spec.
+    #[must_use]
+    pub const fn kind(&self, was_ready: bool) -> Kind {
+        match self {
+            Self::Done => Kind::Ready,
+            Self::Progressing(_) if was_ready => Kind::Ready,
+            Self::Progressing(_) | Self::Held(_) => Kind::NotReady,
+            Self::Paused => Kind::ReconciliationPaused,
+        }
+    }
+}
+
 /// A type of condition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
@@ -270,13 +284,11 @@ pub struct Condition {
 pub fn conditions(outcome: &Outcome, warnings: &[Note], was_ready: bool) -> Vec<Condition> {
     let bare = |kind| Condition { kind, note: None };
     let with = |kind, note: &Note| Condition { kind, note: Some(note.clone()) };
+    let kind = outcome.kind(was_ready);
     let mut all = match outcome {
-        Outcome::Done => vec![bare(Kind::Ready)],
-        Outcome::Progressing(note) if was_ready => {
-            vec![bare(Kind::Ready), with(Kind::Progressing, note)]
-        }
-        Outcome::Progressing(note) | Outcome::Held(note) => vec![with(Kind::NotReady, note)],
-        Outcome::Paused => vec![bare(Kind::ReconciliationPaused)],
+        Outcome::Done | Outcome::Paused => vec![bare(kind)],
+        Outcome::Progressing(note) if was_ready => vec![bare(kind), with(Kind::Progressing, note)],
+        Outcome::Progressing(note) | Outcome::Held(note) => vec![with(kind, note)],
     };
     let mut warnings: Vec<_> = warnings.to_vec();
     warnings.sort();

@@ -111,6 +111,9 @@ pub enum Problem {
 }
 
 impl Problem {
+    /// The type of the condition: Strimzi's.
+    pub const CONDITION: &'static str = "Error";
+
     /// The reason of the condition.
     #[must_use]
     pub const fn reason(&self) -> &'static str {

@@ -13,6 +13,7 @@ use kube::{Api, Client};
 use tokio::sync::Semaphore;
 
 use crate::cluster::admins::Admins;
+use crate::cluster::census::Standings;
 use crate::cluster::marks::Marks;
 use crate::entity_operator::Removals;
 use crate::lag::Pictures;
@@ -86,6 +87,8 @@ pub struct Context {
     pub(crate) readers: Arc<Semaphore>,
     /// Where the quorums were when they were last looked at.
     pub(crate) marks: Marks,
+    /// How the clusters are, for metrics.
+    pub(crate) standings: Standings,
     /// What the clusters carried when that was last looked at, for rates.
     pub(crate) samples: Samples,
     /// Metrics of topics and groups.
@@ -110,6 +113,7 @@ impl Context {
             settings: Arc::new(settings),
             admins: Admins::default(),
             marks: Marks::default(),
+            standings: Standings::default(),
             samples: Samples::default(),
             removals: Removals::default(),
             beats: Beats::default(),

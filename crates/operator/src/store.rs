@@ -213,7 +213,7 @@ mod tests {
             assert_eq!(map.binary_data.is_some(), nodes > 1);
             if nodes == 1 {
                 let text = text(&map);
-                assert!(text.starts_with("{\n  \"formatVersion\": \"1.3\",\n"), "{text}");
+                assert!(text.starts_with("{\n  \"formatVersion\": \"1.4\",\n"), "{text}");
             }
             assert_eq!(decode::<Record>(&map).unwrap(), (record, Unknown::new()));
         }

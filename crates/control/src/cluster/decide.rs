@@ -12,7 +12,7 @@ use super::act::Act;
 use super::area::Area;
 use super::areas;
 use super::draft::{Draft, Flow, Outputs};
-use super::origin::unlisted;
+use super::origin::{Origin, unlisted};
 use super::record::Record;
 use super::snapshot::{Needs, Snapshot};
 use crate::conditions::{Note, Outcome, Reason};
@@ -66,6 +66,8 @@ pub struct Decision {
     pub flows: Vec<(Area, Flow)>,
     /// What people should know.
     pub warnings: Vec<Note>,
+    /// Those of them that get an Event, once.
+    pub notices: Vec<Note>,
     /// After how long the next pass should begin, at the latest.
     pub look_again_ms: Option<u64>,
     /// What the areas found out, for the report.
@@ -75,16 +77,15 @@ pub struct Decision {
 /// The pause of a cluster that waits for something that no event announces.
 const SOON_MS: u64 = 2_000;
 
-/// The pause of a cluster whose Kafka does not answer, or that needs a person. Pods that become ready and edits begin a
-/// pass by themselves.
+/// The pause of a cluster that needs a person, or waits for something that begins a pass by itself.
 const LATER_MS: u64 = 10_000;
 
-/// After how long the next pass begins. `awaited` is what an area waits for ([`Decision::awaited`]), `asked_ms` the
-/// earliest time that an area asks for, `interval_ms` the pause of a cluster that is as it should be.
+/// After how long the next pass begins. `waits_ms` is the pause of what areas wait for ([`Decision::waits_ms`]), `asked_ms`
+/// the earliest time that an area asks for, `interval_ms` the pause of a cluster that is as it should be.
 #[must_use]
 pub fn next_pass_ms(
     outcome: &Outcome,
-    awaited: Option<Reason>,
+    waits_ms: Option<u64>,
     asked_ms: Option<u64>,
     interval_ms: u64,
 ) -> u64 {
@@ -93,17 +94,28 @@ pub fn next_pass_ms(
         Outcome::Done => interval_ms,
         // Whatever an area wants to look at again, Kafka would not show it.
         Outcome::Progressing(note) if note.reason == Reason::KafkaUnreachable => return LATER_MS,
-        Outcome::Progressing(note) => pause_ms(note.reason),
+        // It may be an act that failed, for which no area waits.
+        Outcome::Progressing(note) => {
+            waits_ms.map_or(pause_ms(note.reason), |waits_ms| waits_ms.min(pause_ms(note.reason)))
+        }
         // What needs a person does not slow down the areas that do not.
-        Outcome::Held(_) => awaited.map_or(LATER_MS, pause_ms),
+        Outcome::Held(_) => waits_ms.unwrap_or(LATER_MS),
     };
     asked_ms.map_or(pause, |asked_ms| asked_ms.min(pause))
 }
 
-/// The pause of a cluster that waits for this.
-fn pause_ms(awaited: Reason) -> u64 {
-    // A KafkaRebalance that moves on begins a pass by itself.
-    let is_slow = matches!(awaited, Reason::KafkaUnreachable | Reason::AutoRebalancing);
+/// The pause of an area that waits for this.
+const fn pause_ms(awaited: Reason) -> u64 {
+    let is_slow = matches!(
+        awaited,
+        // A pod that becomes ready, the address of a Service, and a KafkaRebalance that moves on begin a pass.
+        Reason::Creating | Reason::AwaitingAddresses | Reason::AutoRebalancing
+        // Kafka does not answer sooner for being asked more often.
+        | Reason::KafkaUnreachable
+        // Restarts and unregistrations, for which it waits, have their own pace. A registration that Kafka does not
+        // remove holds it up until a person has acted.
+        | Reason::MetadataVersionWaiting
+    );
     if is_slow { LATER_MS } else { SOON_MS }
 }
 
@@ -130,7 +142,9 @@ pub fn needs(snapshot: &Snapshot, record: &Record, scope: &Scope) -> Needs {
 pub fn decide(snapshot: &Snapshot, record: &Record, scope: &Scope) -> Decision {
     let mut draft = Draft::new(record.clone());
     let mut decision = Decision::default();
+    let mut decided = BTreeSet::new();
     for area in &scope.areas {
+        decided.insert(*area);
         let told = draft.warnings.len();
         let flow = (areas::of(*area).decide)(snapshot, &mut draft);
         let warnings = draft.warnings.get(told..).unwrap_or_default();
@@ -147,7 +161,36 @@ pub fn decide(snapshot: &Snapshot, record: &Record, scope: &Scope) -> Decision {
     let Draft { record, warnings, look_again_ms, outputs, acts: _ } = draft;
     let mut decision = Decision { record, warnings, look_again_ms, outputs, ..decision };
     decision.record.stuck_nodes = decision.stuck_nodes();
+    decision.notices = notices(&decision.warnings, &decided, &mut decision.record.noticed);
     decision
+}
+
+/// Warnings that get an Event and a line in the log too: an annotation that has no effect, a change that Kafka did not
+/// make, and a drain or a fill that failed.
+const NOTICED: [Reason; 3] =
+    [Reason::QuorumMigrationIgnored, Reason::UnregistrationFailed, Reason::AutoRebalanceFailed];
+
+/// The warnings that an Event is published for: the first of each of [`NOTICED`], once as long as it lasts. An area that
+/// was not decided on says neither that its warning lasts nor that it is over.
+fn notices(
+    warnings: &[Note],
+    decided: &BTreeSet<Area>,
+    noticed: &mut BTreeSet<Reason>,
+) -> Vec<Note> {
+    let is_silent =
+        |origin: &Origin| matches!(origin, Origin::Area(area) if !decided.contains(area));
+    let mut notices = Vec::new();
+    for reason in NOTICED {
+        match warnings.iter().find(|note| note.reason == reason) {
+            Some(note) if noticed.insert(reason) => notices.push(note.clone()),
+            Some(_) => {}
+            None if reason.origins().iter().any(is_silent) => {}
+            None => {
+                noticed.remove(&reason);
+            }
+        }
+    }
+    notices
 }
 
 impl Decision {
@@ -169,6 +212,16 @@ impl Decision {
             return BTreeSet::new();
         }
         stopping
+    }
+
+    /// The shortest pause of what areas wait for; `None` if none waits.
+    #[must_use]
+    pub fn waits_ms(&self) -> Option<u64> {
+        let pause = |(_, flow): &(Area, Flow)| match flow {
+            Flow::Wait(note) | Flow::Stop(note) => Some(pause_ms(note.reason)),
+            Flow::Go | Flow::Fault(_) | Flow::Hold(_) => None,
+        };
+        self.flows.iter().filter_map(pause).min()
     }
 
     /// What is awaited first, whether or not a person has to do something too.
@@ -323,33 +376,99 @@ mod tests {
     fn the_next_pass_begins_when_there_may_be_something_to_see() {
         use Outcome::{Done, Held, Paused, Progressing};
         const HOUR: u64 = 3_600_000;
-        const ROLLING: Reason = Reason::Rolling;
-        const MOVING: Reason = Reason::AutoRebalancing;
-        const SILENT: Reason = Reason::KafkaUnreachable;
+        let progressing = |reason| Progressing(note(reason));
         let held = || Held(note(Reason::RollStopped));
+        let (soon, later) = (Some(SOON_MS), Some(LATER_MS));
         let rows = [
-            // outcome,                 awaited,       asked by an area, the pause
-            (Done,                      None,          None,         HOUR),
-            (Done,                      None,          Some(5_000),  5_000),
-            (Paused,                    None,          Some(5_000),  HOUR),
-            (Progressing(note(ROLLING)), Some(ROLLING), None,        2_000),
-            (Progressing(note(ROLLING)), Some(ROLLING), Some(500),   500),
-            (Progressing(note(ROLLING)), Some(ROLLING), Some(60_000), 2_000),
-            (Progressing(note(MOVING)), Some(MOVING),  None,         10_000),
-            (Progressing(note(MOVING)), Some(MOVING),  Some(5_000),  5_000),
-            (Progressing(note(SILENT)), Some(SILENT),  Some(500),    10_000),
-            (held(),                    None,          None,         10_000),
-            (held(),                    None,          Some(5_000),  5_000),
+            // outcome,                            the pause of what areas wait for, asked by an area, the pause
+            (Done,                                 None,  None,         HOUR),
+            (Done,                                 None,  Some(5_000),  5_000),
+            (Paused,                               None,  Some(5_000),  HOUR),
+            (progressing(Reason::Rolling),         soon,  None,         2_000),
+            (progressing(Reason::Rolling),         soon,  Some(500),    500),
+            (progressing(Reason::Rolling),         soon,  Some(60_000), 2_000),
+            (progressing(Reason::AutoRebalancing), later, None,         10_000),
+            (progressing(Reason::AutoRebalancing), later, Some(5_000),  5_000),
+            // Pods are not ready, and the quorum changes besides.
+            (progressing(Reason::Creating),        later, None,         10_000),
+            (progressing(Reason::Creating),        soon,  None,         2_000),
+            // An act failed that no area waits for.
+            (progressing(Reason::UsersNotGiven),   None,  None,         2_000),
+            (progressing(Reason::UsersNotGiven),   later, None,         2_000),
+            (progressing(Reason::KafkaUnreachable), soon, Some(500),    10_000),
+            (held(),                               None,  None,         10_000),
+            (held(),                               None,  Some(5_000),  5_000),
             // An area that needs nobody goes on as fast as ever.
-            (held(),                    Some(ROLLING), None,         2_000),
-            (held(),                    Some(ROLLING), Some(500),    500),
-            (held(),                    Some(MOVING),  None,         10_000),
-            (held(),                    Some(SILENT),  None,         10_000),
+            (held(),                               soon,  None,         2_000),
+            (held(),                               soon,  Some(500),    500),
+            (held(),                               later, None,         10_000),
         ];
-        for (outcome, awaited, asked_ms, expected) in rows {
-            let pause_ms = next_pass_ms(&outcome, awaited, asked_ms, HOUR);
-            assert_eq!(pause_ms, expected, "{outcome:?} {awaited:?} {asked_ms:?}");
+        for (outcome, waits_ms, asked_ms, expected) in rows {
+            let pause_ms = next_pass_ms(&outcome, waits_ms, asked_ms, HOUR);
+            assert_eq!(pause_ms, expected, "{outcome:?} {waits_ms:?} {asked_ms:?}");
         }
+    }
+
+    #[test]
+    fn what_begins_a_pass_by_itself_is_not_polled() {
+        use Flow::{Fault, Hold, Stop, Wait};
+        use Reason::{
+            AutoRebalancing, AwaitingAddresses, Creating, KafkaUnreachable, MetadataVersionWaiting,
+            QuorumWaiting, Rolling, ScalingDown,
+        };
+        let of = |flows: Vec<Flow>| {
+            let flows = flows.into_iter().map(|flow| (Area::Workload, flow)).collect();
+            Decision { flows, ..Decision::default() }.waits_ms()
+        };
+        let (wait, stop) = (|reason| Wait(note(reason)), |reason| Stop(note(reason)));
+        for reason in
+            [AutoRebalancing, AwaitingAddresses, Creating, KafkaUnreachable, MetadataVersionWaiting]
+        {
+            assert_eq!(of(vec![wait(reason)]), Some(LATER_MS), "{reason}");
+            assert_eq!(of(vec![stop(reason)]), Some(LATER_MS), "{reason}");
+            // Whatever else is awaited is not slowed down by it.
+            for other in [QuorumWaiting, Rolling, ScalingDown] {
+                assert_eq!(of(vec![wait(reason), wait(other)]), Some(SOON_MS), "{reason} {other}");
+            }
+        }
+        assert_eq!(of(vec![]), None);
+        assert_eq!(of(vec![Fault(note(Rolling)), Hold(note(Rolling)), Flow::Go]), None);
+    }
+
+    #[test]
+    fn an_event_is_published_once_for_a_warning_that_people_should_notice() {
+        use Reason::{AutoRebalanceFailed, InvalidAnnotation, UnregistrationFailed};
+        let all = BTreeSet::from(Area::ALL);
+        let until_roll: BTreeSet<Area> = [Area::Kafka, Area::Roll].into();
+        let mut noticed = BTreeSet::new();
+        let failed = |text: &str| Note::new(UnregistrationFailed, text);
+        // The warnings, the areas that were decided on, the Events.
+        let rows = [
+            (vec![note(InvalidAnnotation)], &all, vec![]),
+            (
+                vec![note(InvalidAnnotation), failed("one"), failed("two")],
+                &all,
+                vec![failed("one")],
+            ),
+            // It lasts, in other words.
+            (vec![failed("two")], &all, vec![]),
+            // Whether it lasts is unknown.
+            (vec![], &until_roll, vec![]),
+            (vec![failed("two")], &all, vec![]),
+            (vec![failed("two"), note(AutoRebalanceFailed)], &all, vec![note(AutoRebalanceFailed)]),
+            // It is over, and happens again.
+            (vec![note(AutoRebalanceFailed)], &all, vec![]),
+            (vec![failed("three")], &all, vec![failed("three")]),
+        ];
+        for (step, (warnings, decided, expected)) in rows.into_iter().enumerate() {
+            assert_eq!(notices(&warnings, decided, &mut noticed), expected, "{step}");
+        }
+        assert_eq!(noticed, [UnregistrationFailed].into());
+        // Another operator goes on from the record.
+        let record = Record { noticed, ..Record::default() };
+        let mut record: Record =
+            serde_json::from_str(&serde_json::to_string(&record).unwrap()).unwrap();
+        assert!(notices(&[failed("three")], &all, &mut record.noticed).is_empty());
     }
 
     #[test]

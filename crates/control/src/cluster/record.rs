@@ -14,6 +14,7 @@ use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::journal::{Journal, Unregistration};
+use crate::conditions::Reason;
 use crate::node::Roles;
 use crate::quorum::{QuorumRecord, migrate};
 use crate::rebalance::auto;
@@ -33,7 +34,7 @@ pub struct FormatVersion {
 
 impl FormatVersion {
     /// The form that this operator writes. A record without a version is of major version 1.
-    pub const CURRENT: Self = Self { major: 1, minor: 3 };
+    pub const CURRENT: Self = Self { major: 1, minor: 4 };
 
     /// Whether this operator can read a record of that form.
     #[must_use]
@@ -129,6 +130,9 @@ pub struct Record {
     /// nodes that leave. Passes that decide nothing leave it as it is.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub stuck_nodes: BTreeSet<NodeId>,
+    /// Warnings that an Event was published for and that last. One that this operator does not know is dropped.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty", deserialize_with = "known")]
+    pub noticed: BTreeSet<Reason>,
     /// The outcomes of acts that later decisions depend on.
     #[serde(skip_serializing_if = "Journal::is_empty")]
     pub journal: Journal,
@@ -192,6 +196,23 @@ fn lenient<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Op
         Some(Read::Known(value)) => Some(value),
         Some(Read::Other(_)) | None => None,
     })
+}
+
+/// Reads the reasons that are known.
+fn known<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeSet<Reason>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Read {
+        Known(Reason),
+        Other(IgnoredAny),
+    }
+    let all = Vec::<Read>::deserialize(from)?.into_iter();
+    Ok(all
+        .filter_map(|one| match one {
+            Read::Known(reason) => Some(reason),
+            Read::Other(_) => None,
+        })
+        .collect())
 }
 
 #[cfg(test)]
@@ -267,6 +288,9 @@ mod tests {
         let other = r#"{ "wasReady": true, "rollAccount": { "standing": "levitating" } }"#;
         let record: Record = serde_json::from_str(other).unwrap();
         assert!(record.was_ready && record.roll_account.is_none());
+        let other = r#"{ "noticed": ["QuorumLevitates", { "a": 1 }, "UnregistrationFailed"] }"#;
+        let record: Record = serde_json::from_str(other).unwrap();
+        assert_eq!(record.noticed, [Reason::UnregistrationFailed].into());
         let other = r#"{ "quorumMigration": "levitating" }"#;
         assert!(serde_json::from_str::<Record>(other).is_err());
         let other = r#"{ "pools": { "broker": { "0": "librarian" } } }"#;

@@ -11,6 +11,7 @@ use super::memory::Memory;
 use super::quorum;
 use super::reasons::Reason;
 use crate::node::Roles;
+use crate::node::readiness::BrokerState;
 
 /// What a pass knows. What could not be read, or was not asked for, is unknown, never absent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -159,6 +160,32 @@ pub enum Recovery {
     },
 }
 
+impl Recovery {
+    /// What the state of a broker means, with the logs and segments that remain. `RECOVERY` says that the active
+    /// controller has acknowledged the broker as caught up, which may be before or after the logs are loaded. So what
+    /// remains shows whether it recovers them, not the name of the state.
+    #[must_use]
+    pub const fn of_broker(state: BrokerState, logs: Option<u64>, segments: Option<u64>) -> Self {
+        match state {
+            BrokerState::NotRunning | BrokerState::Starting | BrokerState::Recovery => {
+                match (logs, segments) {
+                    (Some(0), Some(0)) => Self::Starting,
+                    // Strimzi's agent reports what remains in one state only.
+                    (None | Some(0), None | Some(0)) => Self::Unknown,
+                    (Some(logs), Some(segments)) => Self::Yes { logs, segments },
+                    (Some(logs), None) => Self::Yes { logs, segments: 0 },
+                    (None, Some(segments)) => Self::Yes { logs: 0, segments },
+                }
+            }
+            // One that shuts down may still lead.
+            BrokerState::Running
+            | BrokerState::PendingControlledShutdown
+            | BrokerState::ShuttingDown => Self::No,
+            BrokerState::Unknown(_) => Self::Unknown,
+        }
+    }
+}
+
 /// Whether Kafka answers on a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -245,5 +272,40 @@ impl Settings {
     pub fn backoff_ms(&self, attempts: u32) -> u64 {
         let doublings = attempts.clamp(1, self.attempts_max.max(2) - 1) - 1;
         self.backoff_first_ms.saturating_mul(1_u64.checked_shl(doublings).unwrap_or(u64::MAX))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_remains_shows_whether_a_broker_recovers_its_logs() {
+        let yes = |logs: u64, segments: u64| Recovery::Yes { logs, segments };
+        let of = |number: i32, logs, segments| {
+            Recovery::of_broker(BrokerState::from_number(number), logs, segments)
+        };
+        for number in [0, 1, 2] {
+            let rows = [
+                (Some(7), Some(9), yes(7, 9)),
+                (Some(7), Some(0), yes(7, 0)),
+                (Some(0), Some(9), yes(0, 9)),
+                (Some(7), None, yes(7, 0)),
+                (None, Some(9), yes(0, 9)),
+                (Some(0), Some(0), Recovery::Starting),
+                (Some(0), None, Recovery::Unknown),
+                (None, Some(0), Recovery::Unknown),
+                (None, None, Recovery::Unknown),
+            ];
+            for (logs, segments, expected) in rows {
+                assert_eq!(of(number, logs, segments), expected, "{number} {logs:?} {segments:?}");
+            }
+        }
+        // A state of a later Kafka may be anything.
+        let unknown = [127, -1, 4, i32::MAX].map(|number| (number, Recovery::Unknown));
+        let known = [3, 6, 7].map(|number| (number, Recovery::No));
+        for (number, expected) in known.into_iter().chain(unknown) {
+            assert_eq!(of(number, Some(0), Some(0)), expected, "{number}");
+        }
     }
 }

@@ -1,18 +1,44 @@
-//! How many clusters there are, and how they are, as the watch knows them.
+//! How many clusters there are, and how they are.
+//!
+//! Which clusters there are the watch knows; how one is, its last pass has decided.
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use api::Kafka;
 use api::names::Names;
+use control::conditions::Kind;
 use kube::ResourceExt as _;
 use kube::api::{ApiResource, DynamicObject};
 use kube::runtime::reflector::{ObjectRef, Store};
 
-use crate::context::PAUSE;
 use crate::metrics::Metrics;
 
 /// The states of a cluster, each of which has a number in every namespace.
 const STATES: [&str; 4] = ["ready", "not ready", "paused", "new"];
+
+/// How clusters are, as their last passes of this process have decided. Clones share everything.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Standings {
+    kinds: Arc<Mutex<BTreeMap<Names, Kind>>>,
+}
+
+impl Standings {
+    /// Keeps what a pass has decided.
+    pub(crate) fn set(&self, names: &Names, kind: Kind) {
+        let mut kinds = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
+        kinds.insert(names.clone(), kind);
+    }
+
+    /// Forgets a cluster that is gone.
+    pub(crate) fn forget(&self, names: &Names) {
+        self.kinds.lock().unwrap_or_else(PoisonError::into_inner).remove(names);
+    }
+
+    fn get(&self, names: &Names) -> Option<Kind> {
+        self.kinds.lock().unwrap_or_else(PoisonError::into_inner).get(names).copied()
+    }
+}
 
 /// Counts the clusters of one watch.
 pub(super) struct Census {
@@ -20,13 +46,20 @@ pub(super) struct Census {
     /// The namespace of the watch; `None` if it is of all.
     place: Option<String>,
     store: Store<DynamicObject>,
+    standings: Standings,
     /// By namespace, also those that have none left; in the order of [`STATES`].
     counts: BTreeMap<String, [i64; STATES.len()]>,
 }
 
 impl Census {
-    pub(super) fn new(metrics: Metrics, place: Option<&str>, store: Store<DynamicObject>) -> Self {
-        Self { metrics, place: place.map(str::to_owned), store, counts: BTreeMap::new() }
+    pub(super) fn new(
+        metrics: Metrics,
+        place: Option<&str>,
+        store: Store<DynamicObject>,
+        standings: Standings,
+    ) -> Self {
+        let place = place.map(str::to_owned);
+        Self { metrics, place, store, standings, counts: BTreeMap::new() }
     }
 
     /// Counts anew.
@@ -39,8 +72,9 @@ impl Census {
         self.metrics.retain_clusters(self.place.as_deref(), exists);
         self.counts.values_mut().for_each(|counts| *counts = Default::default());
         for object in self.store.state() {
-            let counts = self.counts.entry(object.namespace().unwrap_or_default()).or_default();
-            counts[state(&object)] += 1;
+            let namespace = object.namespace().unwrap_or_default();
+            let kind = self.standings.get(&Names::new(&namespace, &object.name_any()));
+            self.counts.entry(namespace).or_default()[state(kind)] += 1;
         }
         for (namespace, counts) in &self.counts {
             let [.., paused, _] = counts;
@@ -52,17 +86,12 @@ impl Census {
     }
 }
 
-/// Which of [`STATES`] a cluster is in.
-fn state(object: &DynamicObject) -> usize {
-    if object.annotations().get(PAUSE).is_some_and(|value| value == "true") {
-        return 2;
-    }
-    let conditions = object.data["status"]["conditions"].as_array();
-    let ready = conditions.and_then(|all| all.iter().find(|one| one["type"] == "Ready"));
-    match ready {
-        Some(ready) if ready["status"] == "True" => 0,
-        Some(_) => 1,
-        None if conditions.is_some() => 1,
+/// Which of [`STATES`] a cluster is in; without a pass it is new.
+const fn state(kind: Option<Kind>) -> usize {
+    match kind {
+        Some(Kind::Ready) => 0,
+        Some(Kind::NotReady | Kind::Progressing | Kind::Warning) => 1,
+        Some(Kind::ReconciliationPaused) => 2,
         None => 3,
     }
 }
@@ -71,31 +100,35 @@ fn state(object: &DynamicObject) -> usize {
 mod tests {
     use kube::runtime::reflector::store;
     use kube::runtime::watcher::Event;
-    use serde_json::json;
 
     use super::*;
 
-    fn cluster(name: &str, ready: Option<&str>) -> DynamicObject {
-        let resource = ApiResource::erase::<api::Kafka>(&());
-        let mut object = DynamicObject::new(name, &resource).within("demo");
-        if let Some(status) = ready {
-            let condition = json!({ "type": "Ready", "status": status });
-            object.data = json!({ "status": { "conditions": [condition] } });
-        }
-        object
-    }
-
     #[test]
     fn clusters_are_counted_by_state_and_a_namespace_without_any_has_none() {
-        let mut writer = store::Writer::new(ApiResource::erase::<api::Kafka>(&()));
-        let mut paused = cluster("d", Some("True"));
-        paused.annotations_mut().insert(PAUSE.to_owned(), "true".to_owned());
-        let all = [cluster("a", Some("True")), cluster("b", Some("False")), cluster("c", None)];
-        for object in all.into_iter().chain([paused]) {
-            writer.apply_watcher_event(&Event::Apply(object));
+        let resource = ApiResource::erase::<api::Kafka>(&());
+        let cluster = |name: &str| DynamicObject::new(name, &resource).within("demo");
+        let mut writer = store::Writer::new(resource.clone());
+        let standings = Standings::default();
+        let all = [
+            ("a", Some(Kind::Ready)),
+            ("b", Some(Kind::NotReady)),
+            ("c", None),
+            ("d", Some(Kind::ReconciliationPaused)),
+        ];
+        for (name, kind) in all {
+            writer.apply_watcher_event(&Event::Apply(cluster(name)));
+            // The last pass counts.
+            standings.set(&Names::new("demo", name), Kind::NotReady);
+            match kind {
+                Some(kind) => standings.set(&Names::new("demo", name), kind),
+                None => standings.forget(&Names::new("demo", name)),
+            }
         }
+        // One of another namespace, and one that the watch does not know.
+        standings.set(&Names::new("other", "c"), Kind::Ready);
+        standings.set(&Names::new("demo", "e"), Kind::Ready);
         let metrics = Metrics::new();
-        let mut census = Census::new(metrics.clone(), None, writer.as_reader());
+        let mut census = Census::new(metrics.clone(), None, writer.as_reader(), standings);
         census.take();
         let text = metrics.encode();
         for state in STATES {
@@ -103,8 +136,8 @@ mod tests {
             assert!(text.contains(&line), "{line} is not in:\n{text}");
         }
         assert!(text.contains(r#"strimzi_resources{kind="Kafka",namespace="demo"} 4"#), "{text}");
-        for name in ["a", "b", "c", "d"] {
-            writer.apply_watcher_event(&Event::Delete(cluster(name, None)));
+        for (name, _) in all {
+            writer.apply_watcher_event(&Event::Delete(cluster(name)));
         }
         census.take();
         let text = metrics.encode();

@@ -2,7 +2,7 @@
 //!
 //! Reads only. If any of them fails the pass ends: nothing is done on a part of the view.
 
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
 
 use api::KafkaNodePool;
 use api::names::{CLUSTER_LABEL, NAME_LABEL, Names};
@@ -20,7 +20,7 @@ use crate::time::now_ms;
 #[derive(Debug, thiserror::Error)]
 #[error("cannot read the {what} of the cluster")]
 pub(crate) struct ReadError {
-    what: &'static str,
+    what: What,
     #[source]
     source: Box<kube::Error>,
 }
@@ -30,13 +30,45 @@ impl ReadError {
     pub(crate) fn is_secrets_forbidden(&self) -> bool {
         let forbidden =
             matches!(&*self.source, kube::Error::Api(status) if matches!(status.code, 401 | 403));
-        self.what == "Secrets" && forbidden
+        self.what == What::Secrets && forbidden
+    }
+}
+
+/// What of a cluster is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum What {
+    Pools,
+    PodSets,
+    Pods,
+    Services,
+    ConfigMaps,
+    Secrets,
+    Claims,
+    ServiceAccounts,
+    NetworkPolicies,
+    PodDisruptionBudgets,
+}
+
+impl fmt::Display for What {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Pools => "pools",
+            Self::PodSets => "pod sets",
+            Self::Pods => "pods",
+            Self::Services => "Services",
+            Self::ConfigMaps => "ConfigMaps",
+            Self::Secrets => "Secrets",
+            Self::Claims => "claims",
+            Self::ServiceAccounts => "ServiceAccounts",
+            Self::NetworkPolicies => "NetworkPolicies",
+            Self::PodDisruptionBudgets => "PodDisruptionBudgets",
+        })
     }
 }
 
 /// Reads everything of the cluster.
 pub(crate) async fn read(client: &Client, names: &Names) -> Result<Found, ReadError> {
-    let secrets = list(client, names, "Secrets");
+    let secrets = list(client, names, What::Secrets);
     read_with(client, names, secrets).await
 }
 
@@ -67,15 +99,15 @@ async fn read_with(
         budgets,
     ) = tokio::try_join!(
         pools(client, names),
-        list(client, names, "pod sets"),
-        list(client, names, "pods"),
-        list(client, names, "Services"),
-        list(client, names, "ConfigMaps"),
+        list(client, names, What::PodSets),
+        list(client, names, What::Pods),
+        list(client, names, What::Services),
+        list(client, names, What::ConfigMaps),
         secrets,
-        list(client, names, "claims"),
-        list(client, names, "ServiceAccounts"),
-        list(client, names, "NetworkPolicies"),
-        list(client, names, "PodDisruptionBudgets"),
+        list(client, names, What::Claims),
+        list(client, names, What::ServiceAccounts),
+        list(client, names, What::NetworkPolicies),
+        list(client, names, What::PodDisruptionBudgets),
     )?;
     let (pools, unreadable_pools) = pools;
     let mut pods: ByName<Pod> = pods;
@@ -103,7 +135,7 @@ fn of_cluster(names: &Names) -> ListParams {
     ListParams::default().labels(&format!("{CLUSTER_LABEL}={}", names.cluster))
 }
 
-async fn list<K>(client: &Client, names: &Names, what: &'static str) -> Result<ByName<K>, ReadError>
+async fn list<K>(client: &Client, names: &Names, what: What) -> Result<ByName<K>, ReadError>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
         + Clone
@@ -124,7 +156,8 @@ async fn pools(
     let resource = ApiResource::erase::<KafkaNodePool>(&());
     let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &names.namespace, &resource);
     let found = api.list(&of_cluster(names)).await;
-    let found = found.map_err(|source| ReadError { what: "pools", source: Box::new(source) })?;
+    let found =
+        found.map_err(|source| ReadError { what: What::Pools, source: Box::new(source) })?;
     let (mut pools, mut unreadable) = (Vec::new(), Vec::new());
     for object in found.items {
         let name = object.name_any();

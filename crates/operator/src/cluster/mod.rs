@@ -7,7 +7,7 @@
 mod act;
 pub(crate) mod admins;
 mod build;
-mod census;
+pub(crate) mod census;
 mod error;
 mod facts;
 pub mod foresee;
@@ -106,7 +106,10 @@ async fn clusters(ctx: Arc<Context>, place: Option<String>, shutdown: oneshot::R
     let controller = watch::<ConfigMap>(controller, &ctx, place, &resource);
     let controller = watch::<Secret>(controller, &ctx, place, &resource);
     let controller = watch::<PersistentVolumeClaim>(controller, &ctx, place, &resource);
-    let mut census = Census::new(ctx.writer.metrics().clone(), place, controller.store());
+    let mut census = {
+        let metrics = ctx.writer.metrics().clone();
+        Census::new(metrics, place, controller.store(), ctx.standings.clone())
+    };
     controller
         .graceful_shutdown_on(shutdown.map(|_| ()))
         .run(pass, on_error, ctx)

@@ -11,7 +11,7 @@ use control::cluster::begin::{Begin, begin};
 use control::cluster::decide::{Decision, Scope, decide, next_pass_ms};
 use control::cluster::draft::Outputs;
 use control::cluster::record::Record;
-use control::conditions::{Note, Outcome, Reason};
+use control::conditions::{Note, Outcome};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, ResourceExt as _};
 use objects::areas::configuration::Configuration;
@@ -69,8 +69,8 @@ pub(crate) struct Known {
     pub(crate) machines: BTreeMap<String, Vec<(String, u16)>>,
     /// When what is being done will be worth another look, if that is known.
     pub(crate) look_again_ms: Option<u64>,
-    /// What the first area waits for that waits.
-    pub(crate) awaited: Option<Reason>,
+    /// The pause of what areas wait for.
+    pub(crate) waits_ms: Option<u64>,
 }
 
 impl Work {
@@ -136,11 +136,11 @@ pub(crate) async fn run(ctx: &Context, kafka: Kafka, written: &Value) -> Result<
         drop(waiting);
         found::read(&ctx.client, &names).await?
     };
-    let (mut awaited, mut look_again) = (None, None);
+    let (mut waits_ms, mut look_again) = (None, None);
     let (mut report, error) = match steps::desired::begin(ctx, kafka.clone(), written, found) {
         Ok(Ok(mut work)) => {
             let (outcome, error) = reconcile(&mut work).await;
-            (awaited, look_again) = (work.known.awaited, work.known.look_again_ms);
+            (waits_ms, look_again) = (work.known.waits_ms, work.known.look_again_ms);
             (status::Report::of(*work, outcome), error)
         }
         Ok(Err(Refused { note, warnings })) => {
@@ -158,7 +158,7 @@ pub(crate) async fn run(ctx: &Context, kafka: Kafka, written: &Value) -> Result<
         return Err(error);
     }
     let interval_ms = millis(ctx.settings.interval);
-    let next_ms = next_pass_ms(report.outcome(), awaited, look_again, interval_ms);
+    let next_ms = next_pass_ms(report.outcome(), waits_ms, look_again, interval_ms);
     Ok(Next { after: Duration::from_millis(next_ms), is_held: report.is_held() })
 }
 
@@ -199,7 +199,7 @@ async fn decide_and_act(work: &mut Work) -> Result<(Outcome, Option<PassError>),
 async fn remember(work: &mut Work, before: &Record, decision: &Decision) {
     work.warnings.extend(decision.warnings.iter().cloned());
     work.known.outputs = decision.outputs.clone();
-    work.known.awaited = decision.awaited().map(|note| note.reason);
+    work.known.waits_ms = decision.waits_ms();
     let names = &work.blueprint.names;
     let quorum = decision.outputs.quorum.as_ref().and_then(|facts| facts.quorum.as_ref());
     if let Some(view) = quorum {
@@ -209,5 +209,5 @@ async fn remember(work: &mut Work, before: &Record, decision: &Decision) {
     if now != was {
         tracing::info!("{}/{}: migration: {was:?} -> {now:?}", names.namespace, names.cluster);
     }
-    status::tell_warnings(work).await;
+    status::tell_warnings(work, &decision.notices).await;
 }

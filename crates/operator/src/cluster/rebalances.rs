@@ -8,8 +8,7 @@ use api::{Kafka, KafkaRebalance};
 use control::annotations::Annotation;
 use control::cluster::fact::Fact;
 use control::cluster::snapshot::RebalanceView;
-use control::rebalance::auto::{Brokers, Mode, Partner, PerMode, Request, Setting};
-use control::rebalance::request::{self, Wish};
+use control::rebalance::auto::{Brokers, Mode, Partner, PerMode, Seen, Setting};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt as _;
 use kube::api::ListParams;
@@ -58,10 +57,8 @@ async fn list(work: &Work) -> Result<Rebalances, PassError> {
         remove: partner(work, &all, Mode::RemoveBrokers).await.map_err(failed)?,
         add: partner(work, &all, Mode::AddBrokers).await.map_err(failed)?,
     };
-    let uid = work.blueprint.kafka.uid().unwrap_or_default();
-    let of = (&work.blueprint.names, uid.as_str());
-    let topics = |moves: &Moves| moves.is_for_topics_of(&work.blueprint.kafka);
-    let (moving, unclaimed) = moves(&work.found.config_maps, of, &all, topics).map_err(failed)?;
+    let (moving, unclaimed) =
+        moves(&work.found.config_maps, &work.blueprint.kafka, &all).map_err(failed)?;
     let view = Fact::read(RebalanceView { settings, partners, moving, unclaimed }, at_ms);
     Ok(Rebalances { all, view })
 }
@@ -108,30 +105,24 @@ async fn partner(work: &Work, all: &[KafkaRebalance], mode: Mode) -> Result<Part
     let Some(kr) = all.iter().find(|kr| kr.name_any() == name) else {
         return Ok(Partner::Missing);
     };
-    let ours = kr.finalizers().iter().any(|one| one == FINALIZER) || round_of(kr).is_some();
-    if !ours {
+    let seen = seen(kr);
+    if !seen.is_ours() {
         return Ok(Partner::Foreign);
     }
     // Read after the resource: it is not older than that.
     let kept: Kept<RequestRecord> = Place::of_request(&work.ctx.client, kr)?.load().await?;
-    Ok(Partner::Present(request_of(kr, kept.value.map(|record| record.request))))
+    Ok(Partner::of(seen, kept.value.map(|record| record.request)))
 }
 
-/// A request of ours as decisions see it.
-fn request_of(kr: &KafkaRebalance, recorded: Option<request::Recorded>) -> Request {
-    let annotated = |wish: Wish| kr.annotations().get(WISH).is_some_and(|v| v == wish.name());
-    let wishes = |wish| {
-        annotated(wish) || recorded.as_ref().is_some_and(|recorded| recorded.wish == Some(wish))
-    };
-    let generation = kr.metadata.generation.unwrap_or_default();
-    let newer = recorded.as_ref().is_none_or(|recorded| recorded.generation != generation);
-    Request {
+/// A request as decisions see it.
+fn seen(kr: &KafkaRebalance) -> Seen {
+    Seen {
+        has_finalizer: kr.finalizers().iter().any(|one| one == FINALIZER),
         round: round_of(kr),
         brokers: ids(kr),
         deleting: kr.metadata.deletion_timestamp.is_some(),
-        stopping: wishes(Wish::Stop),
-        outdated: wishes(Wish::Refresh) || newer,
-        recorded,
+        generation: kr.metadata.generation.unwrap_or_default(),
+        annotation: kr.annotations().get(WISH).cloned(),
     }
 }
 
@@ -140,25 +131,26 @@ fn ids(kr: &KafkaRebalance) -> Brokers {
     ids.filter_map(|id| NodeId::new(i32::try_from(*id).ok()?)).collect()
 }
 
-/// The brokers of moves that run or are approved, and whether moves run whose request is gone.
+/// The brokers of moves that run or are approved, and whether moves run whose request is gone. `all` are the requests of
+/// the namespace.
 fn moves(
     maps: &ByName<ConfigMap>,
-    (names, uid): (&Names, &str),
+    kafka: &Kafka,
     all: &[KafkaRebalance],
-    for_topics: impl Fn(&Moves) -> bool,
 ) -> Result<(Brokers, bool), StoreError> {
+    let cluster = kafka.name_any();
+    let names = Names::new(&kafka.namespace().unwrap_or_default(), &cluster);
     let (mut brokers, mut unclaimed) = (Brokers::new(), false);
     if let Some(map) = maps.get(&names.moves()) {
         let moves: Moves = store::decode(map)?;
         if !moves.is_over() {
-            let claims = |kr: &KafkaRebalance| moves.is_claimed_by(kr, &names.cluster);
             // Those of a former cluster of that name are not ours to stop.
-            let is_claimed = for_topics(&moves) || all.iter().any(claims);
-            unclaimed = store::owned_by(map, uid) && !is_claimed;
+            let is_ours = store::owned_by(map, &kafka.uid().unwrap_or_default());
+            unclaimed = is_ours && !moves.is_claimed(kafka, all);
             brokers.extend(moves.brokers);
         }
     }
-    let is_ours = |kr: &&KafkaRebalance| kr.labels().get(CLUSTER_LABEL) == Some(&names.cluster);
+    let is_ours = |kr: &&KafkaRebalance| kr.labels().get(CLUSTER_LABEL) == Some(&cluster);
     for kr in all.iter().filter(is_ours) {
         let Some(record) = store::request_in(maps.values(), kr)? else { continue };
         if record.request.may_run() {
@@ -189,21 +181,22 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_outdated_until_it_speaks_of_what_it_is_asked_now() {
-        let recorded = |generation, wish| {
-            Some(request::Recorded { generation, wish, ..request::Recorded::default() })
+    fn a_request_is_reduced_to_what_decisions_use() {
+        let found = seen(&kr(json!({
+            "name": "r", "generation": 2, "deletionTimestamp": "2026-01-01T00:00:00Z",
+            "finalizers": ["x/y", FINALIZER], "annotations": { WISH: "refresh", ROUND: "7" },
+        })));
+        let expected = Seen {
+            has_finalizer: true,
+            round: Some(7),
+            brokers: [3, 4].into_iter().filter_map(NodeId::new).collect(),
+            deleting: true,
+            generation: 2,
+            annotation: Some("refresh".to_owned()),
         };
-        let fresh = request_of(&kr(json!({})), recorded(2, None));
-        assert!(!fresh.outdated && !fresh.stopping);
-        assert_eq!(fresh.brokers.len(), 2);
-        assert!(request_of(&kr(json!({})), recorded(1, None)).outdated);
-        assert!(request_of(&kr(json!({})), recorded(2, Some(Wish::Refresh))).outdated);
-        let asked = kr(json!({ "annotations": { WISH: "refresh", ROUND: "7" } }));
-        assert!(request_of(&asked, recorded(2, None)).outdated);
-        assert_eq!(request_of(&asked, None).round, Some(7));
-        let stopped = kr(json!({ "annotations": { WISH: "stop" } }));
-        assert!(request_of(&stopped, recorded(2, None)).stopping);
-        assert!(request_of(&kr(json!({})), recorded(2, Some(Wish::Stop))).stopping);
+        assert_eq!(found, expected);
+        let others = kr(json!({ "finalizers": ["x/y"], "annotations": { ROUND: "x" } }));
+        assert!(!seen(&others).is_ours());
     }
 
     #[test]
@@ -253,10 +246,10 @@ mod tests {
         }
     }
 
-    /// The moves of the cluster `c` with the uid `k`, for the request with the uid `r`.
-    fn moves_map(phase: execution::Phase) -> ConfigMap {
+    /// The moves of the cluster `c` with the uid `k`, for whatever has this uid.
+    fn moves_map(phase: execution::Phase, by: &str) -> ConfigMap {
         let moves = Moves {
-            by: Claimant { name: "r".to_owned(), uid: "r".to_owned(), attempt: 1 },
+            by: Claimant { name: "r".to_owned(), uid: by.to_owned(), attempt: 1 },
             parts: 1,
             brokers: [NodeId::new(3).unwrap()].into(),
             recorded: execution::Recorded { phase, ..execution::Recorded::default() },
@@ -273,31 +266,37 @@ mod tests {
     #[test]
     fn moves_are_unclaimed_when_the_request_that_they_are_for_is_gone() {
         use execution::Phase::{Ended, Moving, Restoring};
-        let names = Names::new("n", "c");
-        let label = |cluster: &str| json!({ "uid": "r", "labels": { CLUSTER_LABEL: cluster } });
-        // How far they are, the uid of the cluster, the request, whether brokers are held and moves are unclaimed.
+        let kafka = |uid: &str, topics: bool| -> Kafka {
+            let operator = topics.then(|| json!({ "topicOperator": {} }));
+            serde_json::from_value(json!({
+                "apiVersion": "kafka.strimzi.io/v1", "kind": "Kafka",
+                "metadata": { "name": "c", "namespace": "n", "uid": uid },
+                "spec": { "kafka": { "listeners": [] }, "entityOperator": operator },
+            }))
+            .unwrap()
+        };
+        let request = || vec![kr(json!({ "uid": "r", "labels": { CLUSTER_LABEL: "c" } }))];
+        // How far they are, the uid of the cluster, the requests, whether brokers are held and moves are unclaimed.
         let rows = [
-            (Moving, "k", Some(label("c")), true, false),
-            (Moving, "k", Some(json!({ "uid": "r" })), true, false),
-            (Moving, "k", Some(label("d")), true, true),
-            (Moving, "k", Some(json!({ "uid": "another" })), true, true),
-            (Moving, "k", None, true, true),
-            (Restoring, "k", None, true, true),
-            (Moving, "a new cluster", None, true, false),
-            (Ended, "k", None, false, false),
+            (Moving, "k", request(), true, false),
+            (Moving, "k", vec![], true, true),
+            (Restoring, "k", vec![], true, true),
+            (Moving, "a new cluster", vec![], true, false),
+            (Ended, "k", vec![], false, false),
         ];
-        for (phase, uid, request, held, unclaimed) in rows {
-            let maps = [(names.moves(), moves_map(phase))].into();
-            let all: Vec<_> = request.iter().map(|request| kr(request.clone())).collect();
-            let (brokers, is_unclaimed) = moves(&maps, (&names, uid), &all, |_| false).unwrap();
-            let found = (!brokers.is_empty(), is_unclaimed);
-            assert_eq!(found, (held, unclaimed), "{phase:?} {uid} {request:?}");
-            let for_topics = moves(&maps, (&names, uid), &all, |_| true).unwrap();
-            assert_eq!((!for_topics.0.is_empty(), for_topics.1), (held, false), "for topics");
+        let names = Names::new("n", "c");
+        for (phase, uid, all, held, unclaimed) in rows {
+            let maps = [(names.moves(), moves_map(phase, "r"))].into();
+            let (brokers, is_unclaimed) = moves(&maps, &kafka(uid, false), &all).unwrap();
+            assert_eq!((!brokers.is_empty(), is_unclaimed), (held, unclaimed), "{phase:?} {uid}");
         }
-        assert_eq!(
-            moves(&ByName::new(), (&names, "k"), &[], |_| true).unwrap(),
-            (Brokers::new(), false)
-        );
+        // Moves for topics, as long as the cluster manages them.
+        let maps = [(names.moves(), moves_map(Moving, "k"))].into();
+        for topics in [true, false] {
+            let (brokers, is_unclaimed) = moves(&maps, &kafka("k", topics), &[]).unwrap();
+            assert_eq!((brokers.is_empty(), is_unclaimed), (false, !topics), "{topics}");
+        }
+        let nothing = moves(&ByName::new(), &kafka("k", true), &[]).unwrap();
+        assert_eq!(nothing, (Brokers::new(), false));
     }
 }

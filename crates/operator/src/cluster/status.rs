@@ -10,7 +10,7 @@ use api::kafka::status::{
 use api::names::Names;
 use api::{Condition, Kafka, Reference, Rest};
 use control::cluster::spec::ListenerKind;
-use control::conditions::{self, Note, Outcome, Reason};
+use control::conditions::{self, Note, Outcome};
 use control::quorum::format::QuorumMode;
 use control::rebalance::auto::{Brokers, Decision, Mode, Notice, Phase};
 use kube::runtime::events::{Event, EventType};
@@ -70,6 +70,7 @@ impl Report {
 
     /// Writes the status, if it says something new, and publishes an Event for what people should notice.
     pub(crate) async fn write(&mut self, ctx: &Context, kafka: &Kafka) -> Result<(), PassError> {
+        ctx.standings.set(&self.names, self.outcome.kind(self.was_ready));
         let conditions = conditions::conditions(&self.outcome, &self.warnings, self.was_ready);
         self.status.conditions = Some(written(&conditions));
         if self.outcome.is_observed() {
@@ -127,17 +128,10 @@ async fn tell(ctx: &Context, kafka: &Kafka, outcome: &Outcome) {
     }
 }
 
-/// Warnings that get an Event and a line in the log too: an annotation that has no effect, a change that Kafka did not
-/// make, and a drain or a fill that failed.
-const NOTICED: [Reason; 3] =
-    [Reason::QuorumMigrationIgnored, Reason::UnregistrationFailed, Reason::AutoRebalanceFailed];
-
-/// Publishes an Event for each of [`NOTICED`], once: the condition stays as long as the warning holds.
-pub(crate) async fn tell_warnings(work: &Work) {
-    let kafka = &work.blueprint.kafka;
-    let told = kafka.status.as_ref().and_then(|status| status.conditions.as_deref());
-    let names = &work.blueprint.names;
-    for note in to_notice(&work.warnings, told.unwrap_or_default()) {
+/// Publishes an Event for each of these warnings.
+pub(crate) async fn tell_warnings(work: &Work, notices: &[Note]) {
+    let (kafka, names) = (&work.blueprint.kafka, &work.blueprint.names);
+    for note in notices {
         tracing::info!("{}/{}: {}", names.namespace, names.cluster, note.message);
         let event = Event {
             type_: EventType::Warning,
@@ -150,15 +144,6 @@ pub(crate) async fn tell_warnings(work: &Work) {
             tracing::info!("cannot publish an Event: {error}");
         }
     }
-}
-
-/// The warnings that an Event is published for: the first of each reason, unless a condition has that reason already.
-fn to_notice<'a>(warnings: &'a [Note], told: &[Condition]) -> Vec<&'a Note> {
-    let is_told = |reason: Reason| {
-        told.iter().any(|condition| condition.reason.as_deref() == Some(reason.name()))
-    };
-    let new = NOTICED.into_iter().filter(|reason| !is_told(*reason));
-    new.filter_map(|reason| warnings.iter().find(|note| note.reason == reason)).collect()
 }
 
 /// The status besides the conditions. What this pass does not know stays as it was.
@@ -282,28 +267,6 @@ fn listeners(work: &Work) -> Option<Vec<ListenerStatus>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_event_is_published_once_for_a_warning_that_people_should_notice() {
-        let note = |reason| Note::new(reason, "because");
-        let failed = Reason::UnregistrationFailed;
-        let warnings = [note(Reason::InvalidAnnotation), note(failed), note(failed)];
-        assert_eq!(to_notice(&warnings, &[]), [&note(failed)]);
-        let told = written(&conditions::conditions(&Outcome::Done, &warnings[..1], true));
-        assert_eq!(to_notice(&warnings, &told), [&note(failed)]);
-        let told = written(&conditions::conditions(&Outcome::Done, &warnings, true));
-        assert_eq!(to_notice(&warnings, &told), Vec::<&Note>::new());
-        assert_eq!(to_notice(&warnings[..1], &[]), Vec::<&Note>::new());
-    }
-
-    #[test]
-    fn a_failed_drain_gets_an_event_once() {
-        let note = Note::new(Reason::AutoRebalanceFailed, "it failed");
-        let warnings = [note.clone()];
-        assert_eq!(to_notice(&warnings, &[]), [&note]);
-        let told = written(&conditions::conditions(&Outcome::Done, &warnings, true));
-        assert_eq!(to_notice(&warnings, &told), Vec::<&Note>::new());
-    }
 
     #[test]
     fn the_status_shows_what_is_recorded_of_auto_rebalancing() {

@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 use api::KafkaRebalanceSpec;
 use api::rebalance::RebalanceMode;
 
+use crate::rebalance::request;
+
 /// Where its resources are.
 const BASE: &str = "/kafkacruisecontrol";
 
@@ -70,16 +72,10 @@ pub(super) fn rebalance(spec: &KafkaRebalanceSpec, execute: bool) -> Ask {
     Ask { post: true, path }
 }
 
-/// The log directories of volumes, where Strimzi and we have them.
+/// The log directories to be emptied, each after its broker.
 fn log_dirs(spec: &KafkaRebalanceSpec) -> String {
-    let mut all = Vec::new();
-    for volumes in spec.move_replicas_off_volumes.iter().flatten() {
-        let broker = volumes.broker_id.unwrap_or_default();
-        for volume in volumes.volume_ids.iter().flatten() {
-            all.push(format!("{broker}-/var/lib/kafka/data-{volume}/kafka-log{broker}"));
-        }
-    }
-    all.join(",")
+    let all = request::log_dirs(spec).into_iter();
+    all.map(|(broker, path)| format!("{broker}-{path}")).collect::<Vec<_>>().join(",")
 }
 
 /// How a task is.

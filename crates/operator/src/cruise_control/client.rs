@@ -129,9 +129,9 @@ impl Client {
         Ok(answer::task(raw.status, &raw.body, id))
     }
 
-    /// Asks it to stop. It answers before it has: see [`Client::state`].
-    pub async fn stop(&self) -> Result<bool, ClientError> {
-        Ok(self.ask(&ask::stop()).await?.status == 200)
+    /// Asks it to stop, and returns the status code. It answers before it has: see [`Client::state`].
+    pub async fn stop(&self) -> Result<u16, ClientError> {
+        Ok(self.ask(&ask::stop()).await?.status)
     }
 
     /// What it does; `None` if it does not say.

@@ -154,7 +154,7 @@ async fn nothing_is_sent_without_a_certificate_of_the_cluster_ca_for_the_host() 
     let own = certificate(HOST);
     let port = server.listen(&own).await;
     let client = Client::new(endpoint(port, &own)).unwrap();
-    assert!(client.stop().await.unwrap());
+    assert_eq!(client.stop().await.unwrap(), 200);
     assert_eq!(server.asked(), 1);
     // Another authority, with the right name.
     let client = Client::new(endpoint(port, &certificate(HOST))).unwrap();

@@ -301,7 +301,7 @@ async fn write_status(
 
 fn condition(problem: &Problem) -> Condition {
     Condition {
-        kind: Some("Error".to_owned()),
+        kind: Some(Problem::CONDITION.to_owned()),
         status: Some("True".to_owned()),
         reason: Some(problem.reason().to_owned()),
         message: Some(problem.to_string()),

@@ -15,6 +15,7 @@ use api::names::{
 };
 use control::rebalance::execution;
 use control::rebalance::request;
+use control::rebalance::request::claims;
 use control::rebalance::request::record::{Plan, Session};
 use control::rebalance::request::snapshot::Claimant;
 use k8s_openapi::ByteString;
@@ -135,21 +136,35 @@ impl Moves {
         self.recorded.phase == execution::Phase::Ended
     }
 
-    /// Whether this is the request that they are for, and not another cluster's by now.
-    pub(crate) fn is_claimed_by(&self, kr: &KafkaRebalance, cluster: &str) -> bool {
-        let label = kr.labels().get(CLUSTER_LABEL);
-        kr.uid().as_deref() == Some(&self.by.uid) && label.is_none_or(|label| label == cluster)
+    /// Whether somebody claims them. `requests` are those of the namespace.
+    pub(crate) fn is_claimed<'a>(
+        &self,
+        kafka: &api::Kafka,
+        requests: impl IntoIterator<Item = &'a KafkaRebalance>,
+    ) -> bool {
+        let name = kafka.name_any();
+        let request = |kr: &'a KafkaRebalance| claims::Request {
+            uid: kr.metadata.uid.as_deref(),
+            cluster: kr.labels().get(CLUSTER_LABEL).map(String::as_str),
+        };
+        self.by.is_claimed(&cluster(kafka, &name), requests.into_iter().map(request))
     }
 
-    /// Whether they are for topics of this cluster, and the cluster still manages topics as resources.
+    /// Whether they are for topics of this cluster.
     pub(crate) fn is_for_topics_of(&self, kafka: &api::Kafka) -> bool {
-        kafka.uid().as_deref() == Some(&self.by.uid) && api::read::topics(kafka).is_some()
+        self.by.is_for_topics_of(&cluster(kafka, &kafka.name_any()))
     }
 
     /// By what the parts of its job are known.
     pub(crate) fn key(&self) -> String {
         key(&self.by.uid, self.by.attempt)
     }
+}
+
+/// A cluster that may claim moves.
+fn cluster<'a>(kafka: &'a api::Kafka, name: &'a str) -> claims::Cluster<'a> {
+    let (uid, manages_topics) = (kafka.metadata.uid.as_deref(), api::read::topics(kafka).is_some());
+    claims::Cluster { name, uid, manages_topics }
 }
 
 /// By what the parts of a plan are known.

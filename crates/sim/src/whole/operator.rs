@@ -68,7 +68,7 @@ struct Flight {
     execution: Execution,
     is_saved: bool,
     answer: Option<(Answer, Option<String>)>,
-    awaited: Option<Reason>,
+    waits_ms: Option<u64>,
 }
 
 /// What happens to a process at a step.
@@ -319,7 +319,7 @@ impl Operator {
         world.trace_decision(&decision, &work.blueprint);
         work.record = decision.record.clone();
         let flight = Flight {
-            awaited: decision.awaited().map(|note| note.reason),
+            waits_ms: decision.waits_ms(),
             execution: Execution::new(decision, before, scope(world)),
             work,
             snapshot,
@@ -487,7 +487,7 @@ impl Operator {
     }
 
     fn finish(&mut self, world: &mut World, flight: Flight) {
-        let Flight { mut work, execution, awaited, .. } = flight;
+        let Flight { mut work, execution, waits_ms, .. } = flight;
         if execution.dropped().is_some() {
             world.coverage.count("act dropped");
         }
@@ -496,7 +496,7 @@ impl Operator {
             let note = Note::new(Reason::KubernetesWriteFailed, "conflict");
             return self.end(world, Outcome::Progressing(note), RETRY_MS);
         }
-        let pause_ms = next_pass_ms(&outcome, awaited, look_again_ms, INTERVAL_MS);
+        let pause_ms = next_pass_ms(&outcome, waits_ms, look_again_ms, INTERVAL_MS);
         self.end(world, outcome, pause_ms);
     }
 }

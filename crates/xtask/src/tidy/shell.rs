@@ -1,7 +1,8 @@
-//! The functions of `control` that the operator calls. Types (facts and decisions) may be used freely.
+//! The functions of `control` that the operator calls. Types (facts and decisions) and their methods may be used freely.
 //!
 //! A controller observes, calls one decision, records and acts. Other functions are called by the decision,
-//! where they have their tables.
+//! where they have their tables. What makes a fact or a decision of something else is listed too, but for `new` and
+//! `default`: it may hide a rule.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,7 +14,7 @@ use super::rust;
 const SHELL: &str = "crates/operator/src/";
 
 /// The functions, and what they are for.
-const CALLED: [(&str, &str); 41] = [
+const CALLED: [(&str, &str); 69] = [
     ("cluster::begin::begin", "whether a cluster is reconciled"),
     ("cluster::begin::asking", "whether Kafka is asked"),
     ("quorum::mode::is_doubtful", "whether the leader is asked once more"),
@@ -58,6 +59,35 @@ const CALLED: [(&str, &str); 41] = [
         "lag::render",
         "the series of a metric, one metric at a time: all of them take a lot of memory",
     ),
+    ("cluster::storage::jbod_log_dir", "where the data of a volume is"),
+    ("rebalance::execution::is_gone", "whether a topic is gone, or could not be read"),
+    // Facts and decisions, made of something else.
+    ("cluster::decide::Scope::of", "the areas that an edit concerns"),
+    ("cluster::decide::Scope::pass", "all areas"),
+    ("cluster::fact::Fact::read", "a fact"),
+    ("node::readiness::BrokerState::from_number", "a fact"),
+    ("rolling::facts::Recovery::of_broker", "a fact: whether a broker recovers its logs"),
+    ("rebalance::auto::Partner::of", "a fact: a KafkaRebalance that the cluster made for itself"),
+    ("rebalance::auto::Setting::of_template", "a fact: whether a mode has a template"),
+    ("rebalance::execution::Job::of", "the moves of a plan"),
+    ("rebalance::execution::Job::of_disks", "the same, between disks"),
+    ("rebalance::execution::Limits::of", "the limits of a KafkaRebalance"),
+    ("rebalance::execution::Recorded::begin", "the record of moves that begin"),
+    ("rebalance::request::Task::of", "a fact: a task of Cruise Control"),
+    ("rebalance::request::answers::Unmade::unloaded", "what it means that the load is unknown"),
+    ("rebalance::request::answers::Unmade::unusable", "what it means that a spec is not usable"),
+    ("rebalance::request::planning::Scope::of", "what a plan is about"),
+    ("rebalance::request::snapshot::Readiness::of", "a fact: whether a cluster is ready"),
+    ("topics::Ownership::of", "which of several KafkaTopics owns a topic"),
+    ("topics::Problem::no_answer", "a message"),
+    ("topics::Problem::refused", "a message"),
+    ("topics::Report::failed", "the report of a change that failed"),
+    ("users::PasswordEntry::of", "a fact: where the password of a user is"),
+    ("users::Problem::kubernetes", "a message"),
+    ("users::Problem::no_answer", "a message"),
+    ("users::Problem::not_issued", "a message"),
+    ("users::Problem::refused", "a message"),
+    ("users::Problem::secret_exists", "a message"),
 ];
 
 pub(super) fn check(repository: &Repository) -> Vec<Finding> {
@@ -93,32 +123,46 @@ fn calls(code: &str) -> Vec<(usize, String)> {
     for (name, path) in imports(code) {
         for at in rust::words(code, &name).filter(|at| !is_inside_a_path(code, *at)) {
             let rest = &code[at + name.len()..];
-            match rest.strip_prefix("::") {
-                None if rest.starts_with('(') => found.push((at, path.clone())),
-                Some(rest) => {
-                    let end = rest.find(|c| !rust::is_word(c) && c != ':').unwrap_or(rest.len());
-                    let words = rest[..end].trim_end_matches(':');
-                    if words.split("::").all(is_lower) {
-                        found.push((at, format!("{path}::{words}")));
-                    }
+            if let Some(rest) = rest.strip_prefix("::") {
+                let (words, after) = path_at(rest);
+                let is_called = words.split("::").all(is_lower) && is_lower(&name);
+                if is_called || is_associated(&format!("{path}::{words}"), after) {
+                    found.push((at, format!("{path}::{words}")));
                 }
-                None => {}
+            } else if rest.starts_with('(') && is_lower(&name) {
+                found.push((at, path.clone()));
             }
         }
     }
     for at in rust::words(code, "control").filter(|at| !is_inside_a_path(code, *at)) {
         let Some(rest) = code[at..].strip_prefix("control::") else { continue };
-        let end = rest.find(|c| !rust::is_word(c) && c != ':').unwrap_or(rest.len());
-        let (path, after) = rest.split_at(end);
+        let (path, after) = path_at(rest);
         let is_function = path.split("::").all(is_lower) && after.starts_with('(');
-        if is_function && !is_import(code, at) {
+        if (is_function || is_associated(path, after)) && !is_import(code, at) {
             found.push((at, path.to_owned()));
         }
     }
     found
 }
 
-/// Imports of functions and modules of `control`: local name and path.
+/// A path, and what follows it.
+fn path_at(code: &str) -> (&str, &str) {
+    let end = code.find(|c| !rust::is_word(c) && c != ':').unwrap_or(code.len());
+    (code[..end].trim_end_matches(':'), &code[end..])
+}
+
+/// Whether a path leads to a function of a type that is called: one that makes a value of something else.
+fn is_associated(path: &str, after: &str) -> bool {
+    let Some((of, function)) = path.rsplit_once("::") else { return false };
+    let of_type =
+        of.rsplit("::").next().is_some_and(|of| of.starts_with(|c: char| c.is_ascii_uppercase()));
+    of_type
+        && is_lower(function)
+        && after.starts_with('(')
+        && !matches!(function, "new" | "default")
+}
+
+/// Imports of functions, modules and types of `control`: local name and path.
 fn imports(code: &str) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
     for at in rust::words(code, "use") {
@@ -129,7 +173,7 @@ fn imports(code: &str) -> BTreeMap<String, String> {
             let path = path.trim().trim_end_matches("::self").to_owned();
             let last = path.rsplit("::").next().unwrap_or(&path).to_owned();
             let name = if alias.is_empty() { last.clone() } else { alias.trim().to_owned() };
-            if is_lower(&last) && name != "_" {
+            if name != "_" {
                 all.insert(name, path);
             }
         }
@@ -196,9 +240,15 @@ mod tests {
         assert_eq!(called(code), ["a::b::g"]);
         let code = "use control::a;\nfn f() { a::b::g(); a::B::g(); a::b::<T>::C; }\n";
         assert_eq!(called(code), ["a::b::g", "a::b"]);
-        // Types, their functions, and methods of the same name do not count.
+        // Types, and methods and functions of others of the same name, do not count.
         let code =
-            "use control::a::{T, decide};\nfn f() { T::decide(); x.decide(); a::decide(); }\n";
+            "use control::a::{T, decide};\nfn f() { let t: T; x.decide(); a::decide(); T::A }\n";
+        assert_eq!(called(code), Vec::<String>::new());
+        // What makes a value of something else does.
+        let code = "use control::a::T;\nuse control::b;\nfn f() { T::of(x); b::U::of(x); control::c::V::of(x) }\n";
+        assert_eq!(called(code), ["a::T::of", "b::U::of", "c::V::of"]);
+        let code =
+            "use control::a::T;\nfn f() { T::new(x); T::default(); x.map(T::len); T::A.name() }\n";
         assert_eq!(called(code), Vec::<String>::new());
     }
 

@@ -40,13 +40,12 @@ pub struct Layout {
 pub fn layout(storage: &Storage, node: NodeId) -> Layout {
     let place = |name: String, volume: &Volume| {
         let mount = format!("{ROOT}/{name}");
-        let log_dir = format!("{mount}/kafka-log{node}");
-        Place { name, mount, log_dir, volume: volume.clone() }
+        Place { log_dir: log_dir(&name, node), name, mount, volume: volume.clone() }
     };
     let mut places: Vec<_> = match storage {
         Storage::Single(volume) => vec![place("data".to_owned(), volume)],
         Storage::Jbod(volumes) => {
-            volumes.iter().map(|volume| place(format!("data-{}", volume.id), volume)).collect()
+            volumes.iter().map(|volume| place(jbod(volume.id), volume)).collect()
         }
     };
     places.sort_by_key(|place| place.volume.id);
@@ -57,4 +56,20 @@ pub fn layout(storage: &Storage, node: NodeId) -> Layout {
         log_dirs: places.iter().map(|place| place.log_dir.clone()).collect(),
         places,
     }
+}
+
+/// The directory that Kafka uses on a volume of JBOD storage. The volume need not exist: a user may have written any number.
+#[must_use]
+pub fn jbod_log_dir(volume: i64, node: NodeId) -> String {
+    log_dir(&jbod(volume), node)
+}
+
+/// The name of a volume of JBOD storage in the pod.
+fn jbod(number: impl std::fmt::Display) -> String {
+    format!("data-{number}")
+}
+
+/// The directory that Kafka uses on a volume with this name.
+fn log_dir(name: &str, node: NodeId) -> String {
+    format!("{ROOT}/{name}/kafka-log{node}")
 }

@@ -190,6 +190,7 @@ fn disks_are_where_strimzi_has_them() {
     assert_eq!(names, ["data-2", "data-12"]);
     let unmarked = layout(&jbod([claim(12, "1Gi"), ephemeral(2)]), node);
     assert_eq!(unmarked.metadata_dir, "/var/lib/kafka/data-2/kafka-log7");
+    assert_eq!(unmarked.log_dirs, [2, 12].map(|volume| jbod_log_dir(volume, node)));
 }
 
 fn some_volume() -> impl Strategy<Value = Volume> {

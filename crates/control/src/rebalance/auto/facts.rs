@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Brokers, PerMode, Why};
-use crate::rebalance::request::{self, snapshot::Annotations};
+use crate::rebalance::request::{self, Wish, snapshot::Annotations};
 
 /// How a mode is set in the cluster's spec.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -80,7 +80,61 @@ pub struct Request {
     pub recorded: Option<request::Recorded>,
 }
 
+/// A `KafkaRebalance` under the name that is ours, as it was read.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Seen {
+    /// Whether it has our finalizer.
+    pub has_finalizer: bool,
+    /// The round in its annotation.
+    pub round: Option<u64>,
+    /// The brokers in its spec.
+    pub brokers: Brokers,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// Its generation.
+    pub generation: i64,
+    /// The annotation `strimzi.io/rebalance`.
+    pub annotation: Option<String>,
+}
+
+impl Seen {
+    /// Whether we made it. A user may remove either mark.
+    #[must_use]
+    pub const fn is_ours(&self) -> bool {
+        self.has_finalizer || self.round.is_some()
+    }
+}
+
+impl Partner {
+    /// A resource with the record of it, which was read after the resource: it is not older.
+    #[must_use]
+    pub fn of(seen: Seen, recorded: Option<request::Recorded>) -> Self {
+        match seen.is_ours() {
+            true => Self::Present(Request::of(seen, recorded)),
+            false => Self::Foreign,
+        }
+    }
+}
+
 impl Request {
+    /// A resource of ours. What it is asked for is in its annotation until it is recorded.
+    fn of(seen: Seen, recorded: Option<request::Recorded>) -> Self {
+        let annotation = request::Annotation::read(seen.annotation.as_deref());
+        let wishes = |wish: Wish| {
+            let is_recorded = recorded.as_ref().is_some_and(|one| one.wish == Some(wish));
+            annotation == request::Annotation::Wish(wish) || is_recorded
+        };
+        let newer = recorded.as_ref().is_none_or(|one| one.generation != seen.generation);
+        Self {
+            round: seen.round,
+            brokers: seen.brokers,
+            deleting: seen.deleting,
+            stopping: wishes(Wish::Stop),
+            outdated: wishes(Wish::Refresh) || newer,
+            recorded,
+        }
+    }
+
     pub(super) fn phase(&self) -> request::Phase {
         self.recorded.as_ref().map_or(request::Phase::New, |recorded| recorded.phase)
     }
@@ -163,6 +217,46 @@ mod tests {
         }
         assert!(!Setting::Off.lacks_template() && !Setting::Plain.lacks_template());
         assert!(!Setting::Template(None).lacks_template(), "unknown is not absent");
+    }
+
+    #[test]
+    fn a_resource_without_our_marks_is_not_ours() {
+        let of = |has_finalizer, round| {
+            Partner::of(Seen { has_finalizer, round, ..Seen::default() }, None)
+        };
+        assert_eq!(of(false, None), Partner::Foreign);
+        for (has_finalizer, round) in [(true, None), (false, Some(7)), (true, Some(7))] {
+            let Partner::Present(request) = of(has_finalizer, round) else { panic!("not ours") };
+            assert_eq!(request.round, round);
+        }
+    }
+
+    #[test]
+    #[rustfmt::skip]
+    fn a_request_is_outdated_until_it_speaks_of_what_it_is_asked_now() {
+        let recorded = |generation, wish| {
+            Some(request::Recorded { generation, wish, ..request::Recorded::default() })
+        };
+        // The annotation of a resource of generation 2, its record, whether it stops, whether it is outdated.
+        let rows = [
+            (None,            recorded(2, None),                false, false),
+            (None,            recorded(1, None),                false, true),
+            (None,            None,                             false, true),
+            (None,            recorded(2, Some(Wish::Refresh)), false, true),
+            (None,            recorded(2, Some(Wish::Stop)),    true,  false),
+            (None,            recorded(2, Some(Wish::Approve)), false, false),
+            (Some("refresh"), recorded(2, None),                false, true),
+            (Some("stop"),    recorded(2, None),                true,  false),
+            (Some("approve"), recorded(2, None),                false, false),
+            (Some("stop"),    recorded(2, Some(Wish::Refresh)), true,  true),
+            (Some("Stop"),    recorded(2, None),                false, false),
+        ];
+        for (annotation, recorded, stopping, outdated) in rows {
+            let annotation = annotation.map(str::to_owned);
+            let seen = Seen { generation: 2, annotation: annotation.clone(), ..Seen::default() };
+            let found = Request::of(seen, recorded.clone());
+            assert_eq!((found.stopping, found.outdated), (stopping, outdated), "{annotation:?} {recorded:?}");
+        }
     }
 
     #[test]

@@ -33,7 +33,7 @@ use serde::{Deserialize, Serialize};
 
 use super::request;
 use Mode::{AddBrokers, RemoveBrokers};
-pub use facts::{Facts, Partner, Request, Setting, is_copied};
+pub use facts::{Facts, Partner, Request, Seen, Setting, is_copied};
 pub use words::{Mode, Notice, PerMode, Setback, Why};
 
 /// A drain that failed is tried again after this time, doubled with each failure.

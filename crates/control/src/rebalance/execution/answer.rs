@@ -5,9 +5,8 @@
 //! 2. A broker that is away cannot be asked what it has. That Kafka has acknowledged its former throttle must do.
 //! 3. Any other refusal is reported, and the next pass asks again.
 
-use super::{Act, Facts, Subject};
+use super::{Act, Facts, Subject, is_gone};
 
-const UNKNOWN_TOPIC_OR_PARTITION: i16 = 3;
 const NO_REASSIGNMENT_IN_PROGRESS: i16 = 85;
 const BROKER_ID_NOT_REGISTERED: i16 = 102;
 
@@ -42,9 +41,7 @@ impl Act {
     #[must_use]
     pub const fn is_done_by(&self, code: i16) -> bool {
         match self {
-            Self::Configure(Subject::Topic(_), _) | Self::Reassign(..) => {
-                code == UNKNOWN_TOPIC_OR_PARTITION
-            }
+            Self::Configure(Subject::Topic(_), _) | Self::Reassign(..) => is_gone(code),
             Self::Configure(Subject::Broker(_), _) => code == BROKER_ID_NOT_REGISTERED,
             Self::Cancel(_) => code == NO_REASSIGNMENT_IN_PROGRESS,
             Self::Shift(..) | Self::Elect(_) => false,
@@ -79,7 +76,7 @@ mod tests {
         let values = Values::default;
         let broker = |id| Act::Configure(Subject::Broker(id), values());
         let facts = Facts { live: Some([live].into()), ..Facts::default() };
-        let codes = [UNKNOWN_TOPIC_OR_PARTITION, NO_REASSIGNMENT_IN_PROGRESS, BROKER_ID_NOT_REGISTERED, 7];
+        let codes = [3, NO_REASSIGNMENT_IN_PROGRESS, BROKER_ID_NOT_REGISTERED, 7];
         // The act, who is asked, the codes that are as good as done, whether success settles a former throttle.
         let rows: [(Act, Door, &[i16], bool); 7] = [
             (broker(live),                                     Door::Brokers,     &[102], false),

@@ -20,6 +20,7 @@
 mod answer;
 mod job;
 mod progress;
+mod seen;
 mod throttle;
 mod wave;
 
@@ -33,6 +34,7 @@ use crate::cluster::fresh::is_old;
 pub use answer::Door;
 pub use job::{Disk, DiskNow, DiskTask, Facts, Job, LimitSpec, Limits, PartitionNow, Task};
 pub use progress::Progress;
+pub use seen::{MoveSeen, PartitionSeen, is_gone};
 pub use throttle::{Subject, Values};
 
 /// A broker that is away for longer does not come back soon: a restart with a long log recovery is

@@ -27,8 +27,8 @@ pub enum Heard {
     Silent(String),
     /// Cruise Control replied to a request for a plan or for moves.
     Replied(Reply),
-    /// Cruise Control accepted a request to stop.
-    Stopping,
+    /// Cruise Control replied to a request to stop, with this status code.
+    StopReplied(u16),
     /// What Cruise Control does; `None` if it does not say.
     State(Option<ExecutorState>),
     /// What the native engine made of a request for a plan.
@@ -138,6 +138,11 @@ pub fn after(act: Act, session: Session, heard: Heard) -> Change {
         (Act::AskProgress, Heard::State(state)) => measured(state),
         (Act::AskProgress, Heard::Silent(why)) => warning(Warning::NoProgress(why)),
         (_, Heard::Silent(why)) => warning(Warning::Unreachable(why)),
+        // It is asked again until nothing runs; that it refuses is for a person.
+        (Act::AskStop, Heard::StopReplied(status)) if status != 200 => {
+            let why = format!("Cruise Control answered the request to stop with {status}");
+            warning(Warning::Unreachable(why))
+        }
         (Act::MakePlan, Heard::Planned(Ok(()))) => changed(None, PlanChange::Made),
         (Act::MakePlan, Heard::Planned(Err(Unmade::Later(what)))) => {
             warning(Warning::TooLittleKnown(what))

@@ -107,7 +107,7 @@ fn brief(change: &Change) -> String {
 #[test]
 #[rustfmt::skip]
 fn the_rows_hold() {
-    use Heard::{Begun, NotAsked, Passed, Planned, Replied, Silent, State, Stopping};
+    use Heard::{Begun, NotAsked, Passed, Planned, Replied, Silent, State, StopReplied};
     let begun = |status, error| Replied(Reply {
         task: Some("x".to_owned()), has_summary: status == 200, has_progress: status == 202, ..reply(status, error)
     });
@@ -134,7 +134,9 @@ fn the_rows_hold() {
         (Act::AskMoves, begun(504, None),            "kept, session moves x asked, CruiseControlUnreachable"),
         (Act::AskMoves, silent(),                    "kept, CruiseControlUnreachable"),
         (Act::AskMoves, NotAsked,                    "kept"),
-        (Act::AskStop, Stopping,                     "kept, stopping"),
+        (Act::AskStop, StopReplied(200),             "kept, stopping"),
+        (Act::AskStop, StopReplied(403),             "kept, CruiseControlUnreachable, stopping"),
+        (Act::AskStop, StopReplied(503),             "kept, CruiseControlUnreachable, stopping"),
         (Act::AskStop, silent(),                     "kept, CruiseControlUnreachable, stopping"),
         (Act::AskStop, NotAsked,                     "kept, stopping"),
         (Act::AskProgress, State(None),              "kept, CruiseControlExecutorState"),

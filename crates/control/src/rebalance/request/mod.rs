@@ -32,11 +32,13 @@
 //! - [`spec`]: whether a request can be begun;
 //! - [`engine`]: what the engines say, and what is asked of them;
 //! - [`answers`]: what the answer to an act changes;
+//! - [`claims`]: whose moves are;
 //! - [`planning`]: what a plan of the native engine is about, and why there is none;
 //! - [`machine`]: phases and transitions;
 //! - [`report`]: what users see.
 
 pub mod answers;
+pub mod claims;
 mod cruise_control;
 pub mod engine;
 pub mod machine;

@@ -122,7 +122,7 @@ pub(super) async fn act(work: &mut Work, act: Act) -> Result<Told, RebalanceErro
         Act::AskPlan => replied(client.propose(&work.kr.spec).await),
         Act::AskMoves => replied(client.execute(&work.kr.spec).await),
         Act::AskProgress => client.state().await.map(|state| (Heard::State(state), None)),
-        Act::AskStop => client.stop().await.map(|_| (Heard::Stopping, None)),
+        Act::AskStop => client.stop().await.map(|status| (Heard::StopReplied(status), None)),
         Act::Drive(_) | Act::MakePlan | Act::BeginMoves => Ok((Heard::NotAsked, None)),
     };
     let (heard, summary) = said.unwrap_or_else(|error| {

@@ -195,13 +195,10 @@ pub(crate) async fn drive_unclaimed(ctx: &Context, site: &Site) -> Result<(), Re
     let Some(moves) = kept.value.as_ref().filter(|moves| !moves.is_over()) else {
         return Ok(());
     };
-    if moves.is_for_topics_of(&site.kafka) {
-        return Ok(());
-    }
     let api: Api<api::KafkaRebalance> = Api::namespaced(ctx.client.clone(), &site.names.namespace);
     let found = api.get_opt(&moves.by.name).await;
     let found = found.map_err(|error| RebalanceError::Read(Box::new(error)))?;
-    if found.is_some_and(|kr| moves.is_claimed_by(&kr, &site.names.cluster)) {
+    if moves.is_claimed(&site.kafka, &found) {
         return Ok(());
     }
     drive(ctx, site, (&place, &mut kept), Orders::UNCLAIMED).await?;

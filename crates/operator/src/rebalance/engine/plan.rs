@@ -246,7 +246,7 @@ async fn disks(
     (spec, scope): (&KafkaRebalanceSpec, &Scope),
     goals: DiskGoals,
 ) -> Result<Result<Good, Unmade>, RebalanceError> {
-    let wanted = volumes(spec);
+    let wanted = request::log_dirs(spec);
     let loaded = match carried((ctx, admin), site, scope, (&wanted, None)).await? {
         Ok(loaded) => loaded,
         Err(unmade) => return Ok(Err(unmade)),
@@ -290,19 +290,6 @@ fn disk_plan(changes: &[DiskChange], limits: Limits) -> Good {
     }
 }
 
-/// The log directories to be emptied. A volume is mounted at a path of its number, and the log is in it.
-fn volumes(spec: &KafkaRebalanceSpec) -> BTreeSet<(NodeId, String)> {
-    let mut all = BTreeSet::new();
-    for one in spec.move_replicas_off_volumes.iter().flatten() {
-        let id = one.broker_id.and_then(|id| NodeId::new(i32::try_from(id).ok()?));
-        let Some(id) = id else { continue };
-        for volume in one.volume_ids.iter().flatten() {
-            all.insert((id, format!("/var/lib/kafka/data-{volume}/kafka-log{id}")));
-        }
-    }
-    all
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -329,15 +316,5 @@ mod tests {
         assert_eq!(found, [true, false, true, true, false]);
         assert!(excluded(&spec(json!({}))).unwrap().is_none());
         assert!(excluded(&spec(json!({ "excludedTopics": "(" }))).is_err());
-    }
-
-    #[test]
-    fn volumes_are_the_directories_that_kafka_has_there() {
-        let off = json!([{ "brokerId": 3, "volumeIds": [1, 2] }]);
-        let found =
-            volumes(&spec(json!({ "mode": "remove-disks", "moveReplicasOffVolumes": off })));
-        let paths: Vec<_> = found.iter().map(|(id, path)| format!("{id} {path}")).collect();
-        let expected = ["3 /var/lib/kafka/data-1/kafka-log3", "3 /var/lib/kafka/data-2/kafka-log3"];
-        assert_eq!(paths, expected);
     }
 }

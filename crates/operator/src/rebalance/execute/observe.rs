@@ -4,10 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 
 use control::rebalance::execution::{
-    Disk, DiskNow, Facts, Job, PartitionNow, Phase, Recorded, Subject, Values,
+    Disk, DiskNow, Facts, Job, MoveSeen, PartitionNow, PartitionSeen, Phase, Recorded, Subject,
+    Values, is_gone,
 };
 use futures::future::join_all;
-use kafka_admin::{Admin, Code, LogDir, Reassignment, ThrottleValues, Topic};
+use kafka_admin::{Admin, LogDir, Reassignment, ThrottleValues, Topic};
 use model::{NodeId, TopicName, TopicPartition};
 
 use super::{Asked, Reach};
@@ -79,7 +80,7 @@ impl Observed {
         };
         let tasks: BTreeSet<&TopicPartition> =
             job.tasks.iter().map(|task| &task.partition).collect();
-        self.facts.others = others(&moves, &tasks);
+        self.facts.see_moves(job, moves.iter().map(|(which, moving)| (which, seen(moving))));
         let names: BTreeSet<&TopicName> = tasks.iter().map(|task| &task.topic).collect();
         let names: Vec<TopicName> = names.into_iter().cloned().collect();
         let mut topics = Vec::new();
@@ -91,14 +92,18 @@ impl Observed {
                 Err(error) => return self.missing("the partitions are not known", &error),
             };
             // A topic that does not exist is gone; any other refusal is a hole in what we see.
-            let gone = Code::UNKNOWN_TOPIC_OR_PARTITION;
-            if let Some((_, refusal)) = page.refused.iter().find(|(_, it)| it.code != gone) {
+            if let Some((_, refusal)) = page.refused.iter().find(|(_, it)| !is_gone(it.code.0)) {
                 return self.missing("some topics are not known", refusal);
             }
             topics = page.topics;
         }
         if everything {
-            self.facts.distress = self.facts.live.as_ref().map(|live| fall_behind(&topics, live));
+            let all = topics.iter().flat_map(|topic| &topic.partitions);
+            self.facts.see_partitions(all.map(|partition| PartitionSeen {
+                replicas: &partition.replicas,
+                isr: &partition.isr,
+                is_moving: !(partition.adding.is_empty() && partition.removing.is_empty()),
+            }));
         }
         let mut partitions = partitions(&topics, &moves, &tasks);
         self.read_arrived(reach, &mut partitions).await;
@@ -207,12 +212,11 @@ impl Observed {
             let subject = Subject::Topic(topic);
             match found {
                 Ok(found) => drop(self.facts.settings.insert(subject, values(found))),
-                // With a topic its throttle goes, and nothing has to be brought back.
-                Err(refusal) if refusal.code == Code::UNKNOWN_TOPIC_OR_PARTITION => {
-                    let former = recorded.former.get(&subject).cloned().unwrap_or_default();
-                    self.facts.settings.insert(subject, former);
+                Err(refusal) => {
+                    if !self.facts.see_refused(recorded, &subject, refusal.code.0) {
+                        self.missing("the throttle of a topic is not known", &refusal);
+                    }
                 }
-                Err(refusal) => self.missing("the throttle of a topic is not known", &refusal),
             }
         }
     }
@@ -296,24 +300,6 @@ fn partitions(
     all
 }
 
-/// How many moves that are not the job's each broker takes part in.
-fn others(moves: &Moves, tasks: &BTreeSet<&TopicPartition>) -> BTreeMap<NodeId, usize> {
-    let mut others = BTreeMap::new();
-    for (_, moving) in moves.iter().filter(|(partition, _)| !tasks.contains(partition)) {
-        // Who sends is not listed; the first of those that have it is the most likely one.
-        let sender = moving.replicas.iter().find(|broker| !moving.adding.contains(broker));
-        for broker in moving.adding.iter().chain(sender) {
-            *others.entry(*broker).or_default() += 1;
-        }
-    }
-    others
-}
-
-/// Whether a partition that nobody moves has a replica on a broker that runs and is not in sync.
-fn fall_behind(topics: &[Topic], live: &BTreeSet<NodeId>) -> bool {
-    topics.iter().flat_map(|topic| &topic.partitions).any(|partition| {
-        let still = partition.adding.is_empty() && partition.removing.is_empty();
-        let behind = |broker: &NodeId| live.contains(broker) && !partition.isr.contains(broker);
-        still && partition.replicas.iter().any(behind)
-    })
+fn seen(moving: &Reassignment) -> MoveSeen<'_> {
+    MoveSeen { replicas: &moving.replicas, adding: &moving.adding }
 }

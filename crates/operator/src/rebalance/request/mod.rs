@@ -33,7 +33,7 @@ use crate::tally::Tally;
 use crate::trace;
 use crate::words::{chain, tell_of_watch};
 
-pub(crate) use observe::{annotations, spec};
+pub(crate) use observe::{annotations, log_dirs, spec};
 pub(crate) use pass::Work;
 
 /// The annotation with what a user asks of a request.

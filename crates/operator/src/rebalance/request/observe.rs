@@ -2,17 +2,21 @@
 //!
 //! Reads only; the record is given what Cruise Control says of its plan, which it forgets.
 
+use std::collections::BTreeSet;
+
 use api::compat::{self, Verdict};
 use api::names::CLUSTER_LABEL;
 use api::rebalance::RebalanceMode;
 use api::{Kafka, KafkaRebalance, KafkaRebalanceSpec};
 use control::cluster::fact::{Fact, Why};
+use control::cluster::storage::jbod_log_dir;
 use control::rebalance::request::snapshot::{
     self, Annotations, Claimant, IgnoredField, Readiness, Resource, Snapshot, Status,
 };
 use control::rebalance::request::spec::{Mode, Spec};
 use control::rebalance::request::{Needs, Recorded};
 use kube::{Api, ResourceExt as _};
+use model::NodeId;
 use serde_json::Value;
 
 use super::pass::Work;
@@ -82,6 +86,18 @@ pub(crate) fn spec(spec: &KafkaRebalanceSpec) -> Spec {
         goals: spec.goals.clone().unwrap_or_default(),
         skip_hard_goal_check: spec.skip_hard_goal_check == Some(true),
     }
+}
+
+/// The log directories that a spec asks to empty. A volume whose broker has no valid id is none.
+pub(crate) fn log_dirs(spec: &KafkaRebalanceSpec) -> BTreeSet<(NodeId, String)> {
+    let mut all = BTreeSet::new();
+    for one in spec.move_replicas_off_volumes.iter().flatten() {
+        let id = one.broker_id.and_then(|id| NodeId::new(i32::try_from(id).ok()?));
+        let Some(id) = id else { continue };
+        let volumes = one.volume_ids.iter().flatten();
+        all.extend(volumes.map(|volume| (id, jbod_log_dir(*volume, id))));
+    }
+    all
 }
 
 /// Reads the facts that a decision lacks.
@@ -161,10 +177,9 @@ async fn other(work: &Work, claimant: &Claimant) -> Result<Option<Recorded>, Reb
 
 #[cfg(test)]
 mod tests {
-    use std::collections::{BTreeMap, BTreeSet};
+    use std::collections::BTreeMap;
 
     use api::names::Names;
-    use model::NodeId;
     use serde_json::json;
 
     use super::*;
@@ -214,6 +229,27 @@ mod tests {
             panic!("{:?}", found.ignored_fields);
         };
         assert!(field.contains("fieldOfTheFuture"), "{field}");
+    }
+
+    #[test]
+    fn the_log_directories_to_be_emptied_are_those_of_brokers_with_an_id() {
+        let off = json!([
+            { "brokerId": 3, "volumeIds": [1, 2] },
+            { "brokerId": 0, "volumeIds": [12] },
+            // Without a broker, or with one that cannot be, nobody's disk is emptied.
+            { "volumeIds": [7] },
+            { "brokerId": -1, "volumeIds": [7] },
+            { "brokerId": 5 },
+        ]);
+        let spec = json!({ "mode": "remove-disks", "moveReplicasOffVolumes": off });
+        let found = log_dirs(&serde_json::from_value(spec).unwrap());
+        let paths: Vec<_> = found.iter().map(|(id, path)| format!("{id} {path}")).collect();
+        let expected = [
+            "0 /var/lib/kafka/data-12/kafka-log0",
+            "3 /var/lib/kafka/data-1/kafka-log3",
+            "3 /var/lib/kafka/data-2/kafka-log3",
+        ];
+        assert_eq!(paths, expected);
     }
 
     fn ids(ids: &[i32]) -> BTreeSet<NodeId> {
