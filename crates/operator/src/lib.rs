@@ -26,9 +26,13 @@ pub mod pod_set;
 pub mod rebalance;
 pub mod runtime;
 mod seen;
+mod standing;
 mod store;
+pub mod strimzi;
 mod time;
 pub mod topics;
 pub mod users;
 pub mod words;
 pub mod write;
+
+pub use store::format_version;

@@ -39,6 +39,9 @@ pub(crate) async fn release(
     ctx.admins.forget(names);
     ctx.samples.forget(names);
     ctx.marks.forget(names);
+    if cluster == Cluster::Missing {
+        ctx.standings.forget(names);
+    }
     let api: Api<ClusterRoleBinding> = Api::all(ctx.client.clone());
     if let Some(binding) = api.get_opt(&names.init_binding()).await.map_err(get)?
         && let Some(uid) = binding.uid()
