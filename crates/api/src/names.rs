@@ -195,6 +195,22 @@ impl Names {
         format!("{volume}-{}", self.pod(pool, node))
     }
 
+    /// The pool and the node of a claim: the reverse of [`Names::claim`].
+    #[must_use]
+    pub fn node_of_claim(&self, claim: &str) -> Option<(String, NodeId)> {
+        let rest = claim.strip_prefix("data-")?;
+        let own = format!("{}-", self.cluster);
+        // `data-<cluster>-...`, or `data-<volume>-<cluster>-...`; a cluster's name may begin with a number.
+        let numbered = || {
+            let (volume, rest) = rest.split_once('-')?;
+            volume.parse::<u32>().ok()?;
+            rest.strip_prefix(&own)
+        };
+        let node = rest.strip_prefix(&own).or_else(numbered)?;
+        let (pool, id) = node.rsplit_once('-')?;
+        Some((pool.to_owned(), NodeId::new(id.parse().ok()?)?)).filter(|(pool, _)| !pool.is_empty())
+    }
+
     /// The labels of everything that belongs to the Kafka nodes; `user` is what the resource carries.
     #[must_use]
     pub fn labels(&self, user: &Labels) -> Labels {
@@ -315,6 +331,20 @@ mod tests {
         }
         assert_eq!(node_of_pod("my-cluster-broker-3"), Some(three));
         assert_eq!(node_of_pod("my-cluster-broker-x"), None);
+        let of = |pool: &str| Some((pool.to_owned(), three));
+        let rows = [
+            ("data-0-my-cluster-broker-3", of("broker")),
+            ("data-my-cluster-broker-3", of("broker")),
+            ("data-12-my-cluster-a-b-3", of("a-b")),
+            ("data-0-other-broker-3", None),
+            ("data-x-my-cluster-broker-3", None),
+            ("data-0-my-cluster-broker-x", None),
+            ("data-0-my-cluster-3", None),
+            ("logs-my-cluster-broker-3", None),
+        ];
+        for (claim, expected) in rows {
+            assert_eq!(names.node_of_claim(claim), expected, "{claim}");
+        }
     }
 
     #[test]

@@ -104,12 +104,20 @@ pub enum Annotation {
     Namespace,
     /// `gregor.io/takes`.
     FleetCapacity,
+    /// `gregor.io/version`.
+    Version,
+    /// `gregor.io/record-format`.
+    RecordFormat,
+    /// `gregor.io/kafka-versions`.
+    KafkaVersions,
+    /// `gregor.io/ignore-strimzi`.
+    IgnoreStrimzi,
 }
 
 impl Annotation {
     /// All of them.
     #[rustfmt::skip]
-    pub const ALL: [Self; 44] = [
+    pub const ALL: [Self; 48] = [
         Self::PauseReconciliation, Self::ManualRollingUpdate, Self::MaxParallel, Self::AllowOfflineBatches,
         Self::AcceptMetadataLoss, Self::SkipScaleDownCheck, Self::QuorumMigration, Self::DiskReplaced,
         Self::NextNodeIds, Self::RemoveNodeIds, Self::Engine, Self::CruiseControlUrl, Self::Rebalance, Self::RebalanceTemplate, Self::RebalanceAutoApproval,
@@ -118,7 +126,8 @@ impl Annotation {
         Self::ListenerCertThumbprints, Self::ClusterCaCertGeneration, Self::ClusterCaKeyGeneration,
         Self::ClientsCaCertGeneration, Self::ClientsCaKeyGeneration, Self::CaCertGeneration,
         Self::CaKeyGeneration, Self::DeleteClaim, Self::ClusterId, Self::Roles, Self::Storage, Self::Applied,
-        Self::Discovery, Self::Namespace, Self::FleetCapacity,
+        Self::Discovery, Self::Namespace, Self::FleetCapacity, Self::Version, Self::RecordFormat,
+        Self::KafkaVersions, Self::IgnoreStrimzi,
     ];
 
     /// Its name.
@@ -227,6 +236,11 @@ const ROWS: [Columns; Annotation::ALL.len()] = {
         ("gregor.io/namespace", "ClusterRoleBinding", Operator,
             "the namespace of the cluster that the binding belongs to"),
         ("gregor.io/takes", "Kafka", Agent, "the capacity that the fleet counts for the cluster"),
+        ("gregor.io/version", "Lease", Operator, "the version of the operator that holds the Lease"),
+        ("gregor.io/record-format", "Lease", Operator, "the format of the records that this operator writes"),
+        ("gregor.io/kafka-versions", "Lease", Operator, "the Kafka versions that this operator can run"),
+        ("gregor.io/ignore-strimzi", "Kafka", User,
+            "`true` lets Gregor manage the cluster although a Strimzi cluster operator runs that may manage it, too"),
     ]
 };
 
@@ -243,7 +257,7 @@ mod tests {
         assert_eq!((listed.len(), names.len()), (Annotation::ALL.len(), Annotation::ALL.len()));
         assert_eq!(
             Annotation::ALL.last(),
-            Some(&Annotation::FleetCapacity),
+            Some(&Annotation::IgnoreStrimzi),
             "the last one is listed"
         );
     }

@@ -136,6 +136,8 @@ reasons! {
     QuorumWaiting,
     /// Rebalances cannot be reconciled.
     RebalanceProblem,
+    /// The record is lost, and cannot be rebuilt without a guess.
+    RecordLost,
     /// The record was written by a newer operator.
     RecordTooNew,
     /// The record cannot be read.

@@ -10,6 +10,7 @@ pub mod certificates;
 pub mod cluster;
 pub mod conditions;
 pub mod lag;
+pub mod life;
 pub mod liveness;
 pub mod node;
 pub mod pod_set;

@@ -78,7 +78,7 @@ fn the_chart_says_what_gregor_install_prints() {
     std::fs::write(
         &values,
         "image: example.org/o:2\nreplicas: 3\nwatchNamespaces: [team-a, team-b]\n\
-         kafkaImages: {4.1.2: null, 4.3.1: example.org/k:2}\noperationTimeoutMs: 600000\n",
+         kafkaImages: {4.1.2: null, 4.3.1: example.org/k:2}\noperationTimeoutMs: 600000\nselector: stage=test,team=a\n",
     )
     .unwrap();
     let rendered = template(&["--namespace=ops", "--values", values.to_str().unwrap()]);
@@ -90,6 +90,7 @@ fn the_chart_says_what_gregor_install_prints() {
         "--watch-namespaces=team-a,team-b",
         "--replicas=3",
         "--operation-timeout-ms=600000",
+        "--selector=team=a,stage=test",
     ]);
     check_same(&rendered, &printed);
     // A private registry is named once.

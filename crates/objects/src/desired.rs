@@ -18,11 +18,13 @@ use control::cluster::spec::{ClusterSpec, PoolSpec};
 use control::cluster::storage;
 use control::cluster::validate::{self, Current, Finding, Severity, is_refused, validate};
 use control::conditions::{Note, Reason};
+use control::life::recover;
 use control::node::Roles;
 use control::quorum::format::QuorumMode;
 use control::quorum::mode;
 use control::quorum::{InitialController, InitialControllers};
 use control::scaling::up;
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::ResourceExt as _;
 use model::{DirectoryId, NodeId};
 use serde_json::Value;
@@ -91,7 +93,10 @@ pub fn accept(input: Input<'_>) -> Result<Desired, Refused> {
     })?;
     let watched = validate::watched_namespace(&spec, watches_other_namespaces);
     warnings.extend(watched.iter().map(Finding::note));
-    let mut record = record.unwrap_or_else(|| rebuild(&names, &kafka, &pools, found));
+    let mut record = match record {
+        Some(record) => record,
+        None => rebuild(&names, &kafka, &pools, found).map_err(|note| refuse(note, &warnings))?,
+    };
     let spec = accepted(images, spec, (&kafka, &mut record), &mut warnings)
         .map_err(|note| refuse(note, &warnings))?;
     let mut blueprint = Blueprint {
@@ -138,20 +143,23 @@ fn field_findings(written: &Value, found: &Found) -> (Vec<Note>, Option<Note>) {
 }
 
 /// The record for a cluster without one: empty for a new cluster, else rebuilt from its resources and claims.
-fn rebuild(names: &Names, kafka: &Kafka, pools: &[KafkaNodePool], found: &Found) -> Record {
-    let status = kafka.status.as_ref();
-    let of_kafka = status.and_then(|status| status.cluster_id.clone());
-    let of_pools = pools.iter().find_map(|pool| pool.status.as_ref()?.cluster_id.clone());
-    let of_claims = found
-        .claims
-        .values()
-        .find_map(|claim| claim.annotations().get(claims::CLUSTER_ID).cloned());
-    let mut record =
-        Record { cluster_id: of_kafka.or(of_pools).or(of_claims), ..Record::default() };
-    if record.cluster_id.is_none() {
-        return record;
-    }
+fn rebuild(
+    names: &Names,
+    kafka: &Kafka,
+    pools: &[KafkaNodePool],
+    found: &Found,
+) -> Result<Record, Note> {
+    let (cluster_id, nodes) = match recover::decide(&remains(names, kafka, pools, found)) {
+        recover::Decision::New => return Ok(Record::default()),
+        recover::Decision::Known { cluster_id, pools } => (cluster_id, pools),
+        recover::Decision::Refuse(conflicts) => {
+            let lines: Vec<_> = conflicts.iter().map(ToString::to_string).collect();
+            return Err(Note::new(Reason::RecordLost, lines.join("; ")));
+        }
+    };
+    let mut record = Record { cluster_id: Some(cluster_id), pools: nodes, ..Record::default() };
     record.quorum.rebuilt = true;
+    let status = kafka.status.as_ref();
     // Written by the previous operator, and only after a complete reconciliation.
     record.was_ready =
         status.is_some_and(|status| status.operator_last_successful_version.is_some());
@@ -162,12 +170,6 @@ fn rebuild(names: &Names, kafka: &Kafka, pools: &[KafkaNodePool], found: &Found)
         record.quorum.mode = QuorumMode::Dynamic;
     }
     for pool in pools {
-        let Some(status) = &pool.status else { continue };
-        let roles = status.roles.as_ref().unwrap_or(&pool.spec.roles);
-        let roles = roles_of(roles);
-        let ids = status.node_ids.iter().flatten().filter_map(|id| i32::try_from(*id).ok());
-        let nodes = ids.filter_map(|id| Some((NodeId::new(id)?, roles?)));
-        record.pools.insert(pool.name_any(), nodes.collect());
         // The pod set has annotations with the settings of its pods.
         let set = found.pod_sets.get(&names.pod_set(&pool.name_any()));
         if let Some(text) = set.and_then(|set| set.annotations().get(Annotation::Storage.name())) {
@@ -175,7 +177,47 @@ fn rebuild(names: &Names, kafka: &Kafka, pools: &[KafkaNodePool], found: &Found)
         }
     }
     rebuild_removed(pools, found, &mut record);
-    record
+    Ok(record)
+}
+
+/// What is left of a cluster without a record.
+fn remains(names: &Names, kafka: &Kafka, pools: &[KafkaNodePool], found: &Found) -> recover::Facts {
+    let of_kafka = kafka.status.as_ref().and_then(|status| status.cluster_id.clone());
+    let of_pools = pools.iter().find_map(|pool| pool.status.as_ref()?.cluster_id.clone());
+    let pool = |pool: &KafkaNodePool| {
+        let status = pool.status.as_ref();
+        let roles = status.and_then(|status| status.roles.as_ref()).unwrap_or(&pool.spec.roles);
+        let ids = status.and_then(|status| status.node_ids.as_ref());
+        let id = |id: &i64| NodeId::new(i32::try_from(*id).ok()?);
+        let of_set = || {
+            let set = found.pod_sets.get(&names.pod_set(&pool.name_any()))?;
+            Some(set.spec.pods.iter().filter_map(node_of).map(|(id, _)| id).collect())
+        };
+        recover::Pool {
+            name: pool.name_any(),
+            roles: roles_of(roles),
+            listed: ids.map(|ids| ids.iter().filter_map(id).collect()).or_else(of_set),
+        }
+    };
+    let removed = found.pod_sets.values().filter_map(|set| set.labels().get(POOL_LABEL).cloned());
+    let claim = |claim: &PersistentVolumeClaim| {
+        let (pool, node) = names.node_of_claim(&claim.name_any())?;
+        let annotation = |name: &str| claim.annotations().get(name).cloned();
+        Some(recover::Claim {
+            name: claim.name_any(),
+            pool,
+            node,
+            roles: annotation(claims::ROLES).and_then(|text| text.parse().ok()),
+            cluster_id: annotation(claims::CLUSTER_ID).filter(|id| !id.is_empty()),
+            is_deleting: claim.metadata.deletion_timestamp.is_some(),
+        })
+    };
+    recover::Facts {
+        cluster_id: of_kafka.or(of_pools),
+        pools: pools.iter().map(pool).collect(),
+        removed: removed.collect(),
+        claims: found.claims.values().filter_map(claim).collect(),
+    }
 }
 
 /// Nodes of pools that were removed past their finalizer: only their pod sets still list them, and they are

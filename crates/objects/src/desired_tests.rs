@@ -72,6 +72,16 @@ impl Scene {
         desired
     }
 
+    /// Adds a claim.
+    fn claim(&mut self, name: &str, cluster_id: Option<&str>, roles: Option<&str>) {
+        let annotations = json!({ claims::CLUSTER_ID: cluster_id, claims::ROLES: roles });
+        let metadata = json!({ "name": name, "annotations": annotations });
+        let mut claim: Value = json!({ "metadata": metadata });
+        let annotations = claim["metadata"]["annotations"].as_object_mut().unwrap();
+        annotations.retain(|_, value| !value.is_null());
+        self.found.claims.insert(name.to_owned(), object(claim).unwrap());
+    }
+
     fn reason(&mut self) -> &'static str {
         self.accept().unwrap_err().note.reason.name()
     }
@@ -205,6 +215,44 @@ fn the_next_ids_that_a_user_asks_for_are_used() {
 /// A pool was removed past its finalizer, and then the record was lost. Its broker may host replicas: it is
 /// scaled down like others.
 #[test]
+fn nodes_are_found_again_from_their_claims_when_all_statuses_are_lost() {
+    let mut scene = Scene::new();
+    scene.claim("data-0-my-broker-7", Some("abc"), Some("broker"));
+    scene.claim("data-1-my-broker-7", Some("abc"), Some("broker"));
+    scene.claim("data-0-my-broker-2", Some("abc"), Some("broker"));
+    scene.claim("data-my-controller-12", Some("abc"), Some("controller"));
+    let rebuilt = scene.pass();
+    // Nothing is generated: an id would ask to format a disk.
+    assert_eq!((rebuilt.record.cluster_id.as_deref(), scene.made), (Some("abc"), 0));
+    assert!(rebuilt.record.quorum.rebuilt && rebuilt.record.quorum.initial.is_empty());
+    assert_eq!(numbers(rebuilt.record.ids("broker")), [2, 7]);
+    assert_eq!(numbers(rebuilt.record.ids("controller")), [12]);
+    let roles: Vec<_> = rebuilt.record.nodes().iter().map(|node| node.roles).collect();
+    assert_eq!(roles, [Roles::Broker, Roles::Broker, Roles::Controller]);
+}
+
+#[test]
+fn a_lost_record_that_would_be_a_guess_is_refused() {
+    type Change = fn(&mut Scene);
+    let rows: [(&str, Change); 3] = [
+        ("KafkaNodePool gone does not exist", |s| s.claim("data-0-my-gone-7", Some("abc"), None)),
+        ("several clusters", |s| {
+            s.claim("data-0-my-broker-0", Some("abc"), None);
+            s.claim("data-0-my-broker-1", Some("def"), None);
+        }),
+        ("it is unknown whose data", |s| s.claim("data-0-my-broker-0", None, None)),
+    ];
+    for (expected, change) in rows {
+        let mut scene = Scene::new();
+        change(&mut scene);
+        let refused = scene.accept().unwrap_err();
+        assert_eq!(refused.note.reason, Reason::RecordLost);
+        assert!(refused.note.message.contains(expected), "{}", refused.note.message);
+        assert_eq!(scene.made, 0);
+    }
+}
+
+#[test]
 fn nodes_of_a_removed_pool_are_rebuilt_from_their_pod_set() {
     let mut scene = Scene::new();
     scene.kafka.status = serde_json::from_value(json!({ "clusterId": "abc" })).unwrap();
@@ -234,7 +282,7 @@ fn nodes_of_a_removed_pool_are_rebuilt_from_their_pod_set() {
 #[test]
 #[rustfmt::skip]
 fn every_reason_to_warn_or_to_refuse_has_a_row() {
-    use Reason::{DuplicateNodeIds, InvalidNodeIds, InvalidResource, QuorumModeUnknown, UnhonouredFields, UnknownFields};
+    use Reason::{DuplicateNodeIds, InvalidNodeIds, InvalidResource, QuorumModeUnknown, RecordLost, UnhonouredFields, UnknownFields};
     type Change = fn(&mut Scene);
     fn record(scene: &mut Scene) -> &mut Record {
         scene.record.as_mut().unwrap()
@@ -243,14 +291,19 @@ fn every_reason_to_warn_or_to_refuse_has_a_row() {
         scene.pool("broker").annotations_mut().insert(ids::NEXT.to_owned(), "many".to_owned());
         scene.pool("broker").spec.replicas = 3;
     }
+    fn lose(scene: &mut Scene) {
+        scene.record = None;
+        scene.claim("data-0-my-gone-7", Some("abc"), None);
+    }
     // More fields of the spec, what differs after the first pass, the reason, whether the spec is refused.
-    let rows: [(Value, Change, Reason, bool); 6] = [
+    let rows: [(Value, Change, Reason, bool); 7] = [
         (json!({ "zookeeper": { "replicas": 3 } }), |_| {}, UnhonouredFields, false),
         (json!({ "fieldOfTheFuture": 1 }),          |_| {}, UnknownFields, false),
         (json!({}), name_ids,                                InvalidNodeIds, false),
         (json!({}), |s| s.found.unreadable_pools.push(("other".to_owned(), "no roles".to_owned())), InvalidResource, true),
         (json!({}), |s| _ = record(s).pools.get_mut("controller").unwrap().insert(id(0), Roles::Controller), DuplicateNodeIds, true),
         (json!({}), |s| record(s).cluster_id = None,         QuorumModeUnknown, true),
+        (json!({}), lose,                                    RecordLost, true),
     ];
     let mut seen = BTreeSet::new();
     for (fields, change, reason, is_refused) in rows {

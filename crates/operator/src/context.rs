@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use control::annotations::Annotation;
+use control::life::coexist::Selector;
 use control::rolling::facts::OPERATION_TIMEOUT_MS;
 use kafka_admin::Resolve;
 use kube::api::{ApiResource, DynamicObject};
@@ -19,6 +20,8 @@ use crate::entity_operator::Removals;
 use crate::lag::Pictures;
 use crate::liveness::Beats;
 use crate::rebalance::load::Samples;
+use crate::standing::Standings;
+use crate::strimzi::Observed;
 use crate::write::Writer;
 
 /// How many passes read at a time. A read takes milliseconds, so nobody waits for long.
@@ -43,6 +46,8 @@ pub struct Settings {
     /// Whether a cluster may manage resources of topics and users in another namespace. Whoever may edit a `Kafka` would
     /// have the operator write to resources and Secrets there.
     pub watches_other_namespaces: bool,
+    /// The labels that a `Kafka` must have to be managed; all if empty.
+    pub selector: Selector,
 }
 
 impl Settings {
@@ -95,6 +100,10 @@ pub struct Context {
     pub(crate) pictures: Pictures,
     /// The entity operators that were removed.
     pub(crate) removals: Removals,
+    /// Which clusters are managed.
+    pub(crate) standings: Standings,
+    /// Cluster operators of Strimzi.
+    pub(crate) strimzi: Observed,
     /// The progress of passes, for the liveness probe.
     pub(crate) beats: Beats,
 }
@@ -116,6 +125,8 @@ impl Context {
             standings: Standings::default(),
             samples: Samples::default(),
             removals: Removals::default(),
+            standings: Standings::default(),
+            strimzi: Observed::default(),
             beats: Beats::default(),
             pictures: Pictures::default(),
             readers: Arc::new(Semaphore::new(READERS)),

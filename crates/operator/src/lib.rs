@@ -26,7 +26,9 @@ pub mod pod_set;
 pub mod rebalance;
 pub mod runtime;
 mod seen;
+mod standing;
 mod store;
+pub mod strimzi;
 mod tally;
 mod time;
 pub mod topics;
@@ -34,3 +36,5 @@ pub mod trace;
 pub mod users;
 pub mod words;
 pub mod write;
+
+pub use store::format_version;

@@ -158,6 +158,7 @@ mod tests {
     use std::net::SocketAddr;
     use std::sync::mpsc;
 
+    use control::life::coexist::Selector;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::{TcpListener, TcpStream};
     use tokio::sync::oneshot;
@@ -276,6 +277,7 @@ mod tests {
             interval: Duration::from_secs(120),
             operation_timeout: crate::context::OPERATION_TIMEOUT,
             watches_other_namespaces: false,
+            selector: Selector::default(),
         };
         let lease = ElectionOptions {
             namespace: "ns".to_owned(),

@@ -5,10 +5,13 @@
 //!    in this order: the next leader begins when nothing of this one can still happen.
 //! 3. One that has lost the Lease ends at once, whatever is in hand.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use control::annotations::Annotation;
+use control::cluster::record::FormatVersion;
 use control::liveness::Loop;
 use futures::FutureExt as _;
 use tokio::sync::watch;
@@ -105,6 +108,7 @@ pub async fn run(
         let (namespace, lease) = (&election.namespace, &election.lease);
         Election::new(client.clone(), namespace, lease, &options.identity, election.timing)
             .with_beats(&beats)
+            .with_annotations(published(&options.settings))
     });
     if let Some(election) = &mut election {
         tracing::info!("waiting for the Lease as {}", options.identity);
@@ -153,6 +157,17 @@ async fn controllers(
     let lag = lag::run(context.clone(), shutdown.clone());
     let users = users::run(context.clone(), shutdown.clone());
     tokio::join!(clusters, rebalances, topics, users, lag, pod_set::run(context, shutdown));
+}
+
+/// What clients read about the operator: [`control::life::skew`] compares it with theirs.
+fn published(settings: &Settings) -> BTreeMap<String, String> {
+    let kafka: Vec<_> = settings.kafka_images.keys().map(String::as_str).collect();
+    let all = [
+        (Annotation::Version, env!("CARGO_PKG_VERSION").to_owned()),
+        (Annotation::RecordFormat, FormatVersion::CURRENT.to_string()),
+        (Annotation::KafkaVersions, kafka.join(",")),
+    ];
+    all.map(|(annotation, value)| (annotation.name().to_owned(), value)).into()
 }
 
 async fn keep(election: &mut Option<Election>) {

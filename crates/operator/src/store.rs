@@ -5,6 +5,7 @@
 //!    read, and fields of a newer minor version are kept as they are.
 //! 3. A value that is too large to be read by people is packed: an object may have a MiB.
 
+use std::borrow::Cow;
 use std::io::{Read as _, Write as _};
 
 use control::cluster::record::{FormatVersion, InvalidFormatVersion};
@@ -89,19 +90,30 @@ pub(crate) type Unknown = Map<String, Value>;
 /// The value in a ConfigMap, and the fields in it that this operator does not know.
 pub(crate) fn decode<T: DeserializeOwned>(map: &ConfigMap) -> Result<(T, Unknown), StoreError> {
     let name = map.name_any();
+    let bytes = bytes(map).map_err(|source| StoreError::Unpack { name: name.clone(), source })?;
+    parse(&bytes, &name)
+}
+
+/// The version of the form of the value in a ConfigMap, whether or not this operator reads that form. `None` if the
+/// ConfigMap holds no value.
+#[must_use]
+pub fn format_version(map: &ConfigMap) -> Option<FormatVersion> {
+    let fields: Unknown = serde_json::from_slice(&bytes(map).ok()?).ok()?;
+    match fields.get(FORMAT_VERSION) {
+        None => Some(FormatVersion::default()),
+        Some(version) => version.as_str()?.parse().ok(),
+    }
+}
+
+/// The value in a ConfigMap, unpacked; empty if there is none.
+fn bytes(map: &ConfigMap) -> Result<Cow<'_, [u8]>, std::io::Error> {
     let plain = map.data.as_ref().and_then(|data| data.get(ENTRY));
     let packed = map.binary_data.as_ref().and_then(|data| data.get(PACKED));
-    let unpacked;
-    let bytes: &[u8] = match (plain, packed) {
-        (Some(plain), _) => plain.as_bytes(),
-        (None, Some(packed)) => {
-            unpacked = unpack(&packed.0)
-                .map_err(|source| StoreError::Unpack { name: name.clone(), source })?;
-            &unpacked
-        }
-        (None, None) => &[],
-    };
-    parse(bytes, &name)
+    Ok(match (plain, packed) {
+        (Some(plain), _) => Cow::Borrowed(plain.as_bytes()),
+        (None, Some(packed)) => Cow::Owned(unpack(&packed.0)?),
+        (None, None) => Cow::Borrowed(b"".as_slice()),
+    })
 }
 
 fn parse<T: DeserializeOwned>(bytes: &[u8], name: &str) -> Result<(T, Unknown), StoreError> {
@@ -230,6 +242,29 @@ mod tests {
         let fields: Unknown = serde_json::from_str(text(&map)).unwrap();
         assert_eq!(fields["newer"], json!({ "a": [1] }));
         assert!(!fields.contains_key("addedBrokers"));
+    }
+
+    #[test]
+    fn the_version_of_any_form_is_known() {
+        let map = |text: &str| ConfigMap {
+            data: Some([(ENTRY.to_owned(), text.to_owned())].into()),
+            ..ConfigMap::default()
+        };
+        let rows = [
+            (r#"{ "wasReady": true }"#, Some("1.0")),
+            (r#"{ "formatVersion": "1.3" }"#, Some("1.3")),
+            (r#"{ "formatVersion": "2.0", "x": 1 }"#, Some("2.0")),
+            (r#"{ "formatVersion": 2 }"#, None),
+            ("", None),
+        ];
+        for (text, expected) in rows {
+            let found = format_version(&map(text)).map(|version| version.to_string());
+            assert_eq!(found.as_deref(), expected, "{text}");
+        }
+        let mut packed = ConfigMap::default();
+        let text = pack(br#"{ "formatVersion": "3.1" }"#).unwrap();
+        packed.binary_data = Some([(PACKED.to_owned(), ByteString(text))].into());
+        assert_eq!(format_version(&packed).unwrap().to_string(), "3.1");
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub(crate) const AREAS: &[Area] = &[
     area("local",       7, &["local", "artifacts", "gregor::real_clients", "gregor::real_kubelet", "gregor::real_sweep",
                              "gregor::real_up"]),
     area("clusters",   20, &["operator", "console", "gregor", "gregor::install", "gregor::real_clusters", "gregor::real_console", "gregor::real_crds",
-                             "gregor::real_edits", "gregor::real_install", "gregor::real_operator", "gregor::real_plan",
+                             "gregor::real_edits", "gregor::real_install", "gregor::real_life", "gregor::real_operator", "gregor::real_plan",
                              "gregor::real_rights", "gregor::real_secure", "gregor::real_strimzi_client",
                              "gregor::real_topics", "gregor::real_users", "gregor::real_writes"]),
     area("elasticity", 14, &["gregor::real_cut_off", "gregor::real_elastic", "gregor::real_lives", "gregor::real_roles",

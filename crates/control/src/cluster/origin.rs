@@ -186,6 +186,7 @@ impl Reason {
             Self::Spec(validate::Reason::UnsupportedKafkaVersion) => &[Of(A::Configuration), Spec],
             Self::DuplicateNodeIds
             | Self::InvalidNodeIds
+            | Self::RecordLost
             | Self::UnhonouredFields
             | Self::UnknownFields
             | Self::Spec(_) => &[Spec],

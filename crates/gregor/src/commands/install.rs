@@ -1,14 +1,19 @@
 //! `gregor install`: everything that has to be in a Kubernetes cluster, for `kubectl apply -f -`.
 
+mod diff;
+
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use artifacts::KafkaVersion;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, ValueEnum};
+use control::life::coexist::Selector;
 use operator::install::{self, Installation};
 
 use super::crds;
 use super::operator::{KafkaImage, TIMEOUT_MAX_MS, TIMEOUT_MIN_MS};
+use super::reach::Reach;
 use crate::output::{Format, Out};
 
 pub(crate) const EXAMPLES: &str = "\
@@ -18,6 +23,14 @@ Examples:
       --kafka-image 4.3.1=registry.example.org/gregor-kafka:0.1.0-kafka-4.3.1
   gregor install --image-registry registry.example.org/kafka
   gregor install --watch-namespaces team-a,team-b --replicas 2
+  gregor install --diff
+
+To upgrade, apply the output of the newer gregor: it contains the CustomResourceDefinitions, which Helm never upgrades.
+
+Exit codes:
+  0  success; with --diff, nothing would change
+  1  error, see stderr
+  5  with --diff, objects would be created or changed
 
 The images are built from deploy/docker.";
 
@@ -43,6 +56,9 @@ pub(crate) struct Install {
     /// Number of operator replicas: one is the leader, the others stand by
     #[arg(long, value_name = "N", default_value_t = 1)]
     replicas: u32,
+    /// Labels that a Kafka resource must have to be managed, such as team=a,stage=test [default: none]
+    #[arg(long, value_name = "LABELS", default_value = "", hide_default_value = true)]
+    selector: Selector,
     /// Time limit for a pod to become ready [default: that of gregor operator]
     #[arg(
         long,
@@ -50,6 +66,15 @@ pub(crate) struct Install {
         value_parser = clap::value_parser!(u64).range(TIMEOUT_MIN_MS..=TIMEOUT_MAX_MS)
     )]
     operation_timeout_ms: Option<u64>,
+    /// Show what applying the manifests would change, without changing it
+    #[arg(long)]
+    diff: bool,
+    /// Kubeconfig for --diff [default: as for kubectl]
+    #[arg(long, value_name = "FILE", requires = "diff")]
+    kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig for --diff [default: the current one]
+    #[arg(long, value_name = "NAME", requires = "diff")]
+    context: Option<String>,
     /// Output format
     #[arg(long, short = 'o', value_enum, default_value = "yaml")]
     output: Syntax,
@@ -64,8 +89,12 @@ enum Syntax {
 }
 
 impl Install {
-    pub(crate) fn run(self) -> anyhow::Result<()> {
+    pub(crate) fn run(mut self) -> anyhow::Result<()> {
         let output = self.output;
+        if self.diff {
+            let reach = Reach::new(None, self.kubeconfig.take(), self.context.take());
+            return diff::run(&reach, &install::manifest(&self.installation()), output);
+        }
         let objects = install::manifest(&self.installation());
         let text = match output {
             Syntax::Yaml => crds::yaml(&objects)?,
@@ -91,6 +120,7 @@ impl Install {
             watch_namespaces: self.watch_namespaces,
             replicas: self.replicas,
             operation_timeout_ms: self.operation_timeout_ms,
+            selector: self.selector,
         }
     }
 }

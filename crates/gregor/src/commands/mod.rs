@@ -5,10 +5,12 @@ mod balance;
 mod cluster;
 mod crds;
 mod down;
+mod dynamic;
 mod fetch;
 mod fleet;
 mod hosts;
 mod install;
+mod installed;
 mod kafka;
 mod kubeconfig;
 mod kubelet;
@@ -18,8 +20,10 @@ mod reach;
 mod shim;
 mod state;
 mod topic;
+mod uninstall;
 mod up;
 mod user;
+mod version;
 
 use clap::Subcommand;
 
@@ -52,6 +56,9 @@ pub(crate) enum Command {
     /// Restart nodes of a Kafka cluster safely, keeping the quorum and min-ISR
     #[command(after_help = cluster::ROLL_EXAMPLES)]
     Roll(Box<cluster::Roll>),
+    /// Collect everything about a Kafka cluster for a bug report, without secrets
+    #[command(after_help = cluster::REPORT_HELP)]
+    Report(Box<cluster::Report>),
     /// Manage topics of a Kafka cluster as resources
     Topic(Box<topic::Topic>),
     /// Manage users of a Kafka cluster
@@ -68,6 +75,12 @@ pub(crate) enum Command {
     /// Print the manifests of the operator
     #[command(after_help = install::EXAMPLES)]
     Install(install::Install),
+    /// Remove the operator and its finalizers, and list what stays
+    #[command(after_help = uninstall::HELP)]
+    Uninstall(uninstall::Uninstall),
+    /// Show the versions of the client, of operators and of records
+    #[command(after_help = version::HELP)]
+    Version(version::Version),
     /// Run the operator
     #[command(after_help = operator::HELP)]
     Operator(Box<operator::Operator>),
@@ -98,12 +111,15 @@ impl Command {
             Command::Why(why) => why.run(),
             Command::Console(console) => console.run(),
             Command::Roll(roll) => roll.run(),
+            Command::Report(report) => report.run(),
             Command::Topic(topic) => topic.run(),
             Command::User(user) => user.run(),
             Command::Node(node) => node.run(),
             Command::Balance(balance) => balance.run(),
             Command::Crds(crds) => crds.run(),
             Command::Install(install) => install.run(),
+            Command::Uninstall(uninstall) => uninstall.run(),
+            Command::Version(version) => version.run(),
             Command::Operator(operator) => operator.run(),
             Command::Kubelet(kubelet) => kubelet.run(),
             Command::Fleet(fleet) => fleet.run(),

@@ -9,11 +9,13 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
+use control::life::coexist::Selector;
 use operator::context::{OPERATION_TIMEOUT, Settings};
 use operator::crash::CrashSwitch;
 use operator::install;
 use operator::lease::Timing;
 use operator::runtime::{self, ElectionOptions, Ended, Options};
+use operator::strimzi;
 use tokio::signal::unix::{SignalKind, signal};
 
 pub(crate) const HELP: &str = "\
@@ -76,6 +78,15 @@ pub(crate) struct Operator {
         action = clap::ArgAction::Set
     )]
     watched_namespace_enabled: bool,
+    /// Labels that a Kafka resource must have to be managed, such as team=a,stage=test [default: none]
+    #[arg(
+        long,
+        value_name = "LABELS",
+        env = strimzi::SELECTOR_VARIABLE,
+        default_value = "",
+        hide_default_value = true
+    )]
+    custom_resource_selector: Selector,
     /// DNS domain of the Kubernetes cluster
     #[arg(
         long,
@@ -152,6 +163,7 @@ impl Operator {
                 interval: Duration::from_secs(self.interval.max(1)),
                 operation_timeout: Duration::from_millis(self.operation_timeout_ms),
                 watches_other_namespaces: self.watched_namespace_enabled,
+                selector: self.custom_resource_selector,
             },
             identity,
             election: (!self.no_election).then_some(election),
@@ -262,11 +274,13 @@ mod tests {
             "--no-election",
             "--operation-timeout-ms=600000",
             "--watched-namespace-enabled=true",
+            "--custom-resource-selector=team=a, stage=test",
         ])
         .unwrap();
         assert_eq!(options.settings.operation_timeout, Duration::from_secs(600));
         assert!(options.settings.watches_other_namespaces);
         assert_eq!(options.settings.namespaces, ["a", "b"]);
+        assert_eq!(options.settings.selector.to_string(), "stage=test,team=a");
         let images: Vec<_> = options.settings.kafka_images.into_iter().collect();
         assert_eq!(images, [("4.1.2".into(), "z".into()), ("4.3.1".into(), "x/y:1".into())]);
         assert_eq!(options.identity, "me");
@@ -284,6 +298,7 @@ mod tests {
         assert_eq!(options.settings.interval, Duration::from_secs(120));
         assert_eq!(options.settings.operation_timeout, Duration::from_secs(300));
         assert!(!options.settings.watches_other_namespaces);
+        assert!(options.settings.selector.is_empty());
     }
 
     #[test]

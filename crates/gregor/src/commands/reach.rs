@@ -23,6 +23,15 @@ pub(crate) struct Reach {
 }
 
 impl Reach {
+    /// As these options of a command say.
+    pub(crate) fn new(
+        namespace: Option<String>,
+        kubeconfig: Option<PathBuf>,
+        context: Option<String>,
+    ) -> Self {
+        Self { namespace, kubeconfig, context }
+    }
+
     /// A client, and the namespace.
     pub(crate) async fn client(&self) -> anyhow::Result<(Client, String)> {
         let (config, namespace) = self.config().await?;

@@ -28,7 +28,7 @@ pub(crate) const LOADED: &str = "loaded";
 pub(crate) const FETCH_TIMEOUT_MS: u64 = 10_000;
 
 /// A slow machine must not look like a fault; and few partitions are moved quickly.
-const PATIENT: &str = "    config:
+pub(crate) const PATIENT: &str = "    config:
       broker.session.timeout.ms: 30000
       controller.quorum.fetch.timeout.ms: 10000
       controller.quorum.election.timeout.ms: 3000
@@ -111,10 +111,16 @@ impl<'a> Elastic<'a> {
 
     /// A cluster that is ready, as soon as records flow. It has the brokers 0, 1 and 2.
     pub(crate) fn on(place: Place<'a>) -> Self {
+        Self::on_brokers(place, &[0, 1, 2])
+    }
+
+    /// The same, of a cluster that has these three brokers.
+    pub(crate) fn on_brokers(place: Place<'a>, ids: &[i32]) -> Self {
+        let (a, b, c) = (ids[0], ids[1], ids[2]);
         let ground = place.ground;
         let runtime = Runtime::new().unwrap();
         let mut elastic = Self { place, runtime, load: None };
-        elastic.create(LOADED, &[&[0, 1, 2], &[1, 2, 0], &[2, 0, 1]]);
+        elastic.create(LOADED, &[&[a, b, c], &[b, c, a], &[c, a, b]]);
         let bootstrap = elastic.place.bootstrap(CLUSTER, "plain");
         let options = LoadOptions::new(ground.home.clone(), &bootstrap, LOADED);
         let load = Load::start(options.hosts(ground.hosts()).rate(50));

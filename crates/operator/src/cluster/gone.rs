@@ -40,7 +40,7 @@ pub(crate) async fn release(
     ctx.samples.forget(names);
     ctx.marks.forget(names);
     ctx.writer.metrics().forget(names);
-    if matches!(cluster, Cluster::Missing) {
+    if cluster == Cluster::Missing {
         ctx.standings.forget(names);
     }
     let api: Api<ClusterRoleBinding> = Api::all(ctx.client.clone());

@@ -147,6 +147,8 @@ pub(crate) async fn run(ctx: &Context, kafka: Kafka, written: &Value) -> Result<
             (status::Report::of_nothing((&names, &kafka), Outcome::Held(note), warnings), None)
         }
         Err(error) => {
+            // Topics and users of a cluster whose record cannot be read are left alone, too.
+            ctx.admins.forget(&names);
             let outcome = Outcome::Held(error.note());
             let report = status::Report::of_nothing((&names, &kafka), outcome, Vec::new());
             (report, Some(error))

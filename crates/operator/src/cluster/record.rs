@@ -46,7 +46,8 @@ impl Stored {
         (names, kafka): (&Names, &api::Kafka),
         record: &Record,
     ) -> Result<(), StoreError> {
-        if self.found.is_some() && self.record == *record {
+        let is_owned = self.found.as_ref().is_some_and(|found| has_owner(found, kafka));
+        if is_owned && self.record == *record {
             return Ok(());
         }
         let user = kafka.metadata.labels.clone().unwrap_or_default();
@@ -66,5 +67,36 @@ impl Stored {
         self.found = Some(saved?);
         self.record = record.clone();
         Ok(())
+    }
+}
+
+/// Whether a ConfigMap belongs to this Kafka resource, and not to a former one of the same name. The garbage collector deletes
+/// what belongs to a former one only.
+fn has_owner(map: &ConfigMap, kafka: &api::Kafka) -> bool {
+    let owners = map.metadata.owner_references.iter().flatten();
+    owners.into_iter().any(|owner| Some(&owner.uid) == kafka.metadata.uid.as_ref())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_record_of_a_former_resource_is_written_with_its_new_owner() {
+        let kafka = |uid: &str| -> api::Kafka {
+            serde_json::from_value(json!({
+                "apiVersion": "kafka.strimzi.io/v1", "kind": "Kafka",
+                "metadata": { "name": "c", "uid": uid },
+                "spec": { "kafka": { "listeners": [] } },
+            }))
+            .unwrap()
+        };
+        let mut map = ConfigMap::default();
+        assert!(!has_owner(&map, &kafka("a")));
+        map.metadata.owner_references = Some(owner_of(&kafka("a")).into_iter().collect());
+        assert!(has_owner(&map, &kafka("a")));
+        assert!(!has_owner(&map, &kafka("b")));
     }
 }

@@ -4,6 +4,7 @@ use api::names::KIND_LABEL;
 use serde_json::{Value, json};
 
 use super::{Installation, NAME, labels};
+use crate::strimzi::SELECTOR_VARIABLE;
 
 /// Where it answers probes and tells its numbers.
 pub const HTTP_PORT: u16 = 8080;
@@ -87,6 +88,10 @@ fn env(installation: &Installation) -> Value {
     if !installation.watch_namespaces.is_empty() {
         let namespaces = installation.watch_namespaces.join(",");
         env.push(json!({ "name": "GREGOR_NAMESPACES", "value": namespaces }));
+    }
+    if !installation.selector.is_empty() {
+        let selector = installation.selector.to_string();
+        env.push(json!({ "name": SELECTOR_VARIABLE, "value": selector }));
     }
     if let Some(ms) = installation.operation_timeout_ms {
         env.push(json!({ "name": TIMEOUT_VARIABLE, "value": ms.to_string() }));

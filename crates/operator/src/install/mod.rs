@@ -9,6 +9,7 @@ pub mod rbac;
 
 use std::collections::BTreeMap;
 
+use control::life::coexist::Selector;
 use serde_json::{Value, json};
 
 pub use deployment::{HTTP_PORT, TIMEOUT_VARIABLE};
@@ -34,6 +35,8 @@ pub struct Installation {
     pub replicas: u32,
     /// How long a pod may take to become ready, in milliseconds; `None` for the default.
     pub operation_timeout_ms: Option<u64>,
+    /// The labels that a `Kafka` must have to be managed; all if empty.
+    pub selector: Selector,
 }
 
 /// The whole installation, in an order in which it can be applied.
@@ -71,6 +74,7 @@ mod tests {
             watch_namespaces: Vec::new(),
             replicas: 2,
             operation_timeout_ms: None,
+            selector: Selector::default(),
         }
     }
 
@@ -122,6 +126,18 @@ mod tests {
         assert!(!deployment(None).contains(TIMEOUT_VARIABLE));
         let expected = r#"{"name":"STRIMZI_OPERATION_TIMEOUT_MS","value":"600000"}"#;
         assert!(deployment(Some(600_000)).contains(expected), "{}", deployment(Some(600_000)));
+    }
+
+    #[test]
+    fn the_operator_is_told_a_selector_only_if_there_is_one() {
+        let deployment = |selector: &str| {
+            let selector = selector.parse().unwrap();
+            let objects = manifest(&Installation { selector, ..installation() });
+            objects.last().unwrap().to_string()
+        };
+        assert!(!deployment("").contains("SELECTOR"));
+        let expected = r#"{"name":"STRIMZI_CUSTOM_RESOURCE_SELECTOR","value":"a=1,b=2"}"#;
+        assert!(deployment("b=2,a=1").contains(expected), "{}", deployment("b=2,a=1"));
     }
 
     #[test]

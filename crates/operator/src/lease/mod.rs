@@ -5,6 +5,7 @@
 
 pub mod candidate;
 
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use control::liveness::Loop;
@@ -56,6 +57,8 @@ pub struct Election {
     /// The moment from which the candidate's times are counted.
     start: Instant,
     acquired: Option<Timestamp>,
+    /// What the holder of the Lease publishes about itself.
+    annotations: BTreeMap<String, String>,
     /// An error was told and has not passed since.
     complained: bool,
     /// Records each turn for the liveness probe.
@@ -85,6 +88,7 @@ impl Election {
             fence: Fence::closed(),
             start: Instant::now(),
             acquired: None,
+            annotations: BTreeMap::new(),
             complained: false,
             item: None,
         }
@@ -94,6 +98,12 @@ impl Election {
     #[must_use]
     pub fn with_beats(self, beats: &Beats) -> Self {
         Self { item: Some(beats.begin(Loop::Lease, String::new())), ..self }
+    }
+
+    /// The same, with annotations that the Lease has for as long as this process holds it.
+    #[must_use]
+    pub fn with_annotations(self, annotations: BTreeMap<String, String>) -> Self {
+        Self { annotations, ..self }
     }
 
     /// Says how long this process leads.
@@ -179,6 +189,7 @@ impl Election {
         let mut lease = Lease::default();
         lease.metadata.name = Some(self.name.clone());
         lease.metadata.resource_version = version;
+        lease.metadata.annotations = Some(self.annotations.clone());
         lease.spec = Some(LeaseSpec {
             acquire_time: Some(MicroTime(acquired)),
             holder_identity: Some(self.candidate.identity().to_owned()),

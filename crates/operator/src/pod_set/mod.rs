@@ -12,7 +12,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use api::names::{CLUSTER_LABEL, KIND_LABEL, POD_SET_LABEL};
+use api::names::{CLUSTER_LABEL, KIND_LABEL, Names, POD_SET_LABEL};
 use api::{Condition, StrimziPodSet, StrimziPodSetStatus};
 use control::liveness::Loop;
 use control::pod_set::{Action, Decision, Problem, decide};
@@ -28,10 +28,9 @@ use tracing::Instrument as _;
 
 use crate::client::watching;
 use crate::context::Context;
-use crate::liveness;
 use crate::tally::Tally;
-use crate::trace;
 use crate::write::{WriteError, Writer};
+use crate::{liveness, standing, trace};
 use pod::WholePod;
 
 const KIND: &str = "StrimziPodSet";
@@ -50,6 +49,12 @@ pub enum PodSetError {
         /// Why not.
         #[source]
         source: Box<kube::Error>,
+    },
+    /// Its cluster is not managed, or not known to be yet.
+    #[error("the cluster of {set} is not managed")]
+    LeftAlone {
+        /// Which set.
+        set: String,
     },
     /// The definition of a pod is none.
     #[error("the definition of the pod {pod} cannot be used")]
@@ -166,11 +171,15 @@ async fn pass(set: Arc<StrimziPodSet>, scope: Arc<Scope>) -> Result<Next, PodSet
     let one = reconcile(&set, &scope, &namespace).instrument(span);
     let beats = &scope.context.beats;
     let result = beats.watch_pass(Loop::StrimziPodSet, (&namespace, &set.name_any()), one).await;
-    metrics.pass_ended(KIND, &namespace, begun.elapsed(), result.is_ok());
+    // A set that is left alone is no failure.
+    let is_successful = matches!(result, Ok(()) | Err(PodSetError::LeftAlone { .. }));
+    metrics.pass_ended(KIND, &namespace, begun.elapsed(), is_successful);
     match &result {
         Ok(()) => {}
         // Somebody wrote at the same time; the watch brings it, and the pass comes again.
         Err(PodSetError::Write { source: WriteError::Conflict { .. }, .. }) => {}
+        // The pass over the cluster says why.
+        Err(PodSetError::LeftAlone { .. }) => {}
         Err(error) => tracing::warn!("{}", crate::words::chain(error)),
     }
     // Everything that matters is watched; this is for a watch that missed something.
@@ -178,6 +187,14 @@ async fn pass(set: Arc<StrimziPodSet>, scope: Arc<Scope>) -> Result<Next, PodSet
 }
 
 async fn reconcile(set: &StrimziPodSet, scope: &Scope, namespace: &str) -> Result<(), PodSetError> {
+    if let Some(cluster) = set.labels().get(CLUSTER_LABEL) {
+        let failed =
+            |source| PodSetError::Observe { set: set.name_any(), source: Box::new(source) };
+        let names = Names::new(namespace, cluster);
+        if standing::is_left_alone(&scope.context, &names).await.map_err(failed)? {
+            return Err(PodSetError::LeftAlone { set: set.name_any() });
+        }
+    }
     let pods = scope.pods.state_filter(|pod| pod.namespace().as_deref() == Some(namespace));
     let decision = decide(&pod::snapshot(set, pods.iter().map(AsRef::as_ref)));
     if decision.actions.is_empty() {

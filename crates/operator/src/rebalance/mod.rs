@@ -17,6 +17,7 @@ pub(crate) mod site;
 pub(crate) mod store;
 
 pub(crate) use error::RebalanceError;
+pub use store::is_moving;
 
 #[cfg(test)]
 mod tests {

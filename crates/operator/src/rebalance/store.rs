@@ -464,6 +464,12 @@ pub(crate) fn decode<T: DeserializeOwned>(map: &ConfigMap) -> Result<T, StoreErr
     Ok(store::decode(map)?.0)
 }
 
+/// Whether partitions are being moved, by the ConfigMap with the moves of a cluster. `None` if it cannot be read.
+#[must_use]
+pub fn is_moving(map: &ConfigMap) -> Option<bool> {
+    decode::<Moves>(map).ok().map(|moves| !moves.is_over())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

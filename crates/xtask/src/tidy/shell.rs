@@ -30,6 +30,7 @@ const CALLED: [(&str, &str); 69] = [
     ("certificates::authority::decide", "keys are generated only for a change that still holds"),
     ("certificates::leaf::decide", "the same for a certificate"),
     ("certificates::windows::opening", "a fact: whether a maintenance window is open"),
+    ("life::coexist::decide", "whether a cluster is managed at all"),
     ("liveness::alive", "whether the operator makes progress"),
     ("pod_set::decide", "the decision of a pass over a pod set"),
     ("rebalance::auto::is_copied", "which fields a request takes over from its template"),

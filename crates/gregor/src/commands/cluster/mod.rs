@@ -6,6 +6,7 @@
 
 mod console;
 mod plan;
+mod report;
 mod roll;
 mod snapshot;
 pub(crate) mod stage;
@@ -33,6 +34,7 @@ use stage::Staged;
 
 pub(crate) use self::console::{Console, EXAMPLES as CONSOLE_EXAMPLES};
 pub(crate) use plan::{PLAN_HELP, Plan};
+pub(crate) use report::{HELP as REPORT_HELP, Report};
 pub(crate) use roll::Roll;
 pub(crate) use status::Status;
 pub(crate) use why::Why;
@@ -78,7 +80,8 @@ pub(crate) struct Viewed {
     cluster: Option<String>,
     #[command(flatten)]
     at: At,
-    /// Use the snapshot in this file, from `gregor status --snapshot`, instead of Kubernetes and Kafka
+    /// Use the snapshot in this file, from `gregor status --snapshot` or `gregor report`, instead of Kubernetes and
+    /// Kafka
     #[arg(long, value_name = "FILE", conflicts_with = "cluster")]
     from_snapshot: Option<PathBuf>,
     /// Whether a snapshot for a file is taken, with everything that planning of edits needs.

@@ -13,7 +13,7 @@ use operator::cluster::foresee::{HIDDEN, Observed, View as Seen};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{Edits, Found, Looked, unknown};
+use super::{Edits, Found, Looked, report, unknown};
 use crate::output::note;
 
 /// The form of the file. A file with a newer number is not read.
@@ -46,8 +46,8 @@ struct Form {
     format: u32,
 }
 
-/// Writes what was observed. Only its owner may read the file.
-pub(super) fn write(path: &Path, looked: &Looked, now_ms: u64) -> anyhow::Result<()> {
+/// What was observed, as a file.
+pub(super) fn bytes(looked: &Looked, now_ms: u64) -> anyhow::Result<Vec<u8>> {
     let Looked { found, seen, .. } = looked;
     let file = File {
         format: FORMAT,
@@ -65,7 +65,12 @@ pub(super) fn write(path: &Path, looked: &Looked, now_ms: u64) -> anyhow::Result
     };
     let mut file = serde_json::to_value(&file).context("cannot serialize the snapshot")?;
     hide(&mut file);
-    let text = serde_json::to_vec_pretty(&file).context("cannot serialize the snapshot")?;
+    serde_json::to_vec_pretty(&file).context("cannot serialize the snapshot")
+}
+
+/// Writes what was observed. Only its owner may read the file.
+pub(super) fn write(path: &Path, looked: &Looked, now_ms: u64) -> anyhow::Result<()> {
+    let text = bytes(looked, now_ms)?;
     file::write(path, &text, file::PRIVATE, Survives::Process)
         .with_context(|| format!("cannot write {}", path.display()))?;
     note(&format!("wrote {} ({} KiB)", path.display(), text.len().div_ceil(1024)));
@@ -75,7 +80,7 @@ pub(super) fn write(path: &Path, looked: &Looked, now_ms: u64) -> anyhow::Result
 /// Hides what users may have written into their resources instead of a Secret: values of environment variables, and
 /// settings and Java properties whose names speak of passwords. Annotations in which tools keep whole resources are left
 /// out.
-fn hide(value: &mut Value) {
+pub(super) fn hide(value: &mut Value) {
     let hide_value = |value: &mut Value| {
         if !value.is_null() {
             *value = HIDDEN.into();
@@ -146,7 +151,10 @@ fn is_secret(name: &str) -> bool {
 
 /// Reads a file: the cluster, and when it was observed.
 pub(super) fn read(path: &Path) -> anyhow::Result<(Looked, u64)> {
-    let text = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let file = fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let text = report::snapshot_in(&file)
+        .with_context(|| format!("cannot read {}", path.display()))?
+        .unwrap_or(file);
     let is_none = || format!("{} is no snapshot of a cluster", path.display());
     let form: Form = serde_json::from_slice(&text).with_context(is_none)?;
     ensure!(

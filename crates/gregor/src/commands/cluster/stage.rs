@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use api::names::Names;
 use control::annotations::Annotation;
+use control::life::coexist::Selector;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
@@ -67,6 +68,7 @@ pub(crate) async fn stage(
             .and_then(|text| text.parse().ok())
             .map_or(OPERATION_TIMEOUT, Duration::from_millis),
         watches_other_namespaces: false,
+        selector: Selector::default(),
     };
     let resolve = hosts.names(reach.directory().as_deref())?;
     let stage = Stage::new(config, settings, resolve)?;

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use artifacts::{Environment, KafkaVersion, Progress, kafka};
+use control::life::coexist::Selector;
 use local::manifests::Manifest;
 use operator::install::{self, Installation};
 
@@ -102,6 +103,7 @@ impl Operator {
             watch_namespaces: Vec::new(),
             replicas: 1,
             operation_timeout_ms: None,
+            selector: Selector::default(),
         };
         let objects = install::manifest(&installation);
         Ok(local::manifests::from_objects(PLACE, objects)?)

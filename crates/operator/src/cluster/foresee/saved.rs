@@ -12,6 +12,7 @@ use api::{Kafka, StrimziPodSet, Verbatim};
 use control::annotations::Annotation;
 use control::cluster::fact::Fact;
 use control::cluster::snapshot::{KafkaView, Snapshot};
+use control::life::coexist::Selector;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Service, ServiceAccount};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -101,6 +102,7 @@ impl Saved {
             interval: Duration::ZERO,
             operation_timeout: OPERATION_TIMEOUT,
             watches_other_namespaces: false,
+            selector: Selector::default(),
         }
     }
 

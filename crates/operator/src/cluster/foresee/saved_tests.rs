@@ -1,6 +1,7 @@
 //! An edit that is planned on a file, compared with the same edit on the objects that the file was made of.
 
 use control::cluster::snapshot::SettingsView;
+use control::life::coexist::Selector;
 use control::rolling::config::{Described, Source};
 use k8s_openapi::api::core::v1::Secret;
 use model::NodeId;
@@ -21,6 +22,7 @@ fn settings() -> Settings {
         interval: Duration::ZERO,
         operation_timeout: OPERATION_TIMEOUT,
         watches_other_namespaces: false,
+        selector: Selector::default(),
     }
 }
 

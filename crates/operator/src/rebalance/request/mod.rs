@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use api::KafkaRebalance;
-use api::names::CLUSTER_LABEL;
+use api::names::{CLUSTER_LABEL, Names};
 use control::annotations::Annotation;
 use control::liveness::Loop;
 use futures::{FutureExt as _, StreamExt as _};
@@ -30,8 +30,8 @@ use super::RebalanceError;
 use crate::client::watching;
 use crate::context::{Context, dynamic};
 use crate::tally::Tally;
-use crate::trace;
 use crate::words::{chain, tell_of_watch};
+use crate::{standing, trace};
 
 pub(crate) use observe::{annotations, log_dirs, spec};
 pub(crate) use pass::Work;
@@ -124,6 +124,12 @@ async fn one_pass(ctx: &Context, namespace: &str, name: &str) -> Result<Duration
     let current = api.get_opt(name).await;
     let current = current.map_err(|error| RebalanceError::Read(Box::new(error)))?;
     let Some(current) = current else { return Ok(ctx.settings.interval) };
+    if let Some(cluster) = current.labels().get(CLUSTER_LABEL) {
+        let left = standing::is_left_alone(ctx, &Names::new(namespace, cluster)).await;
+        if left.map_err(|error| RebalanceError::Read(Box::new(error)))? {
+            return Ok(RETRY);
+        }
+    }
     let written = serde_json::to_value(&current).map_err(RebalanceError::Unreadable)?;
     let kr = serde_json::from_value(written.clone()).map_err(RebalanceError::Unreadable)?;
     pass::run(ctx, kr, &written).await

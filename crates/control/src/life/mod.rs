@@ -1,0 +1,6 @@
+//! The life of an installation: versions that work together, coexistence with another operator, recovery, removal.
+
+pub mod coexist;
+pub mod recover;
+pub mod skew;
+pub mod uninstall;
