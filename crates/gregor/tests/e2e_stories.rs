@@ -8,6 +8,7 @@
 mod e2e;
 
 use std::collections::BTreeSet;
+use std::process::Command;
 
 use e2e::{Load, Place, kubectl, registry, try_kubectl, wait_for};
 
@@ -114,6 +115,76 @@ fn a_drained_machine_gives_its_nodes_to_others_and_no_record_is_lost() {
     load.more(100);
     load.stop();
     place.nothing_failed();
+    place.end();
+}
+
+#[test]
+fn a_cluster_serves_while_there_is_no_operator_and_the_next_one_restarts_nothing() {
+    let place = Place::with_cluster("orphan");
+    let load = Load::start(&place);
+    let before = [place.uids("broker"), place.uids("controller")];
+    e2e::uninstall();
+    assert_eq!(kubectl(&["get", "deployments", "--namespace", "gregor", "--output", "name"]), "");
+    load.more(200);
+    e2e::install_again();
+    // What it does shows that it has seen the cluster.
+    place.kubectl(&["scale", "kafkanodepool/broker", "--replicas=4"]);
+    wait_for(|| if place.uids("broker").len() == 4 { Ok(()) } else { Err("3 brokers".to_owned()) });
+    place.ready();
+    let after = place.uids("broker");
+    assert!(
+        before[0].iter().all(|(name, uid)| after.get(name) == Some(uid)),
+        "{before:?} {after:?}"
+    );
+    assert_eq!(before[1], place.uids("controller"));
+    load.more(100);
+    load.stop();
+    place.nothing_failed();
+    place.end();
+}
+
+/// The network of a machine, as the tests run where its cable ends.
+fn cable(machine: &str, state: &str) {
+    let words = ["link", "set", &format!("ve-{machine}"), state];
+    assert!(Command::new("ip").args(words).status().unwrap().success());
+}
+
+fn machine_is_ready(machine: &str, expected: &str) -> Result<(), String> {
+    let path = "jsonpath={.status.conditions[?(@.type==\"Ready\")].status}";
+    let status = kubectl(&["get", "node", machine, "--output", path]);
+    if status == expected { Ok(()) } else { Err(format!("{machine}: Ready is {status}")) }
+}
+
+#[test]
+fn a_machine_that_is_cut_off_and_comes_back_takes_no_record_with_it() {
+    let place = Place::with_cluster("cut");
+    let load = Load::start(&place);
+    let pods = place.pods();
+    // A machine with a node of the cluster, without which two of each role are left.
+    let on = |machine: &str, role: &str| {
+        let label = &format!("strimzi.io/{role}-role");
+        let own = pods.iter().filter(|pod| pod["spec"]["nodeName"] == machine);
+        own.filter(|pod| pod["metadata"]["labels"][label] == "true").count()
+    };
+    let mut machines = ["n2", "n3"].into_iter();
+    let cut = machines.find(|machine| on(machine, "broker") == 1 && on(machine, "controller") <= 1);
+    let cut = cut.unwrap_or_else(|| panic!("no machine has one broker and at most one controller"));
+    let before = [place.uids("broker"), place.uids("controller")];
+    cable(cut, "down");
+    wait_for(|| machine_is_ready(cut, "Unknown"));
+    load.more(200);
+    cable(cut, "up");
+    wait_for(|| machine_is_ready(cut, "True"));
+    wait_for(|| match place.pods().iter().all(is_ready) {
+        true => Ok(()),
+        false => Err(place.kubectl(&["get", "pods", "-o", "wide"])),
+    });
+    place.ready();
+    assert_eq!(before, [place.uids("broker"), place.uids("controller")]);
+    load.more(100);
+    load.stop();
+    let restarts = place.restarts();
+    assert!(restarts.values().all(|count| *count == 0), "{restarts:?}");
     place.end();
 }
 

@@ -58,16 +58,25 @@ const STORIES: &[Story] = &[
         processes: &["a_node_serves_logs_is_drained_and_leaves"],
         containers: &["a_drained_machine_gives_its_nodes_to_others_and_no_record_is_lost"],
     },
-    Story { what: "a machine dies, a partition between machines", processes: &[], containers: &[] },
+    Story {
+        what: "a machine is cut off and comes back",
+        processes: &[
+            "no_broker_is_restarted_on_the_word_of_one_that_is_cut_off_from_the_controllers",
+        ],
+        containers: &["a_machine_that_is_cut_off_and_comes_back_takes_no_record_with_it"],
+    },
+    Story { what: "a machine dies and never comes back", processes: &[], containers: &[] },
     Story {
         what: "a change of settings, an upgrade of Kafka",
         processes: &["what_changes_is_rolled_out_and_what_fails_stops_the_rest"],
         containers: &[],
     },
     Story {
-        what: "another operator takes over",
+        what: "the operator is uninstalled and installed again, another one takes over",
         processes: &["another_operator_takes_over", "one_leads_and_the_next_one_follows"],
-        containers: &[],
+        containers: &[
+            "a_cluster_serves_while_there_is_no_operator_and_the_next_one_restarts_nothing",
+        ],
     },
     Story {
         what: "adoption of a cluster of Strimzi",
