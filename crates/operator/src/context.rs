@@ -19,8 +19,8 @@ use crate::cluster::marks::Marks;
 use crate::entity_operator::Removals;
 use crate::lag::Pictures;
 use crate::liveness::Beats;
+use crate::managed::ManagedClusters;
 use crate::rebalance::load::Samples;
-use crate::standing::Standings;
 use crate::strimzi::Observed;
 use crate::write::Writer;
 
@@ -101,7 +101,7 @@ pub struct Context {
     /// The entity operators that were removed.
     pub(crate) removals: Removals,
     /// Which clusters are managed.
-    pub(crate) standings: Standings,
+    pub(crate) managed: ManagedClusters,
     /// Cluster operators of Strimzi.
     pub(crate) strimzi: Observed,
     /// The progress of passes, for the liveness probe.
@@ -125,7 +125,7 @@ impl Context {
             standings: Standings::default(),
             samples: Samples::default(),
             removals: Removals::default(),
-            standings: Standings::default(),
+            managed: ManagedClusters::default(),
             strimzi: Observed::default(),
             beats: Beats::default(),
             pictures: Pictures::default(),

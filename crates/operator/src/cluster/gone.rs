@@ -42,6 +42,7 @@ pub(crate) async fn release(
     ctx.writer.metrics().forget(names);
     if cluster == Cluster::Missing {
         ctx.standings.forget(names);
+        ctx.managed.forget(names);
     }
     let api: Api<ClusterRoleBinding> = Api::all(ctx.client.clone());
     if let Some(binding) = api.get_opt(&names.init_binding()).await.map_err(get)?

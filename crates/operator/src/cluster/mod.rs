@@ -51,7 +51,7 @@ use crate::client::watching;
 use crate::context::{Context, dynamic};
 use crate::rebalance::store;
 use crate::words::{chain, tell_of_watch};
-use crate::{standing, trace, users};
+use crate::{managed, trace, users};
 use census::Census;
 use error::PassError;
 
@@ -220,9 +220,9 @@ async fn one_pass(ctx: &Context, object: &DynamicObject) -> Result<pass::Next, P
     let Some(current) = current.map_err(|error| PassError::Get(Box::new(error)))? else {
         return Ok(pass::Next::after(ctx.settings.interval));
     };
-    let standing = standing::decide(ctx, &current, &resource).await;
-    if !standing.is_managed() {
-        return Ok(pass::Next { after: ctx.settings.interval, is_held: standing.is_held() });
+    let decision = managed::decide(ctx, &current, &resource).await;
+    if !decision.is_managed() {
+        return Ok(pass::Next { after: ctx.settings.interval, is_held: decision.is_held() });
     }
     let written = serde_json::to_value(&current)?;
     let kafka = serde_json::from_value(written.clone()).map_err(PassError::Unreadable)?;

@@ -30,7 +30,7 @@ use crate::client::watching;
 use crate::context::Context;
 use crate::tally::Tally;
 use crate::write::{WriteError, Writer};
-use crate::{liveness, standing, trace};
+use crate::{liveness, managed, trace};
 use pod::WholePod;
 
 const KIND: &str = "StrimziPodSet";
@@ -191,7 +191,7 @@ async fn reconcile(set: &StrimziPodSet, scope: &Scope, namespace: &str) -> Resul
         let failed =
             |source| PodSetError::Observe { set: set.name_any(), source: Box::new(source) };
         let names = Names::new(namespace, cluster);
-        if standing::is_left_alone(&scope.context, &names).await.map_err(failed)? {
+        if managed::is_left_alone(&scope.context, &names).await.map_err(failed)? {
             return Err(PodSetError::LeftAlone { set: set.name_any() });
         }
     }

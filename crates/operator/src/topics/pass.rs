@@ -20,7 +20,7 @@ use super::schedule::End;
 use super::view;
 use crate::context::Context;
 use crate::entity_operator;
-use crate::standing;
+use crate::managed;
 use crate::words::chain;
 
 /// Resources that are read and changed together. The first of many are done while the others wait.
@@ -107,7 +107,7 @@ pub(super) async fn run(ctx: &Context, names: &Names, work: Work) -> Done {
     if work.entries.is_empty() && work.vanished.is_empty() && !has_moves {
         return Done::through(BTreeSet::new());
     }
-    if standing::is_left(ctx, names) {
+    if managed::is_unmanaged(ctx, names) {
         return Done { end: End::NotBegun, vanished: work.vanished, is_moving: None };
     }
     let Task::Reconcile { settings } = &work.task else {

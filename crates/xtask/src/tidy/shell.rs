@@ -14,7 +14,7 @@ use super::rust;
 const SHELL: &str = "crates/operator/src/";
 
 /// The functions, and what they are for.
-const CALLED: [(&str, &str); 69] = [
+const CALLED: [(&str, &str); 70] = [
     ("cluster::begin::begin", "whether a cluster is reconciled"),
     ("cluster::begin::asking", "whether Kafka is asked"),
     ("quorum::mode::is_doubtful", "whether the leader is asked once more"),

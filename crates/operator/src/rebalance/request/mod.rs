@@ -31,7 +31,7 @@ use crate::client::watching;
 use crate::context::{Context, dynamic};
 use crate::tally::Tally;
 use crate::words::{chain, tell_of_watch};
-use crate::{standing, trace};
+use crate::{managed, trace};
 
 pub(crate) use observe::{annotations, log_dirs, spec};
 pub(crate) use pass::Work;
@@ -125,7 +125,7 @@ async fn one_pass(ctx: &Context, namespace: &str, name: &str) -> Result<Duration
     let current = current.map_err(|error| RebalanceError::Read(Box::new(error)))?;
     let Some(current) = current else { return Ok(ctx.settings.interval) };
     if let Some(cluster) = current.labels().get(CLUSTER_LABEL) {
-        let left = standing::is_left_alone(ctx, &Names::new(namespace, cluster)).await;
+        let left = managed::is_left_alone(ctx, &Names::new(namespace, cluster)).await;
         if left.map_err(|error| RebalanceError::Read(Box::new(error)))? {
             return Ok(RETRY);
         }

@@ -26,11 +26,11 @@ const CONFIRMED: &str = Annotation::IgnoreStrimzi.name();
 
 /// Whether each cluster is managed. Clones share it.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Standings {
+pub(crate) struct ManagedClusters {
     managed: Arc<Mutex<BTreeMap<Names, bool>>>,
 }
 
-impl Standings {
+impl ManagedClusters {
     /// Keeps whether a cluster is managed. Returns what was known before.
     fn set(&self, names: &Names, is_managed: bool) -> Option<bool> {
         let mut managed = self.managed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -64,7 +64,7 @@ pub(crate) async fn decide(
         is_confirmed: kafka.annotations().get(CONFIRMED).is_some_and(|value| value == "true"),
         strimzi: strimzi.as_deref(),
     });
-    let before = ctx.standings.set(&names, decision.is_managed());
+    let before = ctx.managed.set(&names, decision.is_managed());
     if !decision.is_managed() {
         // What topics, users and metrics would use.
         ctx.admins.forget(&names);
@@ -94,7 +94,7 @@ async fn tell(ctx: &Context, kafka: &ObjectReference, names: &Names, message: St
 
 /// Whether a cluster exists and is not known to be managed. What belongs to it is left alone.
 pub(crate) async fn is_left_alone(ctx: &Context, names: &Names) -> Result<bool, kube::Error> {
-    match ctx.standings.get(names) {
+    match ctx.managed.get(names) {
         Some(is_managed) => Ok(!is_managed),
         // The first pass over it is about to decide, unless there is no such cluster.
         None => {
@@ -105,8 +105,8 @@ pub(crate) async fn is_left_alone(ctx: &Context, names: &Names) -> Result<bool, 
 }
 
 /// Whether a cluster is known not to be managed.
-pub(crate) fn is_left(ctx: &Context, names: &Names) -> bool {
-    ctx.standings.get(names) == Some(false)
+pub(crate) fn is_unmanaged(ctx: &Context, names: &Names) -> bool {
+    ctx.managed.get(names) == Some(false)
 }
 
 #[cfg(test)]
@@ -115,12 +115,12 @@ mod tests {
 
     #[test]
     fn what_is_known_of_a_cluster_is_kept_until_it_is_gone() {
-        let (standings, names) = (Standings::default(), Names::new("n", "c"));
-        assert_eq!(standings.get(&names), None);
-        assert_eq!(standings.set(&names, false), None);
-        assert_eq!(standings.clone().get(&names), Some(false));
-        assert_eq!(standings.set(&names, true), Some(false));
-        standings.forget(&names);
-        assert_eq!(standings.get(&names), None);
+        let (managed, names) = (ManagedClusters::default(), Names::new("n", "c"));
+        assert_eq!(managed.get(&names), None);
+        assert_eq!(managed.set(&names, false), None);
+        assert_eq!(managed.clone().get(&names), Some(false));
+        assert_eq!(managed.set(&names, true), Some(false));
+        managed.forget(&names);
+        assert_eq!(managed.get(&names), None);
     }
 }
