@@ -11,6 +11,7 @@
 
 #![warn(clippy::wildcard_enum_match_arm)]
 
+mod bound;
 mod check;
 mod disks;
 mod goals;

@@ -2,11 +2,13 @@
 
 use model::{NodeId, TopicName};
 
+use crate::bound::least_mb;
 use crate::check::{Judgement, check};
 use crate::goals::Goals;
 use crate::provision::{Hint, hints};
 use crate::search::{Scope, search};
 use crate::view::{Assignment, BrokerState, View};
+use crate::waves::order;
 
 /// A partition whose replicas or leader change.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,6 +40,9 @@ pub struct Plan {
     pub assignment: Assignment,
     /// The changed partitions.
     pub changes: Vec<Change>,
+    /// Indices of changes in the order in which to begin them: full disks are freed first, and the busiest
+    /// brokers are kept busy.
+    pub order: Vec<usize>,
     /// Total MB moved.
     pub mb: f64,
 }
@@ -78,6 +83,8 @@ pub struct Report {
     pub brokers_after: Vec<BrokerShare>,
     /// What the cluster lacks if a hard goal cannot be satisfied.
     pub hints: Vec<Hint>,
+    /// MB that any plan moves which satisfies the goals that this one satisfies.
+    pub least_mb: f64,
     /// Improvements that the plan omits, with their cost.
     pub rest: Option<Rest>,
 }
@@ -104,6 +111,7 @@ pub fn plan(view: &View, goals: &Goals) -> (Plan, Report) {
     let brokers_after = shares(view, &assignment);
     let mb = view.moved_mb(&assignment);
     let report = Report {
+        least_mb: least_mb(view, &after),
         rest: if draining { rest(view, goals, &after, mb) } else { None },
         before: check(view, goals, view.assignment()),
         brokers_before: shares(view, view.assignment()),
@@ -111,7 +119,8 @@ pub fn plan(view: &View, goals: &Goals) -> (Plan, Report) {
         after,
         brokers_after,
     };
-    (Plan { assignment, changes, mb }, report)
+    let order = order(view, &changes);
+    (Plan { assignment, changes, order, mb }, report)
 }
 
 /// The effect of a plan without this restriction, if it is better.
@@ -119,7 +128,7 @@ fn rest(view: &View, goals: &Goals, after: &Judgement, mb: f64) -> Option<Rest> 
     if after.goals.iter().all(|state| state.findings == 0) {
         return None;
     }
-    let all = search(view, goals, Scope::All);
+    let all = search(view, goals, Scope::Rest);
     let balancedness = check(view, goals, &all).balancedness;
     let rest = Rest { mb: view.moved_mb(&all) - mb, balancedness };
     (rest.balancedness > after.balancedness && rest.mb > 0.0).then_some(rest)

@@ -75,11 +75,23 @@ impl State<'_> {
 
     /// The broker that gets closest to the middle of its ranges with the replica.
     fn best_place(&self, replica: usize) -> Option<usize> {
+        /// With more brokers, some are tried before all are.
+        const PLACES: usize = 96;
+        if self.live.len() > 2 * PLACES {
+            let place = self.best_place_of(replica, self.some_live(replica, PLACES));
+            if place.is_some() {
+                return place;
+            }
+        }
+        self.best_place_of(replica, self.live.iter().copied())
+    }
+
+    fn best_place_of(&self, replica: usize, brokers: impl Iterator<Item = usize>) -> Option<usize> {
         /// A broker that had the partition before needs no data, which is a slight preference.
         const HOME: f64 = 1e-3;
         let load = self.load(replica);
         let mut best: Option<(f64, usize)> = None;
-        for &broker in &self.live {
+        for broker in brokers {
             if !self.fits(replica, broker) {
                 continue;
             }

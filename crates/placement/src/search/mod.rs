@@ -12,20 +12,30 @@
 //! 5. underutilized brokers take replicas that match all their gaps, so that one quantity is not filled at
 //!    the expense of another;
 //! 6. if no single move helps, swap two replicas or two leaderships;
-//! 7. move replicas back to their original brokers where that is harmless.
+//! 7. bring brokers within hard limits, with any replica, if that has not happened yet;
+//! 8. move replicas back to their original brokers where that is harmless;
+//! 9. in a small cluster, try changes in a random order from a fixed seed, and keep the best plan.
 //!
-//! Steps 2 to 6 repeat, first only with moves that are worth their MB, then with more expensive ones. The
-//! search is deterministic: no randomness, no clock.
+//! Steps 2 to 6 repeat, first only with moves that are worth their MB, then with more expensive ones, until all
+//! goals hold or a number of evaluated moves is reached. The search is deterministic: no seed from outside, no
+//! clock.
 
 mod exchanges;
 mod forced;
 mod leaders;
 mod passes;
+mod polish;
 mod racks;
 mod state;
+mod topics;
 
+use crate::bound::least_mb;
+use crate::check::check;
 use crate::goals::{Goal, Goals};
 use crate::view::{Assignment, View};
+
+use self::polish::Heat;
+use self::state::State;
 
 /// Replicas that may move.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,6 +44,8 @@ pub(crate) enum Scope {
     Displaced,
     /// All replicas that are not pinned.
     All,
+    /// The same, but only to know about how much better the plan of a drain could be.
+    Rest,
 }
 
 /// Minimum gain per MB, in cost for the mean broker's whole disk: from strict to none.
@@ -45,17 +57,81 @@ const EXCHANGE_PRICE: f64 = 0.01;
 /// Repetitions at one price; more have no effect.
 const ROUNDS: usize = 4;
 
+/// Evaluated moves for each replica, in all and if only displaced replicas move. Enough for every shape that
+/// has been drawn whose goals can be met; where they contradict each other, the search ends here.
+const WORK: u64 = 30;
+const WORK_OF_DRAIN: u64 = 10;
+
+/// Replicas of a cluster whose plan is polished, which takes time for each of them.
+const POLISHED_MAX: usize = 60_000;
+
+/// Replicas of a cluster whose plan is polished again if it is not good enough.
+const REPEATED_MAX: usize = 20_000;
+
+/// Replicas of a cluster for which the search is also begun with random changes.
+const RESTARTED_MAX: usize = 5_000;
+
+/// A plan with so many times the MB of its lower bound is good enough.
+const GOOD: f64 = 1.01;
+
 /// The best assignment found.
 pub(crate) fn search(view: &View, goals: &Goals, scope: Scope) -> Assignment {
-    let mut state = state::State::new(view, goals);
+    let mut state = begin(view, goals, scope);
+    pass(&mut state);
+    state.keep_hard_limits();
+    state.send_home();
+    if goals.has(Goal::PreferredLeaderElection) {
+        state.prefer_leaders(true);
+        return state.into_assignment();
+    }
+    // In large clusters each replica is small, and ordered passes find what there is.
+    if view.replicas() > POLISHED_MAX || scope == Scope::Rest {
+        return state.into_assignment();
+    }
+    let mut best = Candidate::of(view, goals, state.broker_of.clone());
+    state.polish(Heat::Cool);
+    state.send_home();
+    best = best.or(Candidate::of(view, goals, state.into_assignment()));
+    if view.replicas() > REPEATED_MAX || best.is_good() {
+        return best.assignment;
+    }
+    for seed in 2..4 {
+        let mut state = State::new(view, goals, best.assignment.clone());
+        state.only_displaced = scope == Scope::Displaced;
+        // Where goals contradict each other, those that almost hold count more.
+        state.weigh();
+        state.polish(Heat::Again(seed));
+        state.send_home();
+        best = best.or(Candidate::of(view, goals, state.into_assignment()));
+    }
+    if view.replicas() <= RESTARTED_MAX {
+        let mut state = begin(view, goals, scope);
+        state.polish(Heat::Warm);
+        state.keep_hard_limits();
+        state.send_home();
+        best = best.or(Candidate::of(view, goals, state.into_assignment()));
+    }
+    best.assignment
+}
+
+/// The state with all replicas placed that must move.
+fn begin<'a>(view: &'a View, goals: &Goals, scope: Scope) -> State<'a> {
+    let mut state = State::new(view, goals, view.replicas.clone());
     state.place_forced();
     state.spread_leaders();
-    let prefers = goals.has(Goal::PreferredLeaderElection);
-    if prefers {
+    if goals.has(Goal::PreferredLeaderElection) {
         state.prefer_leaders(false);
     }
     state.only_displaced = scope == Scope::Displaced;
-    'prices: for price in PRICES {
+    state.work_max = if scope == Scope::All { WORK } else { WORK_OF_DRAIN };
+    state
+}
+
+/// The ordered passes.
+fn pass(state: &mut State<'_>) {
+    for (stage, price) in (1..).zip(PRICES) {
+        // What takes long at one price leaves something for the next.
+        state.allow(stage, PRICES.len() as u64);
         for _ in 0..ROUNDS {
             let mut changed = state.move_leaders();
             changed |= state.spread_topics(price);
@@ -63,18 +139,44 @@ pub(crate) fn search(view: &View, goals: &Goals, scope: Scope) -> Assignment {
             changed |= state.fill(price);
             changed |= state.move_leaders();
             if state.is_done() {
-                break 'prices;
+                return;
             }
             // A move that is not worth its MB now may be at a lower price.
             let last_resort = !changed && price <= EXCHANGE_PRICE;
-            if !(changed || last_resort && state.exchange(price)) {
+            if state.is_spent() || !(changed || last_resort && state.exchange(price)) {
                 break;
             }
         }
     }
-    state.send_home();
-    if prefers {
-        state.prefer_leaders(true);
+}
+
+/// An assignment and how good it is.
+struct Candidate {
+    assignment: Assignment,
+    /// Violations of hard goals, then goals, violations of soft ones and MB: less is better.
+    rank: (usize, f64, usize, f64),
+    least_mb: f64,
+}
+
+impl Candidate {
+    fn of(view: &View, goals: &Goals, assignment: Assignment) -> Self {
+        let judged = check(view, goals, &assignment);
+        let findings = |hard: bool| -> usize {
+            let of = judged.goals.iter().filter(|state| state.goal.is_hard() == hard);
+            of.map(|state| state.findings).sum()
+        };
+        let hard = judged.structure.len() + findings(true);
+        let rank = (hard, -judged.balancedness, findings(false), view.moved_mb(&assignment));
+        Self { assignment, rank, least_mb: least_mb(view, &judged) }
     }
-    state.into_assignment()
+
+    /// The better of two; this one if they are alike.
+    fn or(self, other: Self) -> Self {
+        if other.rank < self.rank { other } else { self }
+    }
+
+    /// Whether all goals hold, for hardly more MB than any plan moves.
+    fn is_good(&self) -> bool {
+        self.rank.0 + self.rank.2 == 0 && self.rank.3 <= self.least_mb * GOOD
+    }
 }

@@ -6,6 +6,12 @@ use super::state::{GAIN_MIN, Load8, State, TOPIC_COST};
 const GIVE_TRIES: usize = 48;
 const TAKE_TRIES: usize = 64;
 
+/// At least this part of a broker's replicas is tried.
+const GIVE_PART: usize = 16;
+
+/// With more brokers than this, some are tried as destinations before all are.
+const DESTINATIONS: usize = 64;
+
 /// How often candidates are collected, per broker and pass.
 const GIVE_LOOKS: usize = 6;
 const TAKE_LOOKS: usize = 40;
@@ -114,7 +120,11 @@ impl State<'_> {
         let mut changed = false;
         for broker in self.unbalanced_first() {
             for _ in 0..GIVE_LOOKS {
-                let candidates = self.relieving(broker);
+                if self.is_spent() {
+                    return changed;
+                }
+                let tries = GIVE_TRIES.max(self.on_broker[broker].len() / GIVE_PART);
+                let candidates = self.relieving(broker, tries, price);
                 let mut gave = false;
                 for replica in candidates {
                     if self.cost[broker] <= 0.0 {
@@ -136,20 +146,22 @@ impl State<'_> {
         changed
     }
 
-    /// Replicas of a broker with the best ratio of relief to MB.
-    fn relieving(&self, broker: usize) -> Vec<usize> {
+    /// Replicas of a broker with the best ratio of relief to MB, if those have a price.
+    pub(super) fn relieving(&self, broker: usize, count: usize, price: f64) -> Vec<usize> {
+        let is_free = price <= 0.0;
         let mut candidates = Vec::new();
+        self.spend(self.on_broker[broker].len());
         for &replica in &self.on_broker[broker] {
             let load = self.load(replica as usize);
             let relief = -self.cost_change(broker, &load, -1.0);
             if relief <= 0.0 || !self.may_move(replica as usize) {
                 continue;
             }
-            let displaced = self.is_displaced(replica as usize);
-            let mb = if displaced { 0.0 } else { load[0] * self.scale[0] };
+            let free = is_free || self.is_displaced(replica as usize);
+            let mb = if free { 0.0 } else { load[0] * self.scale[0] };
             candidates.push((relief / (mb + FREE), replica));
         }
-        best_first(candidates, GIVE_TRIES)
+        best_first(candidates, count)
     }
 
     /// Moves replicas to underutilized brokers.
@@ -157,7 +169,7 @@ impl State<'_> {
         let mut changed = false;
         for broker in self.unbalanced_first() {
             for _ in 0..TAKE_LOOKS {
-                if !self.is_short(broker) {
+                if !self.is_short(broker) || self.is_spent() {
                     break;
                 }
                 let mut took = false;
@@ -199,6 +211,7 @@ impl State<'_> {
         givers.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
         let mut candidates = Vec::new();
         for (_, giver) in givers.into_iter().take(GIVERS) {
+            self.spend(self.on_broker[giver].len());
             for &replica in &self.on_broker[giver] {
                 let load = self.load(replica as usize);
                 let gain = -self.cost_change(broker, &load, 1.0)
@@ -247,27 +260,67 @@ impl State<'_> {
         }
     }
 
-    /// The best destination of a replica, with the change of cost.
-    fn best_destination(&self, replica: usize, price: f64) -> Option<(f64, usize)> {
+    /// The best destination of a replica, with the change of cost. If there are many brokers and one of some is
+    /// an improvement, the others are not tried.
+    pub(super) fn best_destination(&self, replica: usize, price: f64) -> Option<(f64, usize)> {
+        if self.live.len() > 2 * DESTINATIONS {
+            let best = self.best_of(replica, price, self.some_live(replica, DESTINATIONS));
+            if best.is_some_and(|(change, _)| change < -GAIN_MIN) || self.is_spent() {
+                return best;
+            }
+        }
+        self.best_of(replica, price, self.live.iter().copied())
+    }
+
+    /// Some brokers, another choice for each replica.
+    pub(super) fn some_live(
+        &self,
+        replica: usize,
+        count: usize,
+    ) -> impl Iterator<Item = usize> + '_ {
+        let brokers = self.live.len();
+        let begin = replica.wrapping_mul(0x9e37_79b9) >> 7;
+        // Neighbours in the list may share a rack or an age.
+        let stride = (brokers / count).max(1);
+        (0..count).map(move |step| self.live[(begin + step * stride) % brokers])
+    }
+
+    fn best_of(
+        &self,
+        replica: usize,
+        price: f64,
+        brokers: impl Iterator<Item = usize>,
+    ) -> Option<(f64, usize)> {
         /// Tie-breaker: the less utilized broker.
         const TIE: f64 = 1e-6;
         let load = self.load(replica);
+        let relief = self.cost_change(usize::from(self.broker_of[replica]), &load, -1.0);
         let mut best: Option<(f64, f64, usize)> = None;
-        for &broker in &self.live {
+        let mut tried = 0;
+        for broker in brokers {
+            tried += 1;
             if !self.fits(replica, broker) {
                 continue;
             }
-            let change = self.change(replica, broker, &load, price);
+            let mb = price * self.move_mb(replica, broker) * self.scale[0];
+            let change = relief
+                + self.cost_change(broker, &load, 1.0)
+                + self.topic_change(replica, broker)
+                + mb;
+            if best.is_some_and(|(least, ..)| change > least + TIE * 100.0) {
+                continue;
+            }
             let rank = change + TIE * self.distance_change(broker, &load);
             if best.is_none_or(|(least, ..)| rank < least) {
                 best = Some((rank, change, broker));
             }
         }
+        self.spend(tried);
         best.map(|(_, change, broker)| (change, broker))
     }
 
     /// Change of cost of a move: both brokers, topics, and MB at their price.
-    fn change(&self, replica: usize, to: usize, load: &Load8, price: f64) -> f64 {
+    pub(super) fn change(&self, replica: usize, to: usize, load: &Load8, price: f64) -> f64 {
         let from = usize::from(self.broker_of[replica]);
         let mb = price * self.move_mb(replica, to) * self.scale[0];
         self.cost_change(from, load, -1.0)

@@ -5,16 +5,17 @@
     reason = "the same place in several arrays is one kind of number; an index says so best"
 )]
 
+use std::cell::Cell;
 use std::ops::Range;
 
 use crate::goals::{
-    BALANCE, BAND, CPU_SHARE, DISK_SHARE, Goal, Goals, NETWORK_SHARE, REPLICAS_MAX, TOPIC_BAND,
-    TOPIC_GAP_MAX, TOPIC_GAP_MIN,
+    BALANCE, BAND, CPU_SHARE, DISK_SHARE, Goal, Goals, NETWORK_SHARE, REPLICAS_MAX,
 };
 use crate::view::{Assignment, View};
 
 use super::leaders::Watched;
 use super::racks::Racks;
+use super::topics::Topics;
 
 /// The quantities of a broker or replica: disk, inbound, outbound, CPU, replicas, leaders, potential
 /// outbound, leader inbound.
@@ -25,7 +26,7 @@ const NUMBERS: usize = 8;
 const WITH_LOW: usize = 6;
 
 /// Quantities that increase with leadership.
-const OF_LEADERS: [usize; 3] = [2, 3, 5];
+pub(super) const OF_LEADERS: [usize; 3] = [2, 3, 5];
 
 /// Limits are tightened by this ratio, because sums in another order differ in their last digits.
 const DRAWN_IN: f64 = 1e-7;
@@ -35,6 +36,12 @@ pub(super) const TOPIC_COST: f64 = 0.002;
 
 /// Minimum gain of a change, larger than rounding errors.
 pub(super) const GAIN_MIN: f64 = 1e-9;
+
+/// Evaluated moves after which the search ends, besides those per replica.
+const WORK_MIN: u64 = 50_000;
+
+/// An excess over a hard limit costs this much more than the same excess over a soft one.
+const HARD_COST: f64 = 20.0;
 
 #[derive(Debug)]
 pub(super) struct State<'a> {
@@ -51,21 +58,29 @@ pub(super) struct State<'a> {
     pub(super) numbers: Vec<Load8>,
     low: Vec<Load8>,
     high: Vec<Load8>,
+    hard: Vec<Load8>,
     middle: Vec<Load8>,
     /// Reciprocal of the mean broker's quantities, to add up different kinds.
     pub(super) scale: Load8,
+    /// The same, times the importance of the quantity.
+    weight: Load8,
+    /// Cost of one excess replica of a topic.
+    topic_cost: f64,
     /// Cost of each broker's quantities.
     pub(super) cost: Vec<f64>,
     pub(super) live: Vec<usize>,
-    topic_counts: Vec<u16>,
-    topic_high: Vec<u16>,
-    topic_low: Vec<u16>,
+    pub(super) topics: Topics,
+    /// Evaluated moves, as a measure of time that is the same on every machine.
+    pub(super) work: Cell<u64>,
+    allowed: u64,
+    /// How many there may be for each replica.
+    pub(super) work_max: u64,
     /// Only replicas that were displaced already may move.
     pub(super) only_displaced: bool,
 }
 
 impl<'a> State<'a> {
-    pub(super) fn new(view: &'a View, goals: &Goals) -> Self {
+    pub(super) fn new(view: &'a View, goals: &Goals, broker_of: Assignment) -> Self {
         let (brokers, replicas) = (view.brokers.len(), view.replicas.len());
         let mut state = Self {
             view,
@@ -77,20 +92,24 @@ impl<'a> State<'a> {
                 Racks::Free
             },
             watched: Watched::default(),
-            broker_of: view.replicas.clone(),
             partition_of: Vec::with_capacity(replicas),
             on_broker: vec![Vec::new(); brokers],
             place_in: vec![0; replicas],
             numbers: vec![[0.0; NUMBERS]; brokers],
             low: vec![[f64::NEG_INFINITY; NUMBERS]; brokers],
             high: vec![[f64::INFINITY; NUMBERS]; brokers],
+            hard: vec![[f64::INFINITY; NUMBERS]; brokers],
             middle: vec![[0.0; NUMBERS]; brokers],
             scale: [0.0; NUMBERS],
+            weight: [0.0; NUMBERS],
+            topic_cost: TOPIC_COST,
             cost: vec![0.0; brokers],
             live: view.live().collect(),
-            topic_counts: vec![0; view.topics.len() * brokers],
-            topic_high: vec![u16::MAX; view.topics.len()],
-            topic_low: vec![0; view.topics.len()],
+            topics: Topics::new(view, &broker_of, goals.has(Goal::TopicReplicaDistribution)),
+            broker_of,
+            work: Cell::new(0),
+            allowed: u64::MAX,
+            work_max: 0,
             only_displaced: false,
         };
         state.count();
@@ -98,13 +117,80 @@ impl<'a> State<'a> {
             state.watch_leaders();
         }
         state.limit_brokers(goals);
-        if goals.has(Goal::TopicReplicaDistribution) {
-            state.limit_topics();
-        }
-        for broker in state.live.clone() {
-            state.cost[broker] = state.cost_with(broker, &[0.0; NUMBERS], 0.0);
-        }
+        state.weight = state.scale;
+        state.weigh_impossible();
+        state.count_costs();
         state
+    }
+
+    fn count_costs(&mut self) {
+        for broker in self.live.clone() {
+            self.cost[broker] = self.cost_with(broker, &[0.0; NUMBERS], 0.0);
+        }
+    }
+
+    /// Gives quantities little importance whose ranges do not fit the cluster or a rack, wherever replicas are.
+    fn weigh_impossible(&mut self) {
+        const LITTLE: f64 = 0.05;
+        let racks = self.view.rack.iter().max().map_or(0, |most| usize::from(*most) + 1);
+        let (mut least, mut most) = (vec![[0.0; NUMBERS]; racks], vec![[0.0; NUMBERS]; racks]);
+        let mut total = [0.0; NUMBERS];
+        for &broker in &self.live {
+            let rack = usize::from(self.view.rack[broker]);
+            add(&mut least[rack], &self.low[broker], 1.0);
+            add(&mut most[rack], &self.high[broker], 1.0);
+        }
+        self.numbers.iter().for_each(|numbers| add(&mut total, numbers, 1.0));
+        let (fewest, all) = self.shares_of_racks();
+        for k in 0..NUMBERS {
+            let sum = |of: &[Load8]| of.iter().map(|of| of[k]).sum::<f64>();
+            let mut fits = sum(&least) <= total[k] && total[k] <= sum(&most);
+            // Leaders may be anywhere; replicas may not.
+            if [0, 1, 4, 6].contains(&k) {
+                let lives =
+                    |rack: &usize| self.live.iter().any(|b| self.view.rack[*b] == *rack as u16);
+                fits &= (0..racks)
+                    .filter(lives)
+                    .all(|rack| fewest[k] <= most[rack][k] && least[rack][k] <= all[k]);
+            }
+            if !fits {
+                // Nothing else asks for an even potential.
+                self.weight[k] *= if k == 6 { 0.0 } else { LITTLE };
+            }
+        }
+    }
+
+    /// What each rack has at least and at most, if replicas of a partition are in different racks or evenly
+    /// spread.
+    fn shares_of_racks(&self) -> (Load8, Load8) {
+        let racks = self.view.racks().len().max(1);
+        let (mut fewest, mut all) = ([0.0; NUMBERS], [0.0; NUMBERS]);
+        for partition in 0..self.view.partitions() {
+            let slots = self.slots(partition);
+            let factor = slots.len();
+            let (low, high) = match self.racks {
+                Racks::Free => (0, factor),
+                Racks::Apart => ((factor + 1).saturating_sub(racks).min(1), 1),
+                Racks::Even(_) => (factor / racks, factor.div_ceil(racks)),
+            };
+            let load = self.load(slots.end - 1);
+            add(&mut fewest, &load, low as f64);
+            add(&mut all, &load, high as f64);
+        }
+        (fewest, all)
+    }
+
+    /// Gives quantities that most brokers cannot keep within their ranges less importance, and all others more.
+    pub(super) fn weigh(&mut self) {
+        const MORE: f64 = 3.0;
+        const LESS: f64 = 0.2;
+        let few = (self.live.len() / 5).max(2);
+        for k in 0..NUMBERS {
+            let out = self.live.iter().filter(|broker| self.is_outside(**broker, k)).count();
+            self.weight[k] *= if out > few { LESS } else { MORE };
+        }
+        self.topic_cost = TOPIC_COST * MORE;
+        self.count_costs();
     }
 
     fn count(&mut self) {
@@ -116,8 +202,6 @@ impl<'a> State<'a> {
                 self.on_broker[broker].push(replica as u32);
                 let load = self.load(replica);
                 add(&mut self.numbers[broker], &load, 1.0);
-                let at = self.topic_at(partition, broker);
-                self.topic_counts[at] += 1;
             }
         }
     }
@@ -145,34 +229,21 @@ impl<'a> State<'a> {
             fair[5] = total[5] / brokers;
             fair[6] = if capacity[2] > 0.0 { total[6] / capacity[2] * own[2] } else { 0.0 };
             fair[7] = total[7] / brokers;
-            let (mut low, high) = limits(goals, own, &fair);
+            let (mut low, high, hard) = limits(goals, own, &fair);
             // Brokers that accept nothing have no lower limit.
             if self.view.closed[broker] {
                 low = [f64::NEG_INFINITY; NUMBERS];
             } else if self.view.unled[broker] {
                 OF_LEADERS.into_iter().for_each(|k| low[k] = f64::NEG_INFINITY);
             }
-            (self.low[broker], self.high[broker], self.middle[broker]) = (low, high, fair);
+            (self.low[broker], self.high[broker]) = (low, high);
+            (self.hard[broker], self.middle[broker]) = (hard, fair);
         }
     }
 
     fn capacity(&self, broker: usize) -> [f64; 4] {
         let capacity = &self.view.brokers[broker].capacity;
         [capacity.disk_mb, capacity.network_in_kb, capacity.network_out_kb, capacity.cpu_percent]
-    }
-
-    fn limit_topics(&mut self) {
-        let mut totals = vec![0_u32; self.view.topics.len()];
-        for partition in &self.partition_of {
-            totals[self.view.topic_of[*partition as usize] as usize] += 1;
-        }
-        for (topic, total) in totals.into_iter().enumerate() {
-            let mean = f64::from(total) / self.live.len() as f64;
-            let (least, most) = (mean.ceil() + TOPIC_GAP_MIN, mean.ceil() + TOPIC_GAP_MAX);
-            let high = (mean * (1.0 + TOPIC_BAND)).ceil().clamp(least, most);
-            self.topic_high[topic] = high.min(f64::from(u16::MAX)) as u16;
-            self.topic_low[topic] = (mean.floor() - TOPIC_GAP_MAX).max(0.0) as u16;
-        }
     }
 
     /// Load of a replica.
@@ -250,14 +321,17 @@ impl<'a> State<'a> {
 
     /// Cost of a broker with `share` times this load in addition.
     pub(super) fn cost_with(&self, broker: usize, load: &Load8, share: f64) -> f64 {
-        let (low, high) = (&self.low[broker], &self.high[broker]);
+        let (low, high, hard) = (&self.low[broker], &self.high[broker], &self.hard[broker]);
         let numbers = &self.numbers[broker];
-        let mut cost = 0.0;
+        let mut costs = [0.0; NUMBERS];
         for k in 0..NUMBERS {
             let number = numbers[k] + share * load[k];
-            cost += ((low[k] - number).max(0.0) + (number - high[k]).max(0.0)) * self.scale[k];
+            let out = above(low[k] - number) + above(number - high[k]);
+            costs[k] = out * self.weight[k] + HARD_COST * above(number - hard[k]) * self.scale[k];
         }
-        cost
+        // Pairs, so that the sum takes few steps.
+        let pairs = [0, 1, 2, 3].map(|k| costs[k] + costs[k + 4]);
+        (pairs[0] + pairs[1]) + (pairs[2] + pairs[3])
     }
 
     /// Change of a broker's cost with this load added (`1.0`) or removed (`-1.0`).
@@ -278,49 +352,80 @@ impl<'a> State<'a> {
 
     /// Change of the cost of concentrated topics with a move.
     pub(super) fn topic_change(&self, replica: usize, to: usize) -> f64 {
-        let partition = self.partition_of[replica] as usize;
+        let topic = self.topic_of(replica);
+        if self.topics.is_free(topic) {
+            return 0.0;
+        }
         let from = usize::from(self.broker_of[replica]);
-        let topic = self.view.topic_of[partition] as usize;
-        let (low, high) = (self.topic_low[topic], self.topic_high[topic]);
-        let there = self.topic_counts[self.topic_at(partition, from)];
-        let here = self.topic_counts[self.topic_at(partition, to)];
-        let mut change = 0.0;
-        if there > high {
-            change -= TOPIC_COST;
-        } else if there <= low {
-            change += TOPIC_COST;
-        }
-        if here >= high {
-            change += TOPIC_COST;
-        } else if here < low {
-            change -= TOPIC_COST;
-        }
-        change
+        let change = self.topics.change(&self.broker_of, topic, from, to);
+        self.topic_cost * f64::from(change)
+    }
+
+    pub(super) fn topic_of(&self, replica: usize) -> usize {
+        self.view.topic_of[self.partition_of[replica] as usize] as usize
     }
 
     /// Whether a broker exceeds its limit of the replica's topic.
     pub(super) fn is_topic_crowded(&self, partition: usize, broker: usize) -> bool {
-        let topic = self.view.topic_of[partition] as usize;
-        self.topic_counts[self.topic_at(partition, broker)] > self.topic_high[topic]
+        self.topics.is_crowded(&self.broker_of, self.view.topic_of[partition] as usize, broker)
     }
 
     /// Topics that exceed the limit of some broker.
     pub(super) fn crowded_topics(&self) -> Vec<bool> {
-        let brokers = self.view.brokers.len();
-        let crowded = |topic: usize| {
-            let counts = &self.topic_counts[topic * brokers..(topic + 1) * brokers];
-            self.live.iter().any(|broker| counts[*broker] > self.topic_high[topic])
-        };
-        (0..self.view.topics.len()).map(crowded).collect()
+        self.topics.crowded(&self.broker_of, &self.live)
     }
 
-    fn has_sparse_topic(&self) -> bool {
-        let brokers = self.view.brokers.len();
-        let sparse = |topic: usize| {
-            let low = self.topic_low[topic];
-            low > 0 && self.live.iter().any(|b| self.topic_counts[topic * brokers + b] < low)
-        };
-        (0..self.view.topics.len()).any(sparse)
+    /// The quantity that is furthest outside of its range, and its distance: positive if there is too much.
+    pub(super) fn worst(&self, broker: usize) -> (usize, f64) {
+        let (low, high) = (&self.low[broker], &self.high[broker]);
+        let mut worst = (0, 0.0_f64);
+        let mut most = 0.0;
+        for k in 0..NUMBERS {
+            let number = self.numbers[broker][k];
+            let out = above(number - high[k]) - above(low[k] - number);
+            if out.abs() * self.weight[k] > most {
+                most = out.abs() * self.weight[k];
+                worst = (k, out);
+            }
+        }
+        worst
+    }
+
+    /// How much more of a quantity a broker could take, or give, within its range.
+    pub(super) fn room(&self, broker: usize, k: usize) -> f64 {
+        self.high[broker][k] - self.numbers[broker][k]
+    }
+
+    /// How much of a quantity a broker could give within its range.
+    pub(super) fn spare(&self, broker: usize, k: usize) -> f64 {
+        self.numbers[broker][k] - self.low[broker][k].max(0.0)
+    }
+
+    /// Whether a broker exceeds a hard limit.
+    pub(super) fn breaks_hard(&self, broker: usize) -> bool {
+        (0..NUMBERS).any(|k| self.numbers[broker][k] > self.hard[broker][k])
+    }
+
+    /// Whether a quantity of a broker is outside of its range.
+    pub(super) fn is_outside(&self, broker: usize, k: usize) -> bool {
+        let number = self.numbers[broker][k];
+        number < self.low[broker][k] || number > self.high[broker][k]
+    }
+
+    /// Whether the search has taken as long as it may.
+    pub(super) fn is_spent(&self) -> bool {
+        self.work.get() > self.allowed
+    }
+
+    /// Allows this part of all work.
+    pub(super) fn allow(&mut self, part: u64, of: u64) {
+        let all = WORK_MIN + self.work_max * self.view.replicas() as u64;
+        self.allowed = all.saturating_mul(part) / of;
+    }
+
+    /// Counts evaluated moves.
+    pub(super) fn spend(&self, work: usize) {
+        self.work.set(self.work.get() + work as u64);
     }
 
     /// Whether a quantity of the broker is below its range.
@@ -347,7 +452,7 @@ impl<'a> State<'a> {
     /// Whether all brokers and topics are within their ranges.
     pub(super) fn is_done(&self) -> bool {
         let balanced = self.live.iter().all(|broker| self.cost[*broker] <= 0.0);
-        balanced && !self.crowded_topics().contains(&true) && !self.has_sparse_topic()
+        balanced && self.topics.is_done(&self.broker_of, &self.live)
     }
 
     /// Moves a replica.
@@ -369,9 +474,7 @@ impl<'a> State<'a> {
         self.place_in[replica] = self.on_broker[to].len() as u32;
         self.on_broker[to].push(replica as u32);
         self.broker_of[replica] = to as u16;
-        let (left, entered) = (self.topic_at(partition, from), self.topic_at(partition, to));
-        self.topic_counts[left] -= 1;
-        self.topic_counts[entered] += 1;
+        self.topics.moved(self.view.topic_of[partition] as usize, from, to);
         self.count_cost(from);
         self.count_cost(to);
     }
@@ -402,16 +505,13 @@ impl<'a> State<'a> {
             self.cost[broker] = self.cost_with(broker, &[0.0; NUMBERS], 0.0);
         }
     }
-
-    fn topic_at(&self, partition: usize, broker: usize) -> usize {
-        self.view.topic_of[partition] as usize * self.view.brokers.len() + broker
-    }
 }
 
-/// The ranges of a broker, given its capacity and its fair share of each quantity.
-fn limits(goals: &Goals, capacity: &[f64; 4], fair: &Load8) -> (Load8, Load8) {
+/// The ranges of a broker and its hard limits, given its capacity and its fair share of each quantity.
+fn limits(goals: &Goals, capacity: &[f64; 4], fair: &Load8) -> (Load8, Load8, Load8) {
     let mut low = [f64::NEG_INFINITY; NUMBERS];
     let mut high = [f64::INFINITY; NUMBERS];
+    let mut hard_limits = [f64::INFINITY; NUMBERS];
     let usage = [
         (Goal::DiskUsageDistribution, Goal::DiskCapacity, DISK_SHARE),
         (Goal::NetworkInboundUsageDistribution, Goal::NetworkInboundCapacity, NETWORK_SHARE),
@@ -424,7 +524,9 @@ fn limits(goals: &Goals, capacity: &[f64; 4], fair: &Load8) -> (Load8, Load8) {
             high[k] = fair[k] * (1.0 + BAND) * (1.0 - DRAWN_IN);
         }
         if goals.has(hard) {
-            high[k] = high[k].min(capacity[k] * share * (1.0 - DRAWN_IN));
+            hard_limits[k] = capacity[k] * share * (1.0 - DRAWN_IN);
+            high[k] = high[k].min(hard_limits[k]);
+            low[k] = low[k].min(high[k]);
         }
     }
     for (k, goal) in [(4, Goal::ReplicaDistribution), (5, Goal::LeaderReplicaDistribution)] {
@@ -434,6 +536,7 @@ fn limits(goals: &Goals, capacity: &[f64; 4], fair: &Load8) -> (Load8, Load8) {
         }
     }
     if goals.has(Goal::ReplicaCapacity) {
+        hard_limits[4] = REPLICAS_MAX;
         high[4] = high[4].min(REPLICAS_MAX);
     }
     if goals.has(Goal::PotentialNwOut) {
@@ -442,7 +545,12 @@ fn limits(goals: &Goals, capacity: &[f64; 4], fair: &Load8) -> (Load8, Load8) {
     if goals.has(Goal::LeaderBytesInDistribution) {
         high[7] = fair[7] * BALANCE * (1.0 - DRAWN_IN);
     }
-    (low, high)
+    (low, high, hard_limits)
+}
+
+/// The part above zero.
+fn above(number: f64) -> f64 {
+    if number > 0.0 { number } else { 0.0 }
 }
 
 fn add(numbers: &mut Load8, load: &Load8, share: f64) {

@@ -117,7 +117,7 @@ pub struct Job {
 }
 
 impl Job {
-    /// The job of carrying out a plan.
+    /// The job of carrying out a plan, in its order.
     #[must_use]
     pub fn of(plan: &placement::Plan, limits: Limits) -> Self {
         let task = |change: &placement::Change| Task {
@@ -125,7 +125,7 @@ impl Job {
             target: change.after.clone(),
             bytes: (change.mb * MB).round() as u64,
         };
-        let tasks = plan.changes.iter().map(task).collect();
+        let tasks = plan.order.iter().map(|at| task(&plan.changes[*at])).collect();
         Self { limits, tasks, ..Self::default() }
     }
 

@@ -21,6 +21,7 @@ pub(super) fn table(view: &View, plan: &Plan, report: &Report, took: Duration) -
     let _ = writeln!(text, "Balancedness:  {before:.1} -> {after:.1}");
     let moved = plan.changes.len() - leaders;
     let _ = writeln!(text, "Moves:         {moved} partitions, {} MB", plan.mb.round());
+    let _ = writeln!(text, "Lower bound:   {} MB for the goals that hold", report.least_mb.round());
     let _ = writeln!(text, "Leadership:    {leaders} partitions change only their leader");
     let waves = plan.waves(WaveLimits::default());
     let largest = waves.iter().map(|wave| wave.mb).fold(0.0, f64::max).round();
@@ -68,6 +69,8 @@ struct PlanJson {
     version: u8,
     partitions: Vec<PartitionJson>,
     moved_mb: f64,
+    /// What any plan moves for the goals that hold.
+    least_mb: f64,
     balancedness_before: f64,
     balancedness_after: f64,
     goals: Vec<GoalJson>,
@@ -116,6 +119,7 @@ pub(super) fn json(plan: &Plan, report: &Report, unknown: &[Unknown]) -> anyhow:
         version: 1,
         partitions: plan.changes.iter().map(partition).collect(),
         moved_mb: plan.mb,
+        least_mb: report.least_mb,
         balancedness_before: report.before.balancedness,
         balancedness_after: report.after.balancedness,
         goals: report.before.goals.iter().zip(&report.after.goals).map(goal).collect(),
