@@ -48,6 +48,15 @@ const GRACE_SECONDS: i64 = 30;
 /// Start parameters of each node, as annotations.
 pub type Marks = BTreeMap<model::NodeId, BTreeMap<String, String>>;
 
+/// The annotations that pods have because of certificates.
+pub const MARKS: [&str; 5] = [
+    Annotation::ClusterCaCertGeneration.name(),
+    Annotation::ClusterCaKeyGeneration.name(),
+    Annotation::ClientsCaCertGeneration.name(),
+    Annotation::ServerCertHash.name(),
+    Annotation::ListenerCertThumbprints.name(),
+];
+
 /// A volume of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Volume {

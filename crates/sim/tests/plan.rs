@@ -2,12 +2,16 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
+mod large;
+
 use std::collections::BTreeSet;
 
 use control::cluster::act::What;
 use model::NodeId;
 use serde_json::json;
-use sim::whole::{Edit, End, Event, Forward, Script, Shape, Start, Step, forward, start_of};
+use sim::whole::{
+    Edit, End, Event, Forward, Removal, Script, Shape, Start, Step, after, forward, start_of,
+};
 
 fn id(id: i32) -> NodeId {
     NodeId::new(id).unwrap()
@@ -29,9 +33,74 @@ fn settled(shape: Shape) -> Start {
 }
 
 fn scale(start: &mut Start, pool: &str, replicas: u32) {
-    let pools = &mut start.found.pools;
-    let one = pools.iter_mut().find(|one| one.written["metadata"]["name"] == pool).unwrap();
-    one.written["spec"]["replicas"] = json!(replicas);
+    change_pool(start, pool, |pool| pool["spec"]["replicas"] = json!(replicas));
+}
+
+/// What is observed after these edits of its user.
+fn edited(shape: Shape, edits: &[Edit]) -> Start {
+    let mut events = vec![(60_000, Event::Edit(Edit::Topic(6, 3, 2)))];
+    for edit in edits {
+        events.push((events.len() as u64 * 240_000, Event::Edit(*edit)));
+    }
+    start_of(&Script { seed: 1, shape, events }).unwrap()
+}
+
+/// Plans to the end. What is planned after that is nothing.
+#[track_caller]
+fn planned(start: Start) -> Forward {
+    let (plan, next) = after(start);
+    assert_eq!(plan.end, End::Settled, "{:#?}", steps(&plan));
+    let then = forward(next.unwrap());
+    assert_eq!((steps(&then), &then.end, then.acts.len()), (Vec::new(), &End::Settled, 0));
+    plan
+}
+
+/// These parts of lines come in this order.
+#[track_caller]
+fn in_order(plan: &Forward, parts: &[&str]) {
+    let text = steps(plan).join("\n");
+    let mut from = 0;
+    for part in parts {
+        let at = text[from..].find(part);
+        from += at.unwrap_or_else(|| panic!("\"{part}\" is not in, or too early in:\n{text}"));
+    }
+}
+
+/// The acts of a kind, in order.
+fn acts(plan: &Forward, kind: fn(&What) -> Option<NodeId>) -> Vec<NodeId> {
+    plan.acts.iter().filter_map(|(_, what)| kind(what)).collect()
+}
+
+const fn added(what: &What) -> Option<NodeId> {
+    match what {
+        What::AddVoter { id, .. } => Some(*id),
+        _ => None,
+    }
+}
+
+const fn removed(what: &What) -> Option<NodeId> {
+    match what {
+        What::RemoveVoter { id, .. } => Some(*id),
+        _ => None,
+    }
+}
+
+const fn restarted(what: &What) -> Option<NodeId> {
+    match what {
+        What::RestartPod { id, .. } => Some(*id),
+        _ => None,
+    }
+}
+
+fn pool_of(start: &Start, name: &str) -> usize {
+    let pools = &start.found.pools;
+    pools.iter().position(|one| one.written["metadata"]["name"] == name).unwrap()
+}
+
+fn change_pool(start: &mut Start, name: &str, change: impl FnOnce(&mut serde_json::Value)) {
+    let at = pool_of(start, name);
+    let one = &mut start.found.pools[at];
+    change(&mut one.written);
     one.pool = serde_json::from_value(one.written.clone()).unwrap();
 }
 
@@ -137,4 +206,173 @@ fn the_same_start_gives_the_same_plan() {
     scale(&mut start, "controller", 5);
     start.kafka["spec"]["kafka"]["jvmOptions"] = json!({ "-Xmx": "256m" });
     assert_eq!(forward(start.clone()), forward(start));
+}
+
+#[test]
+fn brokers_from_three_to_six_are_started_at_once_and_filled() {
+    let mut start = settled(Shape { rebalances: true, ..shape() });
+    let names = start.snapshot.kafka.partitions.known().unwrap().facts.clone();
+    start.sizes = names.into_iter().map(|one| (one.partition, 1 << 30)).collect();
+    scale(&mut start, "broker", 6);
+    let plan = planned(start);
+    in_order(&plan, &["create claims", "start nodes 6, 7 and 8 of broker", "to the new brokers"]);
+    let moves = plan.lines.iter().find_map(|line| match &line.step {
+        Step::Move { drains: false, partitions, bytes, .. } => Some((*partitions, *bytes)),
+        _ => None,
+    });
+    let (partitions, bytes) = moves.unwrap();
+    assert_eq!(bytes, Some(partitions as u64 * (1 << 30)), "{:?}", steps(&plan));
+    assert!(acts(&plan, restarted).is_empty());
+}
+
+#[test]
+fn controllers_from_three_to_five_become_voters_one_at_a_time() {
+    let mut start = settled(shape());
+    scale(&mut start, "controller", 5);
+    let plan = planned(start);
+    assert_eq!(acts(&plan, added).len(), 2);
+    assert!(acts(&plan, removed).is_empty());
+    in_order(&plan, &["start nodes 6 and 7 of controller", "add controller", "add controller"]);
+}
+
+#[test]
+fn combined_nodes_become_brokers_when_dedicated_controllers_vote() {
+    let shape = Shape { controllers: 0, brokers: 0, combined: 3, ..shape() };
+    let mut start = settled(shape);
+    let mut controllers = start.found.pools[pool_of(&start, "mixed")].clone();
+    controllers.written["metadata"]["name"] = json!("controller");
+    controllers.written["metadata"]["uid"] = json!("pool-controller");
+    controllers.written["spec"]["roles"] = json!(["controller"]);
+    controllers.pool = serde_json::from_value(controllers.written.clone()).unwrap();
+    start.found.pools.insert(0, controllers);
+    change_pool(&mut start, "mixed", |pool| pool["spec"]["roles"] = json!(["broker"]));
+    let plan = planned(start);
+    assert_eq!(acts(&plan, added).into_iter().collect::<BTreeSet<_>>(), ids(&[3, 4, 5]));
+    assert_eq!(acts(&plan, removed).into_iter().collect::<BTreeSet<_>>(), ids(&[0, 1, 2]));
+    // The new controllers vote before any of the others leaves.
+    let last = plan.acts.iter().rposition(|(_, what)| added(what).is_some()).unwrap();
+    let first = plan.acts.iter().position(|(_, what)| removed(what).is_some()).unwrap();
+    assert!(last < first, "{:#?}", steps(&plan));
+    let roles = plan.lines.iter().filter_map(|line| match &line.step {
+        Step::Restart(batch) => Some(batch.roles.keys().copied()),
+        _ => None,
+    });
+    assert_eq!(roles.flatten().collect::<BTreeSet<_>>(), ids(&[0, 1, 2]));
+}
+
+#[test]
+fn a_newer_kafka_restarts_every_node_once_and_raises_the_metadata_version_last() {
+    let mut start = settled(Shape { version: 0, ..shape() });
+    start.kafka["spec"]["kafka"]["version"] = json!("4.3.1");
+    let plan = planned(start);
+    let mut all = acts(&plan, restarted);
+    // Controllers are first.
+    assert_eq!(all[..3].iter().copied().collect::<BTreeSet<_>>(), ids(&[3, 4, 5]));
+    all.sort_unstable();
+    assert_eq!(all, [0, 1, 2, 3, 4, 5].map(id));
+    let last = plan.acts.iter().rposition(|(_, what)| restarted(what).is_some()).unwrap();
+    let raised = |what: &What| matches!(what, What::ChangeMetadataVersion { .. });
+    let raised = plan.acts.iter().position(|(_, what)| raised(what)).unwrap();
+    assert!(last < raised, "{:#?}", steps(&plan));
+}
+
+#[test]
+fn a_pool_that_is_deleted_is_drained_first() {
+    let shape = Shape { rebalances: true, ..shape() };
+    let mut start = edited(shape, &[Edit::TogglePool(2), Edit::Topic(4, 3, 2)]);
+    change_pool(&mut start, "mixed", |pool| {
+        pool["metadata"]["deletionTimestamp"] = json!("2027-01-15T08:00:00Z");
+    });
+    let plan = planned(start);
+    in_order(
+        &plan,
+        &[
+            "close broker 6",
+            "from broker 6 to others",
+            "stop node 6",
+            "unregister broker 6",
+            "delete claim",
+        ],
+    );
+}
+
+#[test]
+fn a_controller_whose_disk_is_gone_is_removed_and_added_as_another_voter() {
+    let mut start = settled(shape());
+    let pod = "c-controller-3";
+    let claim = start.found.claims.keys().find(|name| name.ends_with(pod)).unwrap().clone();
+    start.found.claims.remove(&claim).unwrap();
+    start.found.pods.remove(pod).unwrap();
+    start.snapshot.claims.remove(&claim);
+    start.snapshot.pods.remove(pod);
+    let voters = &start.snapshot.kafka.quorum.known().unwrap().voters;
+    let before = voters.iter().find(|one| one.id == id(3)).unwrap().directory.unwrap();
+    let plan = planned(start);
+    let stale = plan.lines.iter().any(|line| {
+        matches!(line.step, Step::RemoveVoter { node, why } if node == id(3) && why != Removal::Unwanted)
+    });
+    assert!(stale, "{:#?}", steps(&plan));
+    let removed = plan.acts.iter().find_map(|(_, what)| match what {
+        What::RemoveVoter { id, directory } => Some((*id, *directory)),
+        _ => None,
+    });
+    assert_eq!(removed, Some((id(3), before)));
+    assert_eq!(acts(&plan, added), [id(3)]);
+    in_order(&plan, &["create claim", "add controller 3"]);
+}
+
+#[test]
+fn a_broker_that_was_to_be_removed_and_stays_is_said_to_stay() {
+    let mut start = settled(shape());
+    scale(&mut start, "broker", 2);
+    let (_, held) = after(start);
+    let mut start = held.unwrap();
+    scale(&mut start, "broker", 3);
+    let plan = planned(start);
+    assert_eq!(plan.lines.first().map(|line| &line.step), Some(&Step::Keep(id(2))));
+}
+
+#[test]
+fn a_paused_cluster_shows_what_it_would_do_and_that_it_does_not() {
+    let mut start = settled(shape());
+    start.kafka["metadata"]["annotations"]["strimzi.io/pause-reconciliation"] = json!("true");
+    assert_eq!(forward(start.clone()).lines, []);
+    scale(&mut start, "controller", 5);
+    let plan = forward(start);
+    assert_eq!(plan.end, End::Paused);
+    in_order(&plan, &["add controller", "not yet: nothing is done while"]);
+}
+
+#[test]
+fn claims_that_are_not_deleted_are_said_to_stay() {
+    let mut start = settled(Shape { brokers: 4, rebalances: true, ..shape() });
+    change_pool(&mut start, "broker", |pool| {
+        pool["spec"]["storage"]["deleteClaim"] = json!(false);
+    });
+    let (_, kept) = after(start);
+    let mut start = kept.unwrap();
+    scale(&mut start, "broker", 3);
+    in_order(&planned(start), &["stop node", "keep claim"]);
+}
+
+#[test]
+fn a_plan_for_a_large_cluster_moves_an_equal_share_to_new_brokers() {
+    // `cargo bench -p sim --bench plan` says how long it takes with a thousand brokers and a million partitions.
+    let (brokers, partitions) = (50, 10_000);
+    let mut start = large::large(brokers, partitions);
+    large::scale(&mut start, "broker", brokers + 2);
+    let plan = forward(start);
+    assert_eq!(plan.end, End::Settled, "{:#?}", steps(&plan));
+    let moved = plan.lines.iter().find_map(|line| match &line.step {
+        Step::Move { drains: false, brokers, partitions, bytes } => {
+            Some((brokers.len(), *partitions, *bytes))
+        }
+        _ => None,
+    });
+    let (to, moved, bytes) = moved.unwrap();
+    // Three replicas of each, on two of 52 brokers.
+    assert_eq!(to, 2);
+    assert!(moved.abs_diff(3 * partitions * 2 / 52) < 10, "{moved}");
+    assert_eq!(bytes, Some((moved as u64) << 28));
+    assert!(acts(&plan, restarted).is_empty());
 }

@@ -2,8 +2,9 @@
 //!
 //! Everything here follows from what processes do. No rule of the operator is repeated.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 use control::node::Roles;
 use control::rolling::config::Described;
@@ -76,7 +77,42 @@ pub(crate) struct Metadata {
     /// The registered brokers.
     pub(crate) brokers: BTreeMap<NodeId, Registration>,
     /// All partitions.
-    pub(crate) partitions: BTreeMap<TopicPartition, Partition>,
+    pub(crate) partitions: Rc<BTreeMap<TopicPartition, Partition>>,
+}
+
+impl Metadata {
+    /// The partitions, to be changed.
+    pub(crate) fn edit(&mut self) -> &mut BTreeMap<TopicPartition, Partition> {
+        Rc::make_mut(&mut self.partitions)
+    }
+}
+
+/// What follows from partitions that have not changed since. Whoever changes them changes their address, because a weak
+/// reference keeps the place of those that this is about.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Summary {
+    of: Weak<BTreeMap<TopicPartition, Partition>>,
+    /// The brokers that served when nothing was left to happen by itself.
+    still_with: Option<BTreeSet<NodeId>>,
+    moving: BTreeSet<NodeId>,
+    /// Whether some replica is not in sync.
+    heals: bool,
+}
+
+impl Summary {
+    fn new(partitions: &Rc<BTreeMap<TopicPartition, Partition>>) -> Self {
+        let moves = partitions.values().filter(|one| one.moves());
+        Self {
+            of: Rc::downgrade(partitions),
+            still_with: None,
+            moving: moves.flat_map(|one| one.adding.iter().chain(&one.removing)).copied().collect(),
+            heals: partitions.values().any(|one| one.isr.len() < one.replicas.len()),
+        }
+    }
+
+    fn is_of(&self, partitions: &Rc<BTreeMap<TopicPartition, Partition>>) -> bool {
+        std::ptr::eq(self.of.as_ptr(), Rc::as_ptr(partitions))
+    }
 }
 
 /// Kafka.
@@ -112,6 +148,8 @@ pub(crate) struct Kafka {
     pub(crate) described: BTreeMap<NodeId, BTreeMap<String, Described>>,
     /// `controller.quorum.fetch.timeout.ms`.
     pub(crate) fetch_timeout_ms: u64,
+    /// What follows from the partitions.
+    pub(crate) summary: RefCell<Summary>,
 }
 
 /// After how long without a heartbeat a broker is fenced.
@@ -211,16 +249,35 @@ impl Kafka {
                 one.leader.is_some_and(|id| one.isr.contains(&id)) || one.isr.is_empty();
             in_sync && !can_join && has_leader && one.adding.is_empty() && one.removing.is_empty()
         };
-        if self.metadata.partitions.values().all(is_still) {
-            return;
-        }
         let live: BTreeSet<NodeId> =
             self.metadata.brokers.keys().filter(|id| self.is_live(**id)).copied().collect();
+        if self.summarized(|summary| summary.still_with.as_ref() == Some(&live)) {
+            return;
+        }
+        if self.metadata.partitions.values().all(is_still) {
+            self.summary.borrow_mut().still_with = Some(live);
+            return;
+        }
         let catch_up_ms = self.catch_up_ms;
         let metadata = Rc::make_mut(&mut self.metadata);
-        for partition in metadata.partitions.values_mut() {
+        for partition in metadata.edit().values_mut() {
             partition.tick(&live, catch_up_ms, now_ms);
         }
+    }
+
+    /// What follows from the partitions as they are.
+    fn summarized<T>(&self, then: impl FnOnce(&Summary) -> T) -> T {
+        let mut summary = self.summary.borrow_mut();
+        if !summary.is_of(&self.metadata.partitions) {
+            *summary = Summary::new(&self.metadata.partitions);
+        }
+        then(&summary)
+    }
+
+    /// Whether some replica is not in sync.
+    #[must_use]
+    pub(crate) fn heals(&self) -> bool {
+        self.summarized(|summary| summary.heals)
     }
 
     /// A broker shuts down in order, or is gone: it leaves what it leads.
@@ -233,7 +290,7 @@ impl Kafka {
         if let Some(one) = metadata.brokers.get_mut(&id) {
             (one.fenced, one.heard_ms) = (true, 0);
         }
-        for partition in metadata.partitions.values_mut() {
+        for partition in metadata.edit().values_mut() {
             partition.leave(id);
         }
     }
@@ -276,7 +333,7 @@ impl Kafka {
                 min_isr: min_isr.min(factor),
                 behind: BTreeMap::new(),
             };
-            metadata.partitions.insert(TopicPartition::new(topic.clone(), number), partition);
+            metadata.edit().insert(TopicPartition::new(topic.clone(), number), partition);
         }
     }
 
@@ -293,7 +350,7 @@ impl Kafka {
             return false;
         }
         let metadata = Rc::make_mut(&mut self.metadata);
-        for (index, partition) in metadata.partitions.values_mut().enumerate() {
+        for (index, partition) in metadata.edit().values_mut().enumerate() {
             let from: Vec<NodeId> =
                 partition.replicas.iter().filter(|id| leaving.contains(id)).copied().collect();
             for id in from {
@@ -325,7 +382,7 @@ impl Kafka {
     /// Moves that run are cancelled.
     pub(crate) fn cancel_moves(&mut self) {
         let metadata = Rc::make_mut(&mut self.metadata);
-        for partition in metadata.partitions.values_mut() {
+        for partition in metadata.edit().values_mut() {
             let adding = std::mem::take(&mut partition.adding);
             partition.removing.clear();
             partition.replicas.retain(|id| !adding.contains(id));
@@ -336,8 +393,7 @@ impl Kafka {
     /// The brokers that moves concern.
     #[must_use]
     pub(crate) fn moving(&self) -> BTreeSet<NodeId> {
-        let moves = self.metadata.partitions.values();
-        moves.flat_map(|one| one.adding.iter().chain(&one.removing)).copied().collect()
+        self.summarized(|summary| summary.moving.clone())
     }
 
     /// The partitions that are assigned to a broker and were created before.
@@ -355,6 +411,11 @@ impl Kafka {
 }
 
 impl Partition {
+    /// Whether replicas of it are being moved.
+    fn moves(&self) -> bool {
+        !self.adding.is_empty() || !self.removing.is_empty()
+    }
+
     /// A replica is not in sync any more, unless it is the last one.
     fn leave(&mut self, id: NodeId) {
         if self.isr.len() > 1 {
@@ -422,7 +483,7 @@ impl Kafka {
         let share = counts.values().sum::<usize>().div_ceil(counts.len().max(1));
         let mut to = to.into_iter().peekable();
         let metadata = Rc::make_mut(&mut self.metadata);
-        for partition in metadata.partitions.values_mut() {
+        for partition in metadata.edit().values_mut() {
             let count = |id: &NodeId| counts.get(id).copied().unwrap_or_default();
             while to.next_if(|id| count(id) >= share).is_some() {}
             let Some(new) = to.peek().copied() else { break };
@@ -447,7 +508,7 @@ impl Kafka {
         let (sizes, rate) = (&self.sizes, self.move_bytes_per_s);
         let metadata = Rc::make_mut(&mut self.metadata);
         let (mut count, mut bytes) = (0, 0_u64);
-        let moving = metadata.partitions.iter_mut().filter(|(_, one)| !one.adding.is_empty());
+        let moving = metadata.edit().iter_mut().filter(|(_, one)| !one.adding.is_empty());
         for (name, partition) in moving {
             count += 1;
             let size = sizes.get(name).copied().unwrap_or_default();
@@ -455,7 +516,7 @@ impl Kafka {
         }
         if let Some(rate) = rate {
             self.moves_end_ms = now_ms + bytes.saturating_mul(1_000) / rate.max(1);
-            for partition in metadata.partitions.values_mut() {
+            for partition in metadata.edit().values_mut() {
                 let until = partition.adding.iter().map(|id| (*id, self.moves_end_ms));
                 partition.behind.extend(until);
             }
@@ -468,7 +529,7 @@ impl Kafka {
     /// The disk of a broker is gone: none of its replicas is in sync.
     pub(crate) fn lose_replicas(&mut self, id: NodeId) {
         let metadata = Rc::make_mut(&mut self.metadata);
-        for partition in metadata.partitions.values_mut() {
+        for partition in metadata.edit().values_mut() {
             partition.leave(id);
         }
     }

@@ -12,14 +12,6 @@ use model::NodeId;
 use objects::Blueprint;
 use objects::pods::Marks;
 
-/// The annotations that pods have because of certificates.
-pub(crate) const MARKS: [&str; 5] = [
-    Annotation::ClusterCaCertGeneration.name(),
-    Annotation::ClusterCaKeyGeneration.name(),
-    Annotation::ClientsCaCertGeneration.name(),
-    CERTIFICATE,
-    Annotation::ListenerCertThumbprints.name(),
-];
 /// The one with the fingerprint of the certificate.
 const CERTIFICATE: &str = Annotation::ServerCertHash.name();
 /// How long a new certificate holds.

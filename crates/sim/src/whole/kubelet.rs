@@ -81,8 +81,10 @@ impl World {
         let bound = |claim: &PersistentVolumeClaim| {
             claim.status.as_ref().is_some_and(|s| s.phase.is_some())
         };
+        let fitting = &self.fitting;
         let grown = |claim: &PersistentVolumeClaim| {
-            requested(claim) == capacity(claim) || is_pending(claim)
+            let fits = || fitting.get(&claim.name_any()) == Some(&requested(claim));
+            requested(claim) == capacity(claim) || is_pending(claim) || fits()
         };
         let is_done = |claim: &PersistentVolumeClaim| bound(claim) && grown(claim);
         if self.kubernetes.found.claims.values().all(is_done) {
@@ -566,7 +568,7 @@ fn roles(properties: &BTreeMap<String, String>) -> Roles {
     }
 }
 
-fn requested(claim: &PersistentVolumeClaim) -> Option<String> {
+pub(crate) fn requested(claim: &PersistentVolumeClaim) -> Option<String> {
     let requests = claim.spec.as_ref()?.resources.as_ref()?.requests.as_ref()?;
     requests.get("storage").map(|quantity| quantity.0.clone())
 }

@@ -43,6 +43,9 @@ pub(crate) struct Kubernetes {
     now_ms: u64,
 }
 
+/// What uids begin with here.
+const UID: &str = "uid-";
+
 impl Kubernetes {
     /// A server with these resources, as users write them.
     #[must_use]
@@ -67,7 +70,18 @@ impl Kubernetes {
         (record_name, version): (&str, u64),
         now_ms: u64,
     ) -> Self {
-        Self { found: Rc::new(found), version, ..Self::new(kafka, record_name, now_ms) }
+        let meta = found.pods.values().map(|one| &one.metadata);
+        let meta = meta.chain(found.claims.values().map(|one| &one.metadata));
+        let meta = meta.chain(found.config_maps.values().map(|one| &one.metadata));
+        let meta = meta.chain(found.pod_sets.values().map(|one| &one.metadata));
+        let meta: Vec<&ObjectMeta> = meta.collect();
+        let versions =
+            meta.iter().filter_map(|one| one.resource_version.as_ref()?.parse::<u64>().ok());
+        // They may come from a simulation themselves.
+        let uids =
+            meta.iter().filter_map(|one| one.uid.as_ref()?.strip_prefix(UID)?.parse::<u64>().ok());
+        let (version, uids) = (versions.max().unwrap_or(0).max(version), uids.max().unwrap_or(0));
+        Self { found: Rc::new(found), version, uids, ..Self::new(kafka, record_name, now_ms) }
     }
 
     /// Time passes.
@@ -90,7 +104,7 @@ impl Kubernetes {
 
     fn next_uid(&mut self) -> String {
         self.uids += 1;
-        format!("uid-{}", self.uids)
+        format!("{UID}{}", self.uids)
     }
 
     /// The time as objects have it.

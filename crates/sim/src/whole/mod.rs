@@ -31,7 +31,9 @@ mod user;
 mod world;
 
 pub use coverage::Coverage;
-pub use forward::{Batch, End, Estimate, Forward, Line, Paces, Start, Step, forward};
+pub use forward::{
+    Batch, End, Estimate, Forward, Line, Paces, Removal, Start, Step, after, forward,
+};
 pub use invariants::{Invariant, Violation};
 pub use operator::Upset;
 pub use pace::Pace;

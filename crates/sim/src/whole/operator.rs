@@ -122,7 +122,12 @@ pub(crate) fn scope(world: &World) -> Scope {
         let needs_keys = matches!(area, Area::Authorities | Area::Certificates);
         *area != Area::Users && (has_keys || !needs_keys)
     };
-    Scope::of(Area::ALL.into_iter().filter(is_known))
+    let scope = Scope::of(Area::ALL.into_iter().filter(is_known));
+    match world.trace.is_some() {
+        // Nobody here gives a Service its address or replaces an authority: a plan goes on without.
+        true => scope.passing([Area::Authorities, Area::Services]),
+        false => scope,
+    }
 }
 
 impl Operator {

@@ -1,7 +1,6 @@
 //! Runs a script: the world and two operators, an event at a time, until everything has settled; and makes a script that
 //! fails smaller.
 
-use control::cluster::snapshot::Needs;
 use control::conditions::{Outcome, Reason};
 use model::NodeId;
 
@@ -57,29 +56,7 @@ pub fn start_of(script: &Script) -> Option<Start> {
     let mut simulation = Simulation::new(script, Sabotage::None, false);
     simulation.live(script);
     let Simulation { mut world, operators: [mut operator, _], .. } = simulation;
-    let kafka = world.kubernetes.kafka.clone();
-    let mut work = operator.accept(&mut world, kafka.clone()).ok()?;
-    operator.build(&mut work);
-    let mut snapshot = operator.observe(&world, &work, &work.record);
-    let nodes = || snapshot.nodes.keys().copied().collect();
-    let needs = Needs {
-        partitions: true,
-        controllers: true,
-        rebalance: true,
-        settings: nodes(),
-        cordons: nodes(),
-        ..Needs::default()
-    };
-    world.read(&work, &mut snapshot, &needs, operator.observer(&world));
-    Some(Start {
-        kafka: (*kafka).clone(),
-        found: (*world.kubernetes.found).clone(),
-        record: world.record(),
-        snapshot,
-        images: world.surroundings.images.clone(),
-        domain: world.surroundings.domain.clone(),
-        ..Start::default()
-    })
+    world.observed(&mut operator)
 }
 
 struct Simulation {

@@ -13,7 +13,7 @@ use objects::State;
 use objects::found::FoundPool;
 use serde_json::{Value, json};
 
-use super::forward::{Applied, Trace};
+use super::forward::{Applied, Removal, Trace};
 use super::invariants::Invariant;
 use super::kafka::CORDON;
 use super::kubernetes::{Denied, Kubernetes};
@@ -274,6 +274,14 @@ impl World {
 
     /// What becomes of an object that is applied.
     fn applied(&self, work: &Work, what: &What) -> Option<Applied> {
+        if let What::RemoveVoter { id, directory } = what {
+            let removal = match self.kafka.processes.get(id) {
+                None => Removal::Down,
+                Some(one) if one.directory != *directory => Removal::DiskReplaced,
+                Some(_) => Removal::Unwanted,
+            };
+            return Some(Applied { exists: true, grows: None, removal: Some(removal) });
+        }
         let What::Apply(key) = what else { return None };
         let mut changes = work.objects.changes.iter();
         let (_, compared) = changes.find(|(object, _)| object.key() == *key)?;
@@ -287,7 +295,7 @@ impl World {
             (Some(from), Some(to)) if from != to => Some((from, to.to_owned())),
             _ => None,
         };
-        Some(Applied { exists: compared.state == State::Differs, grows })
+        Some(Applied { exists: compared.state == State::Differs, grows, removal: None })
     }
 
     fn publish_trust(&mut self) {
@@ -437,7 +445,7 @@ impl World {
             What::ElectPreferred { partitions } => {
                 let metadata = std::rc::Rc::make_mut(&mut self.kafka.metadata);
                 for name in partitions {
-                    let Some(one) = metadata.partitions.get_mut(name) else { continue };
+                    let Some(one) = metadata.edit().get_mut(name) else { continue };
                     let preferred = one.replicas.first().copied();
                     if preferred.is_some_and(|id| one.isr.contains(&id)) {
                         one.leader = preferred;

@@ -90,6 +90,8 @@ pub(crate) struct World {
     pub(crate) keys: Option<Keys>,
     /// Pods that do not start, by uid.
     pub(crate) stuck: BTreeSet<String>,
+    /// What claims ask for whose volumes are as large as they should be, whatever number their provisioner says.
+    pub(crate) fitting: BTreeMap<String, Option<String>>,
     /// What happened, for a plan.
     pub(crate) trace: Option<Vec<Traced>>,
 }
@@ -126,6 +128,7 @@ impl World {
             surroundings: Rc::new(Surroundings::tests()),
             keys: None,
             stuck: BTreeSet::new(),
+            fitting: BTreeMap::new(),
             trace: None,
         }
     }
@@ -163,7 +166,8 @@ impl World {
             self.generated += 1;
             let mut bytes = [7; 16];
             bytes[8..].copy_from_slice(&self.generated.to_be_bytes());
-            if let Some(id) = DirectoryId::generate(bytes) {
+            let id = DirectoryId::generate(bytes);
+            if let Some(id) = id.filter(|id| !self.directories.contains(id)) {
                 return id;
             }
         }
@@ -225,10 +229,6 @@ impl World {
         let listed: usize = sets.values().map(|set| set.spec.pods.len()).sum();
         let ready = self.runtimes.values().filter(|one| one.is_ready).count();
         let moving = || !self.kafka.moving().is_empty();
-        let healing = || {
-            let mut all = self.kafka.metadata.partitions.values();
-            all.any(|one| one.isr.len() < one.replicas.len())
-        };
         let hindered =
             |one: &super::kafka::Process| !one.is_well(now) || now < one.recovers_until_ms;
         listed != ready
@@ -239,7 +239,7 @@ impl World {
             || self.rebalances.add.is_some()
             || now < self.silent_until_ms
             || moving()
-            || healing()
+            || self.kafka.heals()
     }
 }
 

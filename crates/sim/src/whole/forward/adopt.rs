@@ -9,17 +9,19 @@ use control::node::Roles;
 use control::quorum::format::Stamp;
 use control::rebalance::auto::Partner;
 use control::rolling::config::Source;
-use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod};
 use kube::ResourceExt as _;
 use model::{ClusterId, DirectoryId, NodeId};
 use objects::found::Found;
+use objects::pods::MARKS;
+use objects::views;
 use serde_json::Value;
 
 use super::super::build::Surroundings;
 use super::super::file::properties;
 use super::super::kafka::{CORDON, Kafka, Metadata, Partition, Process, Registration};
-use super::super::keys::{Keys, MARKS};
-use super::super::kubelet::{Disk, Runtime};
+use super::super::keys::Keys;
+use super::super::kubelet::{Disk, Runtime, requested};
 use super::super::kubernetes::Kubernetes;
 use super::super::quorum::{Copy, Quorum};
 use super::super::rebalance::Kr;
@@ -30,8 +32,9 @@ use super::Start;
 const VERSIONS: u64 = 1 << 50;
 
 /// The roles that nodes run with.
-pub(super) fn roles(snapshot: &Snapshot) -> BTreeMap<NodeId, Roles> {
-    snapshot.pods.values().filter_map(|pod| Some((pod.node?, pod.roles?))).collect()
+pub(super) fn roles(start: &Start) -> BTreeMap<NodeId, Roles> {
+    let pods = views::pods(&start.found);
+    pods.values().filter_map(|pod| Some((pod.node?, pod.roles?))).collect()
 }
 
 /// The world.
@@ -54,9 +57,11 @@ pub(super) fn world(start: Start) -> World {
         operation_timeout_ms: start.snapshot.desired.operation_timeout_ms,
     };
     let keys = keys(&start.snapshot, &found, start.marks);
+    let fitting = fitting(&found);
     let server = Kubernetes::adopted(start.kafka, found, (&names.record(), VERSIONS), now_ms);
     let mut world = World::new(server, now_ms);
     world.surroundings = Rc::new(surroundings);
+    world.fitting = fitting;
     world.keys = Some(keys);
     world.trace = Some(Vec::new());
     world.pace = start.pace.expected;
@@ -64,14 +69,14 @@ pub(super) fn world(start: Start) -> World {
     world.kafka.catch_up_ms = start.pace.expected.catch_up_ms;
     world.kafka.move_bytes_per_s = start.pace.expected.move_bytes_per_s;
     world.kafka.sizes = start.sizes;
-    let is_new = world.kubernetes.found.pods.is_empty();
+    let is_new = start.record.is_none() && is_without_nodes(&world.kubernetes.found);
     if start.snapshot.kafka.quorum.known().is_none() && !is_new {
         // The operator would not be told more either.
         world.silent_until_ms = u64::MAX;
     }
     world.kafka.partitions_unknown &= !is_new;
     // Ids are generated that no disk has.
-    world.generated = now_ms;
+    world.generated = VERSIONS;
     if let Some(rebalance) = start.snapshot.rebalance.known() {
         let kr = |partner: &Partner| match partner {
             Partner::Present(request) => Some(Kr::of(request, now_ms)),
@@ -82,6 +87,10 @@ pub(super) fn world(start: Start) -> World {
     }
     world.adopt_nodes(&start.snapshot, start.record.as_ref());
     world
+}
+
+fn is_without_nodes(found: &Found) -> bool {
+    found.pods.is_empty() && found.pod_sets.is_empty()
 }
 
 /// A snapshot has no specifications of pods; those of their sets are the same.
@@ -98,6 +107,18 @@ fn complete_pods(found: &mut Found) {
             templates.get(name).and_then(|one| serde_json::from_value(one.clone()).ok());
         pod.spec = template.and_then(|template| template.spec);
     }
+}
+
+/// What claims ask for that nobody is about to make larger.
+fn fitting(found: &Found) -> BTreeMap<String, Option<String>> {
+    let status = |claim: &PersistentVolumeClaim| claim.status.clone().unwrap_or_default();
+    let is_at_rest = |claim: &PersistentVolumeClaim| {
+        let status = status(claim);
+        status.phase.as_deref() == Some("Bound")
+            && status.conditions.is_none_or(|all| all.is_empty())
+    };
+    let all = found.claims.iter().filter(|(_, claim)| is_at_rest(claim));
+    all.map(|(name, claim)| (name.clone(), requested(claim))).collect()
 }
 
 /// Stores the record in the form of the simulation.
@@ -166,7 +187,7 @@ fn kafka(view: &KafkaView) -> Kafka {
                 min_isr: one.min_isr.unwrap_or(1),
                 behind: BTreeMap::new(),
             };
-            metadata.partitions.insert(one.partition.clone(), partition);
+            metadata.edit().insert(one.partition.clone(), partition);
         }
     }
     kafka.metadata = Rc::new(metadata);
@@ -195,8 +216,10 @@ impl World {
         let cluster = record.and_then(|record| ClusterId::new(record.cluster_id.as_ref()?).ok());
         let found = self.kubernetes.found.clone();
         let directories = directories(snapshot, record);
+        // A snapshot of a spec that is refused has none.
+        let views = views::pods(&found);
         for (name, pod) in &found.pods {
-            let Some(view) = snapshot.pods.get(name) else { continue };
+            let Some(view) = views.get(name) else { continue };
             let (Some(node), Some(uid)) = (view.node, pod.uid()) else { continue };
             let mut runtime = Runtime::new(name, node, 0);
             let is_stuck = view.unschedulable || view.waiting.is_some() || view.exit_code.is_some();

@@ -1,7 +1,6 @@
 //! The lines of a plan: what happened in the world, put together for people and programs.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 use api::names::node_of_pod;
 use control::cluster::act::What;
@@ -10,10 +9,10 @@ use control::conditions::{Note, Reason};
 use control::node::Roles;
 use control::rebalance::auto::Mode;
 use control::rolling::config::Change;
-use control::words::{count, list};
+use control::rolling::reasons;
 use model::{NodeId, TopicPartition};
 
-use super::{Concluded, End, Forward, Pace, Paces, Trace, Traced};
+use super::{Concluded, End, Forward, Left, Pace, Paces, Trace, Traced};
 
 /// How long something takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -72,7 +71,12 @@ pub enum Step {
     /// A voter is added.
     AddVoter(NodeId),
     /// A voter is removed.
-    RemoveVoter(NodeId),
+    RemoveVoter {
+        /// Which.
+        node: NodeId,
+        /// Why.
+        why: Removal,
+    },
     /// A setting is changed while nodes run.
     Set {
         /// Its name.
@@ -107,6 +111,8 @@ pub enum Step {
     DeleteClaims(Vec<String>),
     /// Claims of nodes that are gone are kept.
     KeepClaims(Vec<String>),
+    /// A node that was on its way out stays.
+    Keep(NodeId),
     /// Another object is deleted.
     Delete(String),
     /// The metadata version changes.
@@ -128,7 +134,7 @@ pub enum Step {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Batch {
     /// The nodes, each with why.
-    pub nodes: BTreeMap<NodeId, Vec<String>>,
+    pub nodes: BTreeMap<NodeId, Vec<reasons::Reason>>,
     /// Roles that change, before and after.
     pub roles: BTreeMap<NodeId, (Roles, Roles)>,
     /// The certificate: the partitions with the least to spare, the replicas that stay in sync, and those that must.
@@ -137,17 +143,33 @@ pub struct Batch {
     pub offline: usize,
 }
 
+/// Why a voter is removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Removal {
+    /// It is not to be a voter any more.
+    Unwanted,
+    /// It does not run.
+    Down,
+    /// Its disk was replaced, and it votes with the directory of the one before.
+    DiskReplaced,
+}
+
 /// Puts the lines together.
 pub(super) fn plan(
     trace: &[Traced],
     (begin_ms, roles): (u64, &BTreeMap<NodeId, Roles>),
     (end, paces): (End, &Paces),
+    left: &Left,
     passes: u64,
 ) -> Forward {
     let mut book = Book { begin_ms, roles: roles.clone(), paces: *paces, ..Book::default() };
+    for node in &left.back {
+        book.line(0, Step::Keep(*node));
+    }
     for one in trace {
         book.enter(one);
     }
+    book.keep_claims(&left.claims);
     book.conclude(&end);
     let last_ms = book.lines.iter().map(|line| line.begin_ms + line.estimate.expected_ms).max();
     let spread = |of: fn(&Estimate) -> u64| book.lines.iter().map(|line| of(&line.estimate)).sum();
@@ -247,8 +269,7 @@ impl Book {
         let step = match what {
             What::Apply(key) => return self.apply(at_ms, key, applied),
             What::RestartPod { id, reasons, .. } => {
-                let reasons = reasons.iter().map(ToString::to_string).collect();
-                return self.restart(at_ms, *id, reasons);
+                return self.restart(at_ms, *id, reasons.clone());
             }
             What::StoreCertificate { id } => {
                 if let Some(Line { step: Step::Certificates(nodes), .. }) = self.lines.last_mut() {
@@ -267,7 +288,10 @@ impl Book {
             What::AlterNode { id, changes } => return self.set(at_ms, changes, Some(*id)),
             What::AlterCluster { changes } => return self.set(at_ms, changes, None),
             What::AddVoter { id, .. } => Step::AddVoter(*id),
-            What::RemoveVoter { id, .. } => Step::RemoveVoter(*id),
+            What::RemoveVoter { id, .. } => {
+                let why = applied.and_then(|one| one.removal).unwrap_or(Removal::Unwanted);
+                Step::RemoveVoter { node: *id, why }
+            }
             What::Unregister { id } => Step::Unregister(*id),
             What::Cordon { id } => Step::Cordon(*id),
             What::Uncordon { id } => Step::Uncordon(*id),
@@ -319,7 +343,7 @@ impl Book {
         self.end(index, at_ms + QUICK_MS);
     }
 
-    fn restart(&mut self, at_ms: u64, id: NodeId, reasons: Vec<String>) {
+    fn restart(&mut self, at_ms: u64, id: NodeId, reasons: Vec<reasons::Reason>) {
         let begun = self.batch.take();
         if let Some(batch) = begun {
             self.line(at_ms, Step::Restart(batch));
@@ -377,6 +401,21 @@ impl Book {
         }
     }
 
+    /// The claims of nodes that were stopped and that are not deleted.
+    fn keep_claims(&mut self, claims: &BTreeMap<NodeId, Vec<String>>) {
+        let stopped = self.lines.iter().filter_map(|line| match &line.step {
+            Step::Stop(node) => Some((*node, line.begin_ms + line.estimate.expected_ms)),
+            _ => None,
+        });
+        let kept: Vec<_> =
+            stopped.filter_map(|(node, at_ms)| Some((at_ms, claims.get(&node)?.clone()))).collect();
+        let at_ms = kept.iter().map(|(at_ms, _)| *at_ms).max().unwrap_or_default();
+        let all: Vec<String> = kept.into_iter().flat_map(|(_, claims)| claims).collect();
+        if !all.is_empty() {
+            self.line(at_ms, Step::KeepClaims(all));
+        }
+    }
+
     /// What is left undone in the end.
     fn conclude(&mut self, end: &End) {
         let at_ms = self.lines.iter().map(|line| line.begin_ms + line.estimate.expected_ms).max();
@@ -408,6 +447,7 @@ impl Book {
         }
         match end {
             End::Settled | End::Refused(_) => {}
+            End::Paused if self.lines.is_empty() => {}
             End::Paused => {
                 let why = "nothing is done while the annotation strimzi.io/pause-reconciliation is \"true\"";
                 self.line(at_ms, Step::Blocked(why.to_owned()));
@@ -486,108 +526,4 @@ const fn kind(kind: ObjectKind) -> &'static str {
         ObjectKind::ClusterRoleBinding => "ClusterRoleBinding",
         ObjectKind::PersistentVolumeClaim => "PersistentVolumeClaim",
     }
-}
-
-impl fmt::Display for Step {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Certificates(nodes) => write!(f, "issue certificates for {}", named(nodes)),
-            Self::MakeClaims(claims) => write!(f, "create {}", claims_named(claims)),
-            Self::Grow { claim, from, to } => write!(f, "grow claim {claim} from {from} to {to}"),
-            Self::Write { object, exists: true } => write!(f, "change {object}"),
-            Self::Write { object, exists: false } => write!(f, "create {object}"),
-            Self::Start { pool, nodes } => write!(f, "start {} of {pool}", named(nodes)),
-            Self::Migrate => {
-                f.write_str("raise kraft.version: the quorum becomes dynamic, for good")
-            }
-            Self::AddVoter(id) => write!(f, "add controller {id} to the voters"),
-            Self::RemoveVoter(id) => write!(f, "remove controller {id} from the voters"),
-            Self::Set { key, value, node } => {
-                match value {
-                    Some(value) => write!(f, "set {key} to {value}")?,
-                    None => write!(f, "reset {key} to its default")?,
-                }
-                match node {
-                    Some(node) => write!(f, " on node {node}, without a restart"),
-                    None => f.write_str(" on all nodes, without a restart"),
-                }
-            }
-            Self::Restart(batch) => batch.fmt(f),
-            Self::Cordon(id) => write!(f, "close broker {id} for new replicas"),
-            Self::Uncordon(id) => write!(f, "open broker {id} for new replicas"),
-            Self::Move { drains, brokers, partitions, bytes } => {
-                let what = count(*partitions, "partition");
-                let size = match bytes {
-                    Some(bytes) => format!(" ({})", size(*bytes)),
-                    None => String::new(),
-                };
-                let brokers = match brokers.len() {
-                    1 => format!("broker {}", list(brokers)),
-                    _ => format!("brokers {}", list(brokers)),
-                };
-                match drains {
-                    true => write!(f, "move {what}{size} from {brokers} to others"),
-                    false => write!(f, "move about {what}{size} to the new {brokers}"),
-                }
-            }
-            Self::Stop(id) => write!(f, "stop node {id}"),
-            Self::Unregister(id) => write!(f, "unregister broker {id}"),
-            Self::DeleteClaims(claims) => {
-                write!(f, "delete {} and the data on it", claims_named(claims))
-            }
-            Self::KeepClaims(claims) => write!(f, "keep {} with its data", claims_named(claims)),
-            Self::Delete(object) => write!(f, "delete {object}"),
-            Self::Metadata(to) => write!(f, "change the metadata version to {to}"),
-            Self::Refused { nodes, why } => write!(f, "refused for {}: {why}", named(nodes)),
-            Self::Invalid(note) => write!(f, "refused: {} ({})", note.message, note.reason),
-            Self::Blocked(why) => write!(f, "not yet: {why}"),
-        }
-    }
-}
-
-impl fmt::Display for Batch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let nodes: BTreeSet<NodeId> = self.nodes.keys().copied().collect();
-        write!(f, "restart {}", named(&nodes))?;
-        if let ([(from, to)], 1) = (self.roles.values().collect::<Vec<_>>().as_slice(), nodes.len())
-        {
-            write!(f, " as {to} (was {from})")?;
-        }
-        let mut why: Vec<&String> = self.nodes.values().flatten().collect();
-        why.sort_unstable();
-        why.dedup();
-        let why: Vec<&str> = why.into_iter().map(String::as_str).collect();
-        write!(f, ": {}", why.join("; "))?;
-        if let Some((partition, in_sync, min_isr)) = self.left.first() {
-            write!(f, " [certificate: {partition} keeps {in_sync} in sync, {min_isr} required]")?;
-        }
-        Ok(())
-    }
-}
-
-fn claims_named(claims: &[String]) -> String {
-    match claims.len() {
-        1 => format!("claim {}", list(claims)),
-        _ => format!("claims {}", list(claims)),
-    }
-}
-
-fn named(nodes: &BTreeSet<NodeId>) -> String {
-    match nodes.len() {
-        0 => "the cluster".to_owned(),
-        1 => format!("node {}", list(nodes)),
-        _ => format!("nodes {}", list(nodes)),
-    }
-}
-
-/// A number of bytes for people.
-fn size(bytes: u64) -> String {
-    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
-    let mut unit = 0;
-    let mut value = bytes;
-    while value >= 10_240 && unit + 1 < UNITS.len() {
-        value /= 1_024;
-        unit += 1;
-    }
-    format!("{value} {}", UNITS.get(unit).copied().unwrap_or("B"))
 }

@@ -6,24 +6,26 @@
 
 mod adopt;
 mod lines;
+mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use control::cluster::act::What;
 use control::cluster::decide::Decision;
 use control::cluster::record::Record;
-use control::cluster::snapshot::Snapshot;
+use control::cluster::snapshot::{Needs, Snapshot};
 use control::conditions::{Note, Outcome};
 use control::node::Roles;
 use control::rebalance::auto::Mode;
 use control::rolling::batch::Certificate;
+use control::scaling::guard;
 use k8s_openapi::api::core::v1::ConfigMap;
 use model::{NodeId, TopicPartition};
 use objects::Blueprint;
 use objects::found::Found;
 use serde_json::Value;
 
-pub use lines::{Batch, Estimate, Line, Step};
+pub use lines::{Batch, Estimate, Line, Removal, Step};
 
 use super::operator::Operator;
 use super::pace::Pace;
@@ -149,6 +151,17 @@ pub(crate) struct Applied {
     pub(crate) exists: bool,
     /// The sizes before and after, if it is a claim that grows.
     pub(crate) grows: Option<(String, String)>,
+    /// Why it is removed, if it is a voter.
+    pub(crate) removal: Option<Removal>,
+}
+
+/// What is left in the end.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Left {
+    /// The claims of nodes that are gone.
+    pub(crate) claims: BTreeMap<NodeId, Vec<String>>,
+    /// Nodes that were on their way out and stay.
+    pub(crate) back: BTreeSet<NodeId>,
 }
 
 /// What a pass left undone, for people.
@@ -176,16 +189,61 @@ const SETTLED_MS: u64 = 60_000;
 /// Runs an operator until the cluster settles.
 #[must_use]
 pub fn forward(start: Start) -> Forward {
+    follow(start).0
+}
+
+/// Runs an operator until the cluster settles, and observes it then: a plan, and what the next one begins with. There is none
+/// if the spec is refused.
+#[must_use]
+pub fn after(start: Start) -> (Forward, Option<Start>) {
+    let (plan, mut world, mut operator) = follow(start);
+    let next = world.observed(&mut operator);
+    (plan, next)
+}
+
+fn follow(mut start: Start) -> (Forward, World, Operator) {
+    // What a paused cluster would do is followed all the same, and said to be blocked.
+    let annotations = start.kafka["metadata"]["annotations"].as_object_mut();
+    let pause = annotations.and_then(|all| all.remove(super::user::PAUSE));
+    let is_paused = pause.is_some_and(|value| value == "true");
     let (pace, begin_ms) = (start.pace, start.snapshot.now_ms);
     let mark = start.snapshot.kafka.earlier.clone();
-    let before: BTreeMap<NodeId, Roles> = adopt::roles(&start.snapshot);
+    let before: BTreeMap<NodeId, Roles> = adopt::roles(&start);
+    let leaving = start.record.as_ref().map(on_their_way_out).unwrap_or_default();
     let mut world = adopt::world(start);
     let mut operator = Operator::new(0, Sabotage::None);
     operator.mark = mark;
     world.lease.holder = Some(0);
-    let end = run(&mut world, &mut operator, begin_ms);
+    let end = match run(&mut world, &mut operator, begin_ms) {
+        refused @ End::Refused(_) => refused,
+        _ if is_paused => End::Paused,
+        end => end,
+    };
     let trace = world.trace.take().unwrap_or_default();
-    lines::plan(&trace, (begin_ms, &before), (end, &pace), operator.passes)
+    let left = left(&world, &leaving);
+    let plan = lines::plan(&trace, (begin_ms, &before), (end, &pace), &left, operator.passes);
+    (plan, world, operator)
+}
+
+/// Nodes that a record removes.
+fn on_their_way_out(record: &Record) -> BTreeSet<NodeId> {
+    let leaving = record.leaving.iter().filter(|(_, one)| !guard::FINAL.contains(&one.phase));
+    leaving.map(|(id, _)| *id).collect()
+}
+
+/// What is left in the end. `leaving` were on their way out.
+fn left(world: &World, leaving: &BTreeSet<NodeId>) -> Left {
+    let record = world.record().unwrap_or_default();
+    let still = on_their_way_out(&record);
+    let nodes: BTreeSet<NodeId> = record.pools.values().flat_map(BTreeMap::keys).copied().collect();
+    let back = leaving.iter().filter(|id| nodes.contains(id) && !still.contains(id));
+    let mut claims: BTreeMap<NodeId, Vec<String>> = BTreeMap::new();
+    for name in world.kubernetes.found.claims.keys() {
+        if let Some(node) = api::names::node_of_pod(name).filter(|node| !nodes.contains(node)) {
+            claims.entry(node).or_default().push(name.clone());
+        }
+    }
+    Left { claims, back: back.copied().collect() }
 }
 
 fn run(world: &mut World, operator: &mut Operator, begin_ms: u64) -> End {
@@ -202,7 +260,6 @@ fn run(world: &mut World, operator: &mut Operator, begin_ms: u64) -> End {
             stirred.1 = now;
         }
         match &world.outcome {
-            Some(Outcome::Paused) => return End::Paused,
             Some(Outcome::Held(note)) if is_refused(world) => return End::Refused(note.clone()),
             Some(Outcome::Done)
                 if !is_told && !world.is_busy() && operator.due_ms() >= now + SETTLED_MS =>
@@ -217,8 +274,10 @@ fn run(world: &mut World, operator: &mut Operator, begin_ms: u64) -> End {
                     return End::Endless(note.clone());
                 }
             }
-            Some(Outcome::Done) | None if now - stirred.1 > STUCK_MS => return End::Settled,
-            Some(Outcome::Done) | None => {}
+            Some(Outcome::Done | Outcome::Paused) | None if now - stirred.1 > STUCK_MS => {
+                return End::Settled;
+            }
+            Some(Outcome::Done | Outcome::Paused) | None => {}
         }
         let moves_end_ms = world.moves_alone_until();
         let dt_ms = match moves_end_ms {
@@ -260,6 +319,37 @@ impl Traced {
 }
 
 impl World {
+    /// What can be observed of the cluster.
+    pub(crate) fn observed(&mut self, operator: &mut Operator) -> Option<Start> {
+        let kafka = self.kubernetes.kafka.clone();
+        let mut work = operator.accept(self, kafka.clone()).ok()?;
+        operator.build(&mut work);
+        let mut snapshot = operator.observe(self, &work, &work.record);
+        let nodes = || snapshot.nodes.keys().copied().collect();
+        let needs = Needs {
+            partitions: true,
+            controllers: true,
+            rebalance: true,
+            settings: nodes(),
+            cordons: nodes(),
+            ..Needs::default()
+        };
+        self.read(&work, &mut snapshot, &needs, operator.observer(self));
+        Some(Start {
+            kafka: (*kafka).clone(),
+            found: (*self.kubernetes.found).clone(),
+            record: self.record(),
+            snapshot,
+            marks: self.keys.as_ref().map(|keys| keys.marks.clone()).unwrap_or_default(),
+            sizes: self.kafka.sizes.clone(),
+            images: self.surroundings.images.clone(),
+            domain: self.surroundings.domain.clone(),
+            classes: self.surroundings.classes.clone(),
+            metrics: self.surroundings.metrics.clone(),
+            ..Start::default()
+        })
+    }
+
     /// Keeps what a decision says to people.
     pub(crate) fn trace_decision(&mut self, decision: &Decision, blueprint: &Blueprint) {
         if self.trace.is_none() {

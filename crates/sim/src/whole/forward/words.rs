@@ -1,0 +1,143 @@
+//! The lines of a plan in words.
+
+use std::collections::BTreeSet;
+use std::fmt;
+
+use control::rolling::reasons;
+use control::words::{count, list};
+use model::NodeId;
+
+use super::lines::{Batch, Removal, Step};
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Certificates(nodes) => write!(f, "issue certificates for {}", named(nodes)),
+            Self::MakeClaims(claims) => write!(f, "create {}", claims_named(claims)),
+            Self::Grow { claim, from, to } => write!(f, "grow claim {claim} from {from} to {to}"),
+            Self::Write { object, exists: true } => write!(f, "change {object}"),
+            Self::Write { object, exists: false } => write!(f, "create {object}"),
+            Self::Start { pool, nodes } => write!(f, "start {} of {pool}", named(nodes)),
+            Self::Migrate => {
+                f.write_str("raise kraft.version: the quorum becomes dynamic, for good")
+            }
+            Self::AddVoter(id) => write!(f, "add controller {id} to the voters"),
+            Self::RemoveVoter { node, why: Removal::Unwanted } => {
+                write!(f, "remove controller {node} from the voters")
+            }
+            Self::RemoveVoter { node, why: Removal::Down } => {
+                write!(f, "remove controller {node}, which does not run, from the voters")
+            }
+            Self::RemoveVoter { node, why: Removal::DiskReplaced } => {
+                write!(f, "remove the stale voter entry of controller {node} (disk replaced)")
+            }
+            Self::Keep(node) => write!(f, "keep broker {node}, which was to be removed"),
+            Self::Set { key, value, node } => {
+                match value {
+                    Some(value) => write!(f, "set {key} to {value}")?,
+                    None => write!(f, "reset {key} to its default")?,
+                }
+                match node {
+                    Some(node) => write!(f, " on node {node}, without a restart"),
+                    None => f.write_str(" on all nodes, without a restart"),
+                }
+            }
+            Self::Restart(batch) => batch.fmt(f),
+            Self::Cordon(id) => write!(f, "close broker {id} for new replicas"),
+            Self::Uncordon(id) => write!(f, "open broker {id} for new replicas"),
+            Self::Move { drains, brokers, partitions, bytes } => {
+                let what = count(*partitions, "partition");
+                let size = match bytes {
+                    Some(bytes) => format!(" ({})", size(*bytes)),
+                    None => String::new(),
+                };
+                let brokers = match brokers.len() {
+                    1 => format!("broker {}", list(brokers)),
+                    _ => format!("brokers {}", list(brokers)),
+                };
+                match drains {
+                    true => write!(f, "move {what}{size} from {brokers} to others"),
+                    false => write!(f, "move about {what}{size} to the new {brokers}"),
+                }
+            }
+            Self::Stop(id) => write!(f, "stop node {id}"),
+            Self::Unregister(id) => write!(f, "unregister broker {id}"),
+            Self::DeleteClaims(claims) => {
+                write!(f, "delete {} and the data on it", claims_named(claims))
+            }
+            Self::KeepClaims(claims) => write!(f, "keep {} with its data", claims_named(claims)),
+            Self::Delete(object) => write!(f, "delete {object}"),
+            Self::Metadata(to) => write!(f, "change the metadata version to {to}"),
+            Self::Refused { nodes, why } => write!(f, "refused for {}: {why}", named(nodes)),
+            Self::Invalid(note) => write!(f, "refused: {} ({})", note.message, note.reason),
+            Self::Blocked(why) => write!(f, "not yet: {why}"),
+        }
+    }
+}
+
+impl fmt::Display for Batch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut why: Vec<&reasons::Reason> = self.nodes.values().flatten().collect();
+        why.sort_unstable();
+        why.dedup();
+        let why: Vec<String> = why.into_iter().map(ToString::to_string).collect();
+        f.write_str(&self.text(&why))
+    }
+}
+
+impl Batch {
+    /// The batch in a line, with these reasons.
+    #[must_use]
+    pub fn text(&self, why: &[String]) -> String {
+        let nodes: BTreeSet<NodeId> = self.nodes.keys().copied().collect();
+        let mut text = format!("restart {}", named(&nodes));
+        let roles: BTreeSet<_> = self.roles.values().collect();
+        if let (Some((from, to)), 1, true) =
+            (roles.first(), roles.len(), self.roles.len() == nodes.len())
+        {
+            text.push_str(&format!(" as {to} (was {from})"));
+        }
+        if !why.is_empty() {
+            text.push_str(&format!(": {}", why.join("; ")));
+        }
+        if let Some((partition, in_sync, min_isr)) = self.left.first() {
+            text.push_str(&format!(
+                " [certificate: {partition} keeps {in_sync} in sync, {min_isr} required]"
+            ));
+        }
+        if self.offline > 0 {
+            let partitions = count(self.offline, "partition");
+            text.push_str(&format!(
+                " [{partitions} without a margin cannot be written to meanwhile]"
+            ));
+        }
+        text
+    }
+}
+
+fn claims_named(claims: &[String]) -> String {
+    match claims.len() {
+        1 => format!("claim {}", list(claims)),
+        _ => format!("claims {}", list(claims)),
+    }
+}
+
+fn named(nodes: &BTreeSet<NodeId>) -> String {
+    match nodes.len() {
+        0 => "the cluster".to_owned(),
+        1 => format!("node {}", list(nodes)),
+        _ => format!("nodes {}", list(nodes)),
+    }
+}
+
+/// A number of bytes for people.
+fn size(bytes: u64) -> String {
+    const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let mut unit = 0;
+    let mut value = bytes;
+    while value >= 10_240 && unit + 1 < UNITS.len() {
+        value /= 1_024;
+        unit += 1;
+    }
+    format!("{value} {}", UNITS.get(unit).copied().unwrap_or("B"))
+}
