@@ -26,7 +26,7 @@ const REPLICAS: RangeInclusive<usize> = 20..=20_000;
 /// Of the shapes of one test, plans that are worse than what the slow search finds.
 const WORSE_MAX: usize = 3;
 
-/// What came of a shape.
+/// The result of one shape.
 struct Figures {
     text: String,
     faults: Vec<String>,

@@ -225,7 +225,7 @@ async fn what_is_not_in_a_file_is_not_known() {
     let notes: Vec<_> = edited.notes.iter().map(|(_, note)| note.message.as_str()).collect();
     let binding = "ClusterRoleBinding strimzi-here-my-kafka-init is not part of the snapshot";
     assert!(notes.contains(&binding), "{notes:?}");
-    let rules = "ConfigMap rules is not part of the snapshot: that it has rules is assumed";
+    let rules = "ConfigMap rules is not part of the snapshot: assuming that it has the entry k";
     assert!(notes.contains(&rules), "{notes:?}");
     assert!(!edited.held && !edited.pods.is_empty(), "{notes:?}");
     assert!(!edited.secrets_readable);
