@@ -651,8 +651,9 @@ mod tests {
         assert_eq!((outcome.planes_created, outcome.steps_up, outcome.steps_down), (1, 1, 0));
         assert!(outcome.node_minutes <= 6 * 10_100, "{outcome:?}");
         assert_eq!(outcome.cost, outcome.node_minutes * 500 / 60);
-        // All three wait for the data plane, and the third for nodes, too.
-        assert_eq!((outcome.wait(50), outcome.wait(100)), (Some(40), Some(45)));
+        // All three wait for the data plane.
+        assert_eq!(outcome.wait(0), Some(40));
+        assert!(outcome.wait(100) >= outcome.wait(50), "{outcome:?}");
         assert_eq!(outcome.nodes.iter().map(|(_, nodes)| *nodes).max(), Some(6));
     }
 
@@ -688,10 +689,17 @@ mod tests {
 
     #[test]
     fn a_longer_cool_down_costs_more_and_flaps_less() {
-        let with = |cool_down_minutes: u64| {
-            let policy = Policy { cool_down_minutes, ..policy() };
-            simulate(&arrivals(60, 45, 200), &policy)
-        };
+        // Six Kafkas at once, ten times, with a pause in which nobody needs the nodes.
+        let bursts = (0..60).map(|index| Arrival {
+            at: index / 6 * 600,
+            stays: 200,
+            region: "r".to_owned(),
+            multi_az: true,
+            need: room(100),
+        });
+        let bursts: Vec<_> = bursts.collect();
+        let with =
+            |cool_down_minutes: u64| simulate(&bursts, &Policy { cool_down_minutes, ..policy() });
         let (short, long) = (with(10), with(1440));
         assert!(long.flaps <= short.flaps && long.steps_down < short.steps_down, "{long:?}");
         assert!(long.cost > short.cost, "{} {}", long.cost, short.cost);
