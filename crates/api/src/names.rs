@@ -34,6 +34,8 @@ pub const POD_SET_LABEL: &str = "strimzi.io/controller-name";
 pub const DISCOVERY_LABEL: &str = "strimzi.io/discovery";
 /// The label of the objects of a data plane of a fleet.
 pub const DATA_PLANE_LABEL: &str = "gregor.io/data-plane";
+/// Organisation of a fleet: on its Kafka clusters, and on namespaces whose pods may connect to them.
+pub const ORGANISATION_LABEL: &str = "gregor.io/organisation";
 /// The label that says who manages an object.
 pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 /// Who wrote an object; for server-side apply and for the label.

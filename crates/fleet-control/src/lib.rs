@@ -52,7 +52,9 @@ pub use regions::{
 pub use report::{
     AgentReady, Assumption, Capacity, NodeInfo, Report, ResizeInfo, Unsuitable, broken_assumptions,
 };
-pub use simulation::{Arrival, Outcome, Policy, simulate};
+pub use simulation::{
+    Arrival, Change, Failures, Forecast, Happened, Outcome, Policy, StartPlane, forecast, simulate,
+};
 pub use state::{IllegalPlaneChange, PlaneState, TRANSITIONS, UnknownPlaneState};
 pub use steps::{
     NodeAct, ProviderNodes, Sent, StepProgress, is_complete, plan_nodes_at_provider, step_progress,

@@ -65,6 +65,18 @@ pub enum PlaceReason {
     },
 }
 
+impl PlaceReason {
+    /// A short name, for metrics.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            PlaceReason::TightestFit { .. } => "TightestFit",
+            PlaceReason::NoneReady => "NoneReady",
+            PlaceReason::NoneFits { .. } => "NoneFits",
+        }
+    }
+}
+
 /// The tightest of the places that fit, so that others become empty and can go. All four numbers must fit.
 #[must_use]
 pub fn place(request: &Request, candidates: &[Candidate]) -> Placed {

@@ -157,6 +157,54 @@ pub enum NodeReason {
     NodesFixed,
 }
 
+impl StateReason {
+    /// A short name, for metrics.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            StateReason::Refused => "Refused",
+            StateReason::NotAccepting => "NotAccepting",
+            StateReason::AgentNotReady => "AgentNotReady",
+            StateReason::Unsuitable(_) => "Unsuitable",
+            StateReason::AgentSilent { .. } => "AgentSilent",
+            StateReason::AgentHeard => "AgentHeard",
+            StateReason::Manual => "Manual",
+            StateReason::Room { .. } => "Room",
+            StateReason::CanGrow { .. } => "CanGrow",
+            StateReason::Grows { .. } => "Grows",
+            StateReason::CannotGrow { .. } => "CannotGrow",
+        }
+    }
+}
+
+impl NodeReason {
+    /// A short name, for metrics.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            NodeReason::NotAsked => "NotAsked",
+            NodeReason::NoRoom { .. } => "NoRoom",
+            NodeReason::Queued { .. } => "Queued",
+            NodeReason::AtCeiling { .. } => "AtCeiling",
+            NodeReason::StepOverCeiling { .. } => "StepOverCeiling",
+            NodeReason::StepIsZero => "StepIsZero",
+            NodeReason::Unsuitable(_) => "Unsuitable",
+            NodeReason::InProgress => "InProgress",
+            NodeReason::StepFailed { .. } => "StepFailed",
+            NodeReason::ProgressUnknown => "ProgressUnknown",
+            NodeReason::Spare { .. } => "Spare",
+            NodeReason::NothingToSpare => "NothingToSpare",
+            NodeReason::WouldComeBack { .. } => "WouldComeBack",
+            NodeReason::WorkloadNeedsAll { .. } => "WorkloadNeedsAll",
+            NodeReason::TooFew { .. } => "TooFew",
+            NodeReason::CoolingDown => "CoolingDown",
+            NodeReason::QueueNotEmpty => "QueueNotEmpty",
+            NodeReason::WorkloadNotCounted { .. } => "WorkloadNotCounted",
+            NodeReason::NodesFixed => "NodesFixed",
+        }
+    }
+}
+
 impl fmt::Display for OutOfBounds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

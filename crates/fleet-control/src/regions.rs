@@ -88,6 +88,22 @@ pub enum CreationReason {
     },
 }
 
+impl CreationReason {
+    /// A short name, for metrics.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            CreationReason::NoPlane => "NoPlane",
+            CreationReason::AllFull => "AllFull",
+            CreationReason::Unplaced { .. } => "Unplaced",
+            CreationReason::HasRoom { .. } => "HasRoom",
+            CreationReason::AtLimit { .. } => "AtLimit",
+            CreationReason::TooManyFailed { .. } => "TooManyFailed",
+            CreationReason::Unsuitable { .. } => "Unsuitable",
+        }
+    }
+}
+
 impl Creation {
     /// Whether one is needed and not permitted: the region does not grow any more, and a person has to know.
     #[must_use]
@@ -188,6 +204,21 @@ pub enum RemovalReason {
         /// How many.
         kafkas: u64,
     },
+}
+
+impl RemovalReason {
+    /// A short name, for metrics.
+    #[must_use]
+    pub fn code(&self) -> &'static str {
+        match self {
+            RemovalReason::Empty { .. } => "Empty",
+            RemovalReason::ByHand => "ByHand",
+            RemovalReason::NotEmpty { .. } => "NotEmpty",
+            RemovalReason::NotReady { .. } => "NotReady",
+            RemovalReason::NoSibling => "NoSibling",
+            RemovalReason::QueueNotEmpty { .. } => "QueueNotEmpty",
+        }
+    }
 }
 
 /// "The system will delete an OSD cluster, let's call it `clusterA`, when the following conditions are met:

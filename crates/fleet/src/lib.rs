@@ -6,6 +6,7 @@
 //! - `reports`: what agents report, decided and stored.
 //! - `workers`: what is done about it, by one replica at a time.
 //! - `provider`: who makes data planes and nodes.
+//! - `tenants`: organisations and owners, as data planes know them.
 //! - `agent`: the other end, on a data plane.
 //!
 //! Every decision is made in `fleet-control`. What this crate must not do: decide, ask a provider while
@@ -19,11 +20,13 @@ pub mod facts;
 pub mod http;
 pub mod identity;
 pub mod limits;
+pub mod local_tokens;
 pub mod metrics;
 pub mod provider;
 pub mod reports;
 pub mod service;
 pub mod store;
+pub mod tenants;
 pub mod tokens;
 pub mod workers;
 

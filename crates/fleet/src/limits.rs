@@ -1,81 +1,95 @@
-//! How much one caller may ask: a bucket for each, filled at a steady rate.
+//! How much one caller may ask: so many requests at once, and then at a steady rate.
 
-use std::collections::HashMap;
-use std::sync::Mutex;
-use std::time::Instant;
+use std::fmt;
+use std::num::NonZeroU32;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Callers that were seen lately; more than this many make room for others.
-const CALLERS_MAX: usize = 100_000;
+use governor::clock::{Clock, MonotonicClock};
+use governor::middleware::NoOpMiddleware;
+use governor::state::keyed::HashMapStateStore;
+use governor::{Quota, RateLimiter};
 
-/// The buckets of all callers.
-#[derive(Debug)]
-pub struct Limiter {
-    per_second: f64,
-    burst: f64,
-    buckets: Mutex<HashMap<String, Bucket>>,
-}
+/// After so many requests, callers that have not asked for a while are forgotten: they have lost nothing by it.
+const REQUESTS_PER_CLEANING: u64 = 10_000;
 
-#[derive(Debug, Clone, Copy)]
-struct Bucket {
-    left: f64,
-    at: Instant,
+type Callers<C> =
+    RateLimiter<String, HashMapStateStore<String>, C, NoOpMiddleware<<C as Clock>::Instant>>;
+
+/// What all callers have asked lately.
+pub struct Limiter<C: Clock = MonotonicClock> {
+    callers: Callers<C>,
+    asked: AtomicU64,
 }
 
 impl Limiter {
-    /// Buckets of that size, filled at that rate.
+    /// At most `burst` requests of a caller at once, and `per_second` in the long run.
     #[must_use]
     pub fn new(per_second: u32, burst: u32) -> Self {
-        let buckets = Mutex::new(HashMap::new());
-        Self { per_second: f64::from(per_second), burst: f64::from(burst), buckets }
+        Self::with_clock(per_second, burst, MonotonicClock)
+    }
+}
+
+impl<C: Clock> Limiter<C> {
+    fn with_clock(per_second: u32, burst: u32, clock: C) -> Self {
+        let positive = |number| NonZeroU32::new(number).unwrap_or(NonZeroU32::MIN);
+        let quota = Quota::per_second(positive(per_second)).allow_burst(positive(burst));
+        Self {
+            callers: RateLimiter::new(quota, HashMapStateStore::default(), clock),
+            asked: AtomicU64::new(0),
+        }
     }
 
     /// Whether the caller may ask once more, now.
     #[must_use]
-    pub fn admits(&self, caller: &str, now: Instant) -> bool {
-        let mut buckets = self.buckets.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        if buckets.len() >= CALLERS_MAX && !buckets.contains_key(caller) {
-            // Those that are full again have lost nothing by being forgotten.
-            let (rate, burst) = (self.per_second, self.burst);
-            buckets.retain(|_, one| one.filled(now, rate, burst) < burst);
-            if buckets.len() >= CALLERS_MAX {
-                return false;
-            }
+    pub fn admits(&self, caller: &str) -> bool {
+        let asked = self.asked.fetch_add(1, Ordering::Relaxed);
+        if asked.is_multiple_of(REQUESTS_PER_CLEANING) {
+            self.callers.retain_recent();
+            self.callers.shrink_to_fit();
         }
-        let full = Bucket { left: self.burst, at: now };
-        let bucket = match buckets.get_mut(caller) {
-            Some(bucket) => bucket,
-            None => buckets.entry(caller.to_owned()).or_insert(full),
-        };
-        bucket.left = bucket.filled(now, self.per_second, self.burst);
-        bucket.at = now;
-        if bucket.left < 1.0 {
-            return false;
-        }
-        bucket.left -= 1.0;
-        true
+        self.callers.check_key(&caller.to_owned()).is_ok()
     }
 }
 
-impl Bucket {
-    fn filled(&self, now: Instant, per_second: f64, burst: f64) -> f64 {
-        let since = now.saturating_duration_since(self.at).as_secs_f64();
-        (self.left + since * per_second).min(burst)
+impl<C: Clock> fmt::Debug for Limiter<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Limiter").finish_non_exhaustive()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::time::Duration;
+
+    use governor::clock::FakeRelativeClock;
+
+    use super::*;
 
     #[test]
     fn a_caller_may_ask_at_once_and_then_at_the_rate() {
-        let limiter = Limiter::new(2, 3);
-        let begin = Instant::now();
-        let at = |ms| begin + Duration::from_millis(ms);
-        let asked: Vec<_> =
-            [0, 0, 0, 0, 400, 500, 900, 1000].map(|ms| limiter.admits("a", at(ms))).into();
+        let clock = FakeRelativeClock::default();
+        let limiter = Limiter::with_clock(2, 3, clock.clone());
+        let mut now = 0;
+        let mut asked = Vec::new();
+        for at in [0, 0, 0, 0, 400, 500, 900, 1000] {
+            clock.advance(Duration::from_millis(at - now));
+            now = at;
+            asked.push(limiter.admits("a"));
+        }
         assert_eq!(asked, [true, true, true, false, false, true, false, true]);
-        assert!(limiter.admits("b", at(0)), "another caller has a bucket of its own");
+        assert!(limiter.admits("b"), "another caller has requests of its own");
+    }
+
+    #[test]
+    fn callers_that_are_gone_are_forgotten() {
+        let clock = FakeRelativeClock::default();
+        let limiter = Limiter::with_clock(1, 5, clock.clone());
+        for caller in 0..REQUESTS_PER_CLEANING {
+            assert!(limiter.admits(&caller.to_string()));
+        }
+        assert_eq!(limiter.callers.len() as u64, REQUESTS_PER_CLEANING);
+        clock.advance(Duration::from_secs(60));
+        assert!(limiter.admits("last"));
+        assert_eq!(limiter.callers.len(), 1);
     }
 }

@@ -12,7 +12,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::registry::Registry;
 
-use crate::store::{PlaneFilter, Store, StoreError, now_ms};
+use crate::store::{Store, StoreError, now_ms};
 
 /// What is counted. Clones share the numbers.
 #[derive(Debug, Clone, Default)]
@@ -52,6 +52,25 @@ struct NodeLabels {
     count: &'static str,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct DecisionLabels {
+    kind: &'static str,
+    reason: &'static str,
+}
+
+/// Decisions, by kind and reason. Clones share the numbers.
+#[derive(Debug, Clone, Default)]
+pub struct DecisionCounts(Family<DecisionLabels, Counter>);
+
+impl DecisionCounts {
+    /// Counts decisions that are on disk.
+    pub(crate) fn count(&self, decided: &[(&'static str, &'static str)]) {
+        for (kind, reason) in decided {
+            self.0.get_or_create(&DecisionLabels { kind, reason }).inc();
+        }
+    }
+}
+
 type OfRegion = Family<RegionLabels, Gauge<f64, AtomicU64>>;
 
 impl Counters {
@@ -81,6 +100,11 @@ impl Counters {
             "Requests to providers of data planes, by kind of work and outcome",
             self.provider_calls.clone(),
         );
+        registry.register(
+            "decisions",
+            "Decisions of this replica, by kind and reason",
+            store.decision_counts().0,
+        );
         planes(&mut registry, store).await?;
         demand(&mut registry, store).await?;
         let mut text = String::new();
@@ -97,24 +121,23 @@ fn labels(cloud_provider: &str, region: &str) -> RegionLabels {
 async fn planes(registry: &mut Registry, store: &Store) -> Result<(), StoreError> {
     let (states, nodes) =
         (Family::<PlaneLabels, Gauge>::default(), Family::<NodeLabels, Gauge>::default());
-    for plane in store.planes(&PlaneFilter::default()).await? {
-        let (cloud_provider, region) = (plane.cloud_provider.clone(), plane.region.clone());
-        states
-            .get_or_create(&PlaneLabels { cloud_provider, region, status: plane.state().name() })
-            .inc();
-        for (count, number) in [
-            ("wanted", plane.nodes_wanted),
-            ("desired", plane.nodes_desired),
-            ("actual", plane.nodes_actual),
-        ] {
-            let (cloud_provider, region) = (plane.cloud_provider.clone(), plane.region.clone());
+    for one in store.plane_counts().await? {
+        let (cloud_provider, region) = (one.cloud_provider.clone(), one.region.clone());
+        let labels = PlaneLabels { cloud_provider, region, status: one.state.name() };
+        states.get_or_create(&labels).inc_by(signed(one.planes));
+        for (count, number) in ["wanted", "desired", "actual"].into_iter().zip(one.nodes) {
+            let (cloud_provider, region) = (one.cloud_provider.clone(), one.region.clone());
             let labels = NodeLabels { cloud_provider, region, count };
-            nodes.get_or_create(&labels).inc_by(number.unwrap_or(0));
+            nodes.get_or_create(&labels).inc_by(signed(number));
         }
     }
     registry.register("data_planes", "Data planes, by status", states);
     registry.register("nodes", "Nodes: wanted, and desired and actual as the provider says", nodes);
     Ok(())
+}
+
+fn signed(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
 }
 
 async fn demand(registry: &mut Registry, store: &Store) -> Result<(), StoreError> {

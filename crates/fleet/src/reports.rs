@@ -11,7 +11,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use fleet_control::{Capacity, NodeStep, PlaneFacts, Report, is_complete, judge_report};
+use fleet_control::{
+    Capacity, NodeReason, NodeStep, PlaneFacts, Report, is_complete, judge_report,
+};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::facts::NodeRules;
@@ -176,24 +178,26 @@ async fn write_one(
         let unsuitable = report.unsuitable.map(|_| reason.clone()).unwrap_or_default();
         let is_news = !unsuitable.is_empty() && plane.unsuitable != unsuitable;
         if is_news && judged.state == plane.state() {
-            tx.decide(no_change(plane, &reason)).await?;
+            tx.decide(no_change(plane, (judged.state_reason.code(), &reason))).await?;
         }
         plane.unsuitable = unsuitable;
-        tx.change_state(DecisionKind::State, plane, judged.state, &reason).await?;
-        let step = (judged.step, judged.step_reason.to_string());
+        let because = (judged.state_reason.code(), reason.as_str());
+        tx.change_state(DecisionKind::State, plane, judged.state, because).await?;
+        let step = (judged.step, judged.step_reason);
         change_nodes(tx, plane, step, demand.dry_run).await?;
     }
     Ok(ReportOutcome::Stored)
 }
 
 /// A decision that leaves the state as it is, for a reason that a person should know.
-fn no_change<'a>(plane: &'a Plane, reason: &str) -> NewDecision<'a> {
+fn no_change<'a>(plane: &'a Plane, (code, reason): (&'static str, &str)) -> NewDecision<'a> {
     NewDecision {
         plane: Some(&plane.id),
         region: None,
         kind: DecisionKind::State,
         was: plane.state().to_string(),
         becomes: plane.state().to_string(),
+        code,
         reason: reason.to_owned(),
         dry_run: false,
     }
@@ -243,7 +247,7 @@ async fn facts(
 async fn change_nodes(
     tx: &mut Tx,
     plane: &mut Plane,
-    (step, reason): (NodeStep, String),
+    (step, reason): (NodeStep, NodeReason),
     dry_run: bool,
 ) -> Result<(), StoreError> {
     let Some(target) = step.target().map(i64::from) else { return Ok(()) };
@@ -254,7 +258,8 @@ async fn change_nodes(
         kind: DecisionKind::Nodes,
         was,
         becomes: target.to_string(),
-        reason,
+        code: reason.code(),
+        reason: reason.to_string(),
         dry_run,
     };
     tx.decide(decision).await?;

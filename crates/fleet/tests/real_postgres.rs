@@ -44,5 +44,7 @@ async fn every_scenario_on_postgresql() {
         a_cluster_of_somebody_else_is_not_adopted
         quotas_are_kept
         a_change_and_its_audit_are_one
+        owners_get_credentials_once
+        local_tokens_are_given_out_and_revoked
     }
 }

@@ -22,12 +22,16 @@ fn nodes_and_data_planes_come_and_go_with_the_kafkas() {
     let (code, out) = world.run_demo();
     assert_eq!(code, 0, "{out}");
     let turns: Vec<_> = out.lines().filter(|line| line.starts_with("  seen ")).collect();
-    assert_eq!(turns.len(), 6, "{out}");
+    assert_eq!(turns.len(), 7, "{out}");
     assert!(!out.contains("MISSED"), "{out}");
     // Each turn was decided, with its reason, by the rules.
     for decided in [
         "plane-1 is created: the region has no data plane",
         "plane-1 goes from 3 to 4 nodes: room for no more than 0 connections and 0 partitions",
+        "north creates a topic in kafka-2",
+        "south creates a topic in kafka-1",
+        "north is refused by kafka-1",
+        "south is refused by kafka-2",
         "no step: 4 >= ceiling 4",
         "plane-2 is created: all data planes are full or failed",
         "plane-2 goes from ready to deprovisioning: empty, and plane-1 is ready",
@@ -276,7 +280,9 @@ async fn install_agent(management: &Management, capi: &Capi, made: &PlaneRef) {
     let words = ["-n", "gregor", "get", "configmap", "more", "-o", "jsonpath={.data.id}"];
     assert_eq!(management.kubectl(&words), made.id);
     assert!(management.may("list", "nodes") && management.may("delete", "namespaces"));
-    for (verb, what) in [("get", "secrets"), ("delete", "pods"), ("patch", "nodes")] {
+    assert!(management.may("create", "secrets"));
+    let not = ["get", "list", "patch", "delete"].map(|verb| (verb, "secrets"));
+    for (verb, what) in not.into_iter().chain([("delete", "pods"), ("patch", "nodes")]) {
         assert!(!management.may(verb, what), "{verb} {what}");
     }
 }

@@ -52,6 +52,7 @@ const PARTS: &[Part] = &[
     part("elastic",         MINUTES, "brokers come and go, a pool takes another's place",          How::Program("real_elastic")),
     part("examples",        MINUTES, "every example becomes a cluster and is deleted",             How::Program("real_clusters")),
     part("fills",           MINUTES, "brokers come and go in one edit, requests by hand",          How::Program("real_rebalance")),
+    part("fleet",           MINUTES, "manager, agent and API server of a fleet are killed at random", How::Program("soak_fleet")),
     part("gone",            MINUTES, "brokers that do not answer are drained and leave",           How::Program("soak_gone")),
     part("lives",           MINUTES, "creation, voters and a roll, the operator killed after each act", How::Program("real_lives")),
     part("migration",       MINUTES, "a Strimzi cluster is adopted, its quorum made dynamic",      How::Program("soak_migration")),

@@ -100,8 +100,8 @@ fn labels() -> Value {
     json!({ "app.kubernetes.io/name": NAME, "app.kubernetes.io/part-of": "gregor" })
 }
 
-/// The rights of the agent, each because it makes such a request: it counts nodes, and applies and deletes Kafkas,
-/// each in a namespace of its own. `cargo xtask rbac` compares them with the requests of the tests.
+/// The rights of the agent, each because it makes such a request: it counts nodes, applies and deletes Kafkas, each in a
+/// namespace of its own, and creates users for their owners. `cargo xtask rbac` compares them with the requests of the tests.
 fn rules() -> Value {
     let rule = |group: &str, resources: &[&str], verbs: &[&str]| json!({ "apiGroups": [group], "resources": resources, "verbs": verbs });
     let kafka = "kafka.strimzi.io";
@@ -110,6 +110,9 @@ fn rules() -> Value {
         rule("", &["namespaces"], &["get", "create", "patch", "delete"]),
         rule(kafka, &["kafkas"], &["list", "watch", "create", "patch", "delete"]),
         rule(kafka, &["kafkanodepools"], &["create", "patch", "delete"]),
+        rule(kafka, &["kafkausers"], &["create", "patch"]),
+        // Passwords of owners are written once, and never read.
+        rule("", &["secrets"], &["create"]),
     ])
 }
 

@@ -1,6 +1,6 @@
 //! Kafkas as resources in the cluster.
 
-use api::names::CLUSTER_LABEL;
+use api::names::{CLUSTER_LABEL, ORGANISATION_LABEL};
 use std::collections::BTreeMap;
 
 use control::annotations::Annotation;
@@ -21,7 +21,7 @@ use crate::http::{
 };
 
 /// Who writes the resources.
-const MANAGER: &str = "gregor-agent";
+pub(super) const MANAGER: &str = "gregor-agent";
 
 /// The id of a Kafka of ours: an annotation of the Kafka, and a label of the namespace that was made for it.
 const ID: &str = "bf2.org/id";
@@ -106,7 +106,8 @@ impl Agent {
                     match self.make_namespace(kafka, ours).await? {
                         true => {
                             self.apply(kafka).await?;
-                            status(&there.object)
+                            let credentials_stored = self.store_credentials(kafka).await?;
+                            DataPlaneKafkaStatus { credentials_stored, ..status(&there.object) }
                         }
                         false => said("False", "Error", NOT_OURS),
                     }
@@ -117,7 +118,9 @@ impl Agent {
                         match self.make_namespace(kafka, false).await? {
                             true => {
                                 self.apply(kafka).await?;
-                                said("False", "Installing", "")
+                                let credentials_stored = self.store_credentials(kafka).await?;
+                                let said = said("False", "Installing", "");
+                                DataPlaneKafkaStatus { credentials_stored, ..said }
                             }
                             false => {
                                 hosting.pop();
@@ -230,6 +233,16 @@ fn is_for(namespace: &Namespace, kafka: &str) -> bool {
     namespace.labels().get(ID).is_some_and(|id| id == kafka)
 }
 
+/// Whose pods may connect: those of the organisation, and of the Kafka's own namespace. A manager that names no
+/// organisation permits the latter only.
+fn peers(kafka: &ManagedKafka) -> Value {
+    let namespaces = |label: &str, value: &str| json!({ "namespaceSelector": { "matchLabels": { label: value } } });
+    let organisation = kafka.metadata.labels.get(ORGANISATION_LABEL);
+    let own = namespaces("kubernetes.io/metadata.name", &kafka.metadata.namespace);
+    let organisation = organisation.map(|label| namespaces(ORGANISATION_LABEL, label));
+    organisation.into_iter().chain([own]).collect()
+}
+
 /// A pool of nodes with both roles, and the Kafka. One broker is all there is for one without zones.
 fn manifests(kafka: &ManagedKafka, version: Option<&str>) -> (Value, Value) {
     let spec = &kafka.spec;
@@ -266,7 +279,12 @@ fn manifests(kafka: &ManagedKafka, version: Option<&str>) -> (Value, Value) {
             },
         },
         "spec": { "kafka": {
-            "listeners": [{ "name": "tls", "port": 9093, "type": "internal", "tls": true }],
+            "listeners": [{
+                "name": "tls", "port": 9093, "type": "internal", "tls": true,
+                "authentication": { "type": "scram-sha-512" },
+                "networkPolicyPeers": peers(kafka),
+            }],
+            "authorization": { "type": "simple" },
             "config": {
                 "default.replication.factor": copies,
                 "min.insync.replicas": in_sync,
@@ -274,7 +292,7 @@ fn manifests(kafka: &ManagedKafka, version: Option<&str>) -> (Value, Value) {
                 "transaction.state.log.replication.factor": copies,
                 "transaction.state.log.min.isr": in_sync,
             },
-        } },
+        }, "entityOperator": { "userOperator": {} } },
     });
     if spec.multi_az {
         object["spec"]["kafka"]["rack"] = json!({ "topologyKey": "topology.kubernetes.io/zone" });
@@ -310,6 +328,7 @@ fn status(kafka: &DynamicObject) -> DataPlaneKafkaStatus {
         false => said("False", "Installing", &message),
     };
     told.bootstrap_server_host = text(&status["listeners"][0]["bootstrapServers"]);
+    told.ca_certificate = text(&status["listeners"][0]["certificates"][0]);
     told.versions = Some(Versions { kafka: text(&status["kafkaVersion"]) });
     told
 }
@@ -337,6 +356,50 @@ mod tests {
         assert!(!is_for(&namespace(json!({ "kubernetes.io/metadata.name": "kafka-k" })), "k"));
     }
 
+    /// Every Kafka is made by this function, so none of a fleet is open.
+    #[test]
+    fn every_listener_has_authentication_and_names_who_may_connect() {
+        let kafka = |labels: Value| -> ManagedKafka {
+            let capacity = json!({
+                "ingressEgressThroughputPerSec": 1, "totalMaxConnections": 1,
+                "maxDataRetentionSize": 1, "maxPartitions": 1,
+            });
+            serde_json::from_value(json!({
+                "id": "i", "kind": "ManagedKafka",
+                "metadata": { "name": "k", "namespace": "kafka-i", "annotations": {}, "labels": labels },
+                "spec": {
+                    "capacity": capacity, "brokers": 3, "brokerMemory": "1Gi", "brokerCpuMilli": 100,
+                    "multiAz": false, "owners": ["ann"], "deleted": false,
+                },
+                "credentials": [{ "id": "c", "username": "u", "password": "hush" }],
+            }))
+            .unwrap()
+        };
+        let own = json!({ "namespaceSelector": {
+            "matchLabels": { "kubernetes.io/metadata.name": "kafka-i" },
+        } });
+        let of_organisation = json!({ "namespaceSelector": {
+            "matchLabels": { "gregor.io/organisation": "o" },
+        } });
+        for (labels, peers) in [
+            (json!({ "gregor.io/organisation": "o" }), json!([of_organisation, own])),
+            (json!({}), json!([own])),
+        ] {
+            let (pool, object) = manifests(&kafka(labels), None);
+            assert!(!format!("{pool}{object}").contains("hush"), "{object}");
+            let spec = &object["spec"]["kafka"];
+            assert_eq!(spec["authorization"], json!({ "type": "simple" }), "and no super users");
+            for listener in spec["listeners"].as_array().unwrap() {
+                assert_eq!(listener["authentication"]["type"], "scram-sha-512");
+                assert_eq!(
+                    (&listener["tls"], &listener["networkPolicyPeers"]),
+                    (&json!(true), &peers)
+                );
+            }
+            assert_eq!(object["spec"]["entityOperator"], json!({ "userOperator": {} }));
+        }
+    }
+
     #[test]
     fn a_kafka_is_ready_if_its_operator_says_so_of_this_spec() {
         let ready = json!([{ "type": "Ready", "status": "True" }]);
@@ -351,8 +414,9 @@ mod tests {
             let told = status(&object(&facts)).conditions.unwrap();
             assert_eq!(told[0].status.as_deref(), Some(expected), "{facts}");
         }
-        let listeners = json!({ "listeners": [{ "bootstrapServers": "k:9093" }] });
-        let told = status(&object(&listeners));
+        let listener = json!({ "bootstrapServers": "k:9093", "certificates": ["PEM"] });
+        let told = status(&object(&json!({ "listeners": [listener] })));
+        assert_eq!(told.ca_certificate.as_deref(), Some("PEM"));
         assert_eq!(told.bootstrap_server_host.as_deref(), Some("k:9093"));
     }
 }

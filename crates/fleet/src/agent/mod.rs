@@ -8,6 +8,7 @@
 //!
 //! Statuses of Kafkas are told before the report, so that a report counts every Kafka that was told of.
 
+mod credentials;
 pub mod install;
 mod kafkas;
 mod survey;
@@ -81,6 +82,9 @@ pub enum AgentError {
     /// A Kafka cannot be made.
     #[error("cannot apply the Kafka {0}")]
     Apply(String, #[source] kube::Error),
+    /// The credentials of an owner cannot be stored.
+    #[error("cannot store the credentials of the Kafka {0}")]
+    Credentials(String, #[source] kube::Error),
     /// A Kafka cannot be deleted.
     #[error("cannot delete the Kafka {0}")]
     Delete(String, #[source] kube::Error),

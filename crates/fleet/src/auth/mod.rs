@@ -55,8 +55,11 @@ pub enum AuthError {
 }
 
 /// What a token says.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
 pub struct Claims {
+    /// Whether the manager gave it out itself, so that it has no issuer. No signed token can say so.
+    #[serde(skip)]
+    pub local: bool,
     /// Who it is about.
     #[serde(default)]
     pub sub: String,
@@ -116,9 +119,12 @@ pub struct Roles {
 }
 
 impl Claims {
-    /// Whether it was signed by that realm and for us.
+    /// Whether it was signed by that realm and for us, or given out by us.
     #[must_use]
     pub fn is_of(&self, realm: &Realm) -> bool {
+        if self.local {
+            return true;
+        }
         let for_us = match &self.aud {
             Audience::One(one) => *one == realm.audience,
             Audience::Many(many) => many.contains(&realm.audience),

@@ -17,6 +17,8 @@ pub struct Auth {
     /// More files with keys of the agents' issuer: those of this machine's own data planes.
     #[serde(skip)]
     pub jwks_more: Vec<std::path::PathBuf>,
+    /// There is no identity provider: only tokens that the manager gives out itself are valid. Realms may be left out.
+    pub local_tokens_only: bool,
     /// Agents' tokens.
     pub agent: Realm,
     /// Users' tokens.
@@ -56,6 +58,15 @@ impl Auth {
     pub fn sources(&self) -> Result<BTreeMap<String, KeySources>, ConfigError> {
         let mut sources: BTreeMap<String, KeySources> = BTreeMap::new();
         let mut shared = BTreeSet::new();
+        if self.local_tokens_only {
+            // Agents of data planes on this machine have keys of this machine.
+            let files: BTreeSet<_> = self.jwks_more.iter().cloned().collect();
+            if !files.is_empty() && !self.agent.issuer.is_empty() {
+                let of_agents = KeySources { files, urls: BTreeSet::new() };
+                sources.insert(self.agent.issuer.clone(), of_agents);
+            }
+            return Ok(sources);
+        }
         for realm in [&self.agent, &self.public, &self.admin] {
             let of = sources.entry(realm.issuer.clone()).or_default();
             of.files.extend(realm.jwks_file.clone());
@@ -86,6 +97,7 @@ impl Default for Auth {
             jwks_file: None,
             jwks_url: None,
             jwks_more: Vec::new(),
+            local_tokens_only: false,
             agent: realm(),
             public: realm(),
             admin: realm(),

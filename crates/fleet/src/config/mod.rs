@@ -274,7 +274,9 @@ pub enum ConfigError {
     #[error("{0} is no amount of bytes")]
     Quantity(String),
     /// Tokens could not be checked.
-    #[error("auth needs issuers, and jwks_file or jwks_url for each of them")]
+    #[error(
+        "auth needs issuers, and jwks_file or jwks_url for each of them; or local_tokens_only: true"
+    )]
     Auth,
     /// A key of one issuer would be good for the tokens of another.
     #[error("auth.jwks_file and auth.jwks_url are for one issuer; give each realm its own")]
@@ -341,7 +343,8 @@ impl Config {
             quantity::bytes(text).map_err(|_| ConfigError::Quantity(text.clone()))?;
         }
         let realms = [&self.auth.agent, &self.auth.public, &self.auth.admin];
-        if realms.iter().any(|realm| realm.issuer.is_empty() || realm.audience.is_empty()) {
+        let is_incomplete = |realm: &&Realm| realm.issuer.is_empty() || realm.audience.is_empty();
+        if !self.auth.local_tokens_only && realms.iter().any(is_incomplete) {
             return Err(ConfigError::Auth);
         }
         let keys = self.auth.sources()?.into_values().flat_map(|of| of.urls);

@@ -206,6 +206,7 @@ pub(super) async fn create_plane(
         kind: DecisionKind::Create,
         was: String::new(),
         becomes: PlaneState::Accepted.to_string(),
+        code: "ByHand",
         reason: "created by hand".to_owned(),
         dry_run: false,
     })
@@ -253,7 +254,8 @@ pub(super) async fn delete_plane(
     }
     if !plane.state().is_going() {
         let next = PlaneState::Deprovisioning;
-        tx.change_state(DecisionKind::Remove, &mut plane, next, "deleted by hand").await?;
+        let because = ("ByHand", "deleted by hand");
+        tx.change_state(DecisionKind::Remove, &mut plane, next, because).await?;
         plane.removed_by_hand = true;
         tx.save_plane(&plane).await?;
     }
@@ -335,6 +337,7 @@ pub(super) async fn scale_plane(
         kind: DecisionKind::Nodes,
         was: plane.nodes_wanted.map(|nodes| nodes.to_string()).unwrap_or_default(),
         becomes: request.nodes.to_string(),
+        code: "ByHand",
         reason: "scaled by hand".to_owned(),
         dry_run: false,
     })

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use api::names::ORGANISATION_LABEL;
 use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -15,10 +16,14 @@ use super::error::{Code, Error, Refusal};
 use super::report::{AgentReport, Condition};
 use crate::config::Size;
 use crate::reports::{Received, ReportOutcome};
-use crate::store::{Kafka, Tx, new_id, now_ms};
+use crate::store::{Credential, Kafka, Tx, new_id, now_ms};
+use crate::tenants::organisation_label;
 
 /// What a condition says when there is no capacity after all.
 const INSUFFICIENT: &str = "Cluster has insufficient resources";
+
+/// More than any chain of certificates takes.
+const PEM_MAX: usize = 16_384;
 
 /// What an agent is told about its data plane.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
@@ -93,6 +98,26 @@ pub struct ManagedKafka {
     pub metadata: Metadata,
     /// What it is to be.
     pub spec: KafkaSpec,
+    /// Passwords of its owners that the agent has not stored yet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub credentials: Vec<OwnerCredential>,
+}
+
+/// A password of an owner of a Kafka.
+#[derive(Clone, Serialize, Deserialize, ToSchema)]
+pub struct OwnerCredential {
+    /// Its id; the agent reports it in `credentialsStored`.
+    pub id: String,
+    /// The user of Kafka.
+    pub username: String,
+    /// The password.
+    pub password: String,
+}
+
+impl std::fmt::Debug for OwnerCredential {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OwnerCredential").field("id", &self.id).finish_non_exhaustive()
+    }
 }
 
 /// A name and a place.
@@ -104,7 +129,7 @@ pub struct Metadata {
     pub namespace: String,
     /// `bf2.org/id` and `bf2.org/placementId`.
     pub annotations: BTreeMap<String, String>,
-    /// `bf2.org/kafkaInstanceProfileType`.
+    /// `bf2.org/kafkaInstanceProfileType`, and `gregor.io/organisation`.
     pub labels: BTreeMap<String, String>,
 }
 
@@ -174,6 +199,10 @@ pub struct DataPlaneKafkaStatus {
     pub versions: Option<Versions>,
     /// Where clients begin.
     pub bootstrap_server_host: Option<String>,
+    /// The certificate authority that its listeners are signed by, in PEM.
+    pub ca_certificate: Option<String>,
+    /// Ids of credentials that are stored in the data plane.
+    pub credentials_stored: Vec<String>,
 }
 
 /// Versions.
@@ -283,18 +312,27 @@ pub(super) async fn get_kafkas(
     }
     let kafkas = app.store.kafkas_of_plane(&agent.plane).await?;
     let listed = kafkas.iter().filter(|kafka| kafka.status().is_listed());
-    let items = listed.filter_map(|kafka| managed(&app, kafka)).collect();
+    let mut credentials = app.store.credentials_of_plane(&agent.plane).await?;
+    let items = listed.filter_map(|kafka| {
+        let credentials = credentials.remove(&kafka.id).unwrap_or_default();
+        managed(&app, kafka, credentials)
+    });
+    let items = items.collect();
     Ok(Json(ManagedKafkaList { kind: "ManagedKafkaList".to_owned(), items }))
 }
 
-fn managed(app: &App, kafka: &Kafka) -> Option<ManagedKafka> {
+fn managed(app: &App, kafka: &Kafka, credentials: Vec<Credential>) -> Option<ManagedKafka> {
     let size = app.config.size(&kafka.instance_type, &kafka.size_id).cloned();
     let Some(size) = size else {
         tracing::error!(id = kafka.id, "the size of a Kafka is no longer configured");
         return None;
     };
     let annotations = [("bf2.org/id", &kafka.id), ("bf2.org/placementId", &kafka.placement_id)];
-    let labels = [("bf2.org/kafkaInstanceProfileType", &kafka.instance_type)];
+    let organisation = organisation_label(&kafka.organisation);
+    let labels = [
+        ("bf2.org/kafkaInstanceProfileType", &kafka.instance_type),
+        (ORGANISATION_LABEL, &organisation),
+    ];
     let map = |pairs: &[(&str, &String)]| {
         pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).clone())).collect()
     };
@@ -311,6 +349,10 @@ fn managed(app: &App, kafka: &Kafka) -> Option<ManagedKafka> {
             capacity: kafka.need.into(),
             ..spec(&size, kafka.status() == KafkaStatus::Deprovision, vec![kafka.owner.clone()])
         },
+        credentials: credentials
+            .into_iter()
+            .map(|Credential { id, username, password }| OwnerCredential { id, username, password })
+            .collect(),
     })
 }
 
@@ -383,6 +425,12 @@ async fn take_status(
     if let Some(version) = status.versions.as_ref().and_then(|versions| versions.kafka.as_ref()) {
         kafka.version = clean(version);
     }
+    if let Some(certificate) = &status.ca_certificate {
+        kafka.ca_certificate = certificate.chars().filter(|c| *c != '\0').take(PEM_MAX).collect();
+    }
+    for id in status.credentials_stored.iter().filter(|id| is_id(id)) {
+        tx.credential_stored(&kafka.id, id).await?;
+    }
     if let Some(event) = read_agent(kafka.status(), word) {
         kafka.happens(event)?;
         match event {
@@ -392,6 +440,7 @@ async fn take_status(
             KafkaEvent::RejectedForCapacity => {
                 (kafka.plane_id, kafka.reported_at) = (None, None);
                 (kafka.bootstrap, kafka.reason) = (String::new(), message);
+                kafka.ca_certificate.clear();
             }
             KafkaEvent::Placed
             | KafkaEvent::PatienceEnded

@@ -6,12 +6,15 @@
 mod admin;
 mod agent;
 mod callers;
+mod credentials;
 mod error;
+mod kafkas;
 mod public;
 mod quotas;
 mod regions;
 mod report;
 mod server;
+mod tokens;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -32,7 +35,7 @@ pub use server::serve;
 
 pub use agent::{
     AgentConfig, AgentSpec, DataPlaneKafkaStatus, KafkaCapacity, KafkaSpec, ManagedKafka,
-    ManagedKafkaList, MaxNodes, Metadata, Net, PoolSpec, Versions,
+    ManagedKafkaList, MaxNodes, Metadata, Net, OwnerCredential, PoolSpec, Versions,
 };
 pub(crate) use report::NODES_SUITABLE;
 pub use report::{AgentReport, Amounts, Condition, FieldErrors, Nodes, Resize};
@@ -114,17 +117,22 @@ fn api() -> (Router<App>, utoipa::openapi::OpenApi) {
         .routes(routes!(agent::put_kafkas_status))
         .routes(routes!(public::list_kafkas, public::create_kafka))
         .routes(routes!(public::get_kafka, public::delete_kafka))
+        .routes(routes!(credentials::create_credentials))
         .routes(routes!(public::list_cloud_providers))
         .routes(routes!(public::list_regions))
         .routes(routes!(public::list_instance_types))
         .routes(routes!(public::list_errors))
         .routes(routes!(public::get_error))
+        .routes(routes!(kafkas::list_all_kafkas))
+        .routes(routes!(kafkas::get_any_kafka))
         .routes(routes!(admin::list_planes, admin::create_plane))
         .routes(routes!(admin::get_plane, admin::delete_plane))
         .routes(routes!(admin::drain_plane))
         .routes(routes!(admin::scale_plane))
         .routes(routes!(regions::list_regions))
         .routes(routes!(quotas::list_quotas, quotas::put_quota, quotas::delete_quota))
+        .routes(routes!(tokens::list_tokens, tokens::create_token))
+        .routes(routes!(tokens::revoke_token))
         .routes(routes!(admin::plane_decisions))
         .routes(routes!(admin::list_decisions))
         .routes(routes!(admin::get_settings, admin::put_settings))

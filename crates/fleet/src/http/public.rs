@@ -1,5 +1,6 @@
 //! What people ask: Kafkas, and what there is to choose from.
 
+use api::names::ORGANISATION_LABEL;
 use axum::Json;
 use axum::extract::{RawPathParams, State};
 use axum::http::StatusCode;
@@ -11,6 +12,7 @@ use super::callers::{Body, Change, Id, Params, User};
 use super::error::{CODES, Code, Error, Refusal};
 use super::{App, BASE, rfc3339};
 use crate::store::{Kafka, KafkaFilter, NewKafka, Tx, parse_order, parse_search};
+use crate::tenants::organisation_label;
 
 /// As many as a page may have.
 const PAGE_MAX: i64 = 65_500;
@@ -59,6 +61,11 @@ pub(super) struct KafkaRequest {
     failed_reason: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     version: Option<String>,
+    /// The certificate authority that clients have to trust, in PEM.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ca_certificate: Option<String>,
+    /// Label of the namespaces whose pods may connect.
+    client_namespace_label: String,
     instance_type: String,
     size_id: String,
 }
@@ -80,14 +87,14 @@ pub(super) struct KafkaRequestList {
 pub(super) struct ListParams {
     /// The page, from 1.
     #[param(minimum = 1, maximum = 2_147_483_647_i64)]
-    page: i64,
+    pub(super) page: i64,
     /// How many are on a page.
     #[param(minimum = 1, maximum = 65_500)]
     size: i64,
     /// For example `name LIKE 'a%' AND region = 'us-east-1'`.
-    search: String,
+    pub(super) search: String,
     /// For example `name asc, created_at desc`.
-    order_by: String,
+    pub(super) order_by: String,
 }
 
 impl Default for ListParams {
@@ -98,7 +105,7 @@ impl Default for ListParams {
 
 impl ListParams {
     /// How many are skipped, and how many are wanted.
-    fn window(&self) -> Result<(i64, i64), Refusal> {
+    pub(super) fn window(&self) -> Result<(i64, i64), Refusal> {
         let size = if self.size < 0 || self.size > PAGE_MAX { PAGE_MAX } else { self.size };
         let offset = (self.page.max(1) - 1).checked_mul(size);
         match (self.page >= 1 && size >= 1, offset) {
@@ -145,6 +152,11 @@ fn served(kafka: &Kafka) -> KafkaRequest {
         updated_at: rfc3339(kafka.updated_at),
         failed_reason: some(&kafka.reason),
         version: some(&kafka.version),
+        ca_certificate: some(&kafka.ca_certificate),
+        client_namespace_label: format!(
+            "{ORGANISATION_LABEL}={}",
+            organisation_label(&kafka.organisation)
+        ),
         instance_type: kafka.instance_type.clone(),
         size_id: kafka.size_id.clone(),
     }
@@ -300,6 +312,15 @@ pub(super) async fn get_kafka(
     Ok(Json(served(&kafka.ok_or_else(Refusal::not_found)?)))
 }
 
+/// A Kafka of the user, or of the organisation that the user administers, held until the transaction ends.
+pub(super) async fn owned(tx: &mut Tx, user: &User, id: &str) -> Result<Kafka, Refusal> {
+    let kafka = tx.kafka(id).await?;
+    let kafka = kafka.filter(|kafka| {
+        kafka.organisation == user.organisation && (kafka.owner == user.name || user.is_org_admin)
+    });
+    kafka.ok_or_else(Refusal::not_found)
+}
+
 /// Asks for a Kafka to be deleted, with all its data.
 #[utoipa::path(delete, path = "/api/kafkas_mgmt/v1/kafkas/{id}", tag = "public",
     params(("id" = String, Path), AsyncParams),
@@ -315,11 +336,7 @@ pub(super) async fn delete_kafka(
 ) -> Result<(StatusCode, Json<KafkaRequest>), Refusal> {
     params.check()?;
     let mut tx = app.store.begin().await?;
-    let kafka = tx.kafka(&id).await?;
-    let kafka = kafka.filter(|kafka| {
-        kafka.organisation == user.organisation && (kafka.owner == user.name || user.is_org_admin)
-    });
-    let mut kafka = kafka.ok_or_else(Refusal::not_found)?;
+    let mut kafka = owned(&mut tx, &user, &id).await?;
     if !kafka.status().is_going() {
         kafka.happens(KafkaEvent::DeletionRequested)?;
         tx.save_kafka(&kafka).await?;

@@ -10,7 +10,6 @@ use utoipa::ToSchema;
 use super::callers::Admin;
 use super::error::{Error, Refusal};
 use super::{App, rfc3339};
-use crate::store::PlaneFilter;
 
 /// A region of a cloud provider.
 #[derive(Debug, Serialize, ToSchema)]
@@ -49,7 +48,7 @@ pub(super) async fn list_regions(
     State(app): State<App>,
     _: Admin,
 ) -> Result<Json<RegionList>, Refusal> {
-    let planes = app.store.planes(&PlaneFilter::default()).await?;
+    let planes = app.store.plane_counts().await?;
     let waiting = app.store.waiting_by_region().await?;
     let held = app.store.held_regions().await?;
     let mut items = Vec::new();
@@ -60,7 +59,7 @@ pub(super) async fn list_regions(
                 .filter(|one| one.cloud_provider == provider.id && one.region == region.id);
             let mut by_status = BTreeMap::new();
             for plane in here {
-                *by_status.entry(plane.state().to_string()).or_default() += 1;
+                *by_status.entry(plane.state.to_string()).or_default() += plane.planes;
             }
             let held = held
                 .iter()

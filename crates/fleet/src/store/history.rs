@@ -52,6 +52,8 @@ pub struct NewDecision<'a> {
     pub was: String,
     /// What is to be.
     pub becomes: String,
+    /// Why, in a word.
+    pub code: &'static str,
     /// Why.
     pub reason: String,
     /// Whether it was only decided and not done.
@@ -184,7 +186,10 @@ impl Tx {
     /// # Errors
     /// If the database does not answer.
     pub async fn decide(&mut self, decision: NewDecision<'_>) -> Result<(), StoreError> {
-        insert(&mut self.inner, decision).await
+        let counted = (decision.kind.name(), decision.code);
+        insert(&mut self.inner, decision).await?;
+        self.decided.push(counted);
+        Ok(())
     }
 
     /// Remembers who asked for what, and how it is answered, if this transaction is.

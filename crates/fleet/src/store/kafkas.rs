@@ -45,6 +45,8 @@ pub struct Kafka {
     pub bootstrap: String,
     /// The version of Kafka that the agent told of.
     pub version: String,
+    /// The certificate authority that its listeners are signed by, in PEM.
+    pub ca_certificate: String,
     /// What it takes.
     pub need: Capacity,
     /// When the agent first told of it.
@@ -481,7 +483,7 @@ impl Tx {
         sqlx::query(
             "UPDATE kafkas SET status = $2, reason = $3, plane_id = $4, placement_id = $5,
                 bootstrap = $6, version = $7, reported_at = $8, updated_at = $9,
-                growing_plane_id = $10,
+                growing_plane_id = $10, ca_certificate = $11,
                 counted = CASE WHEN plane_id = $4 THEN counted ELSE 0 END
              WHERE id = $1",
         )
@@ -495,13 +497,14 @@ impl Tx {
         .bind(kafka.reported_at)
         .bind(now_ms())
         .bind(&kafka.growing_plane_id)
+        .bind(&kafka.ca_certificate)
         .execute(&mut *self.inner)
         .await
         .map_err(write("a Kafka"))?;
         Ok(())
     }
 
-    /// Says that a Kafka is gone.
+    /// Says that a Kafka is gone. Nobody needs its passwords any more.
     ///
     /// # Errors
     /// If the database does not answer.
@@ -512,6 +515,11 @@ impl Tx {
             .execute(&mut *self.inner)
             .await
             .map_err(write("a Kafka"))?;
+        sqlx::query("DELETE FROM credentials WHERE kafka_id = $1")
+            .bind(id)
+            .execute(&mut *self.inner)
+            .await
+            .map_err(write("a credential"))?;
         Ok(())
     }
 }
@@ -537,6 +545,7 @@ fn decode(row: &AnyRow) -> Result<Kafka, StoreError> {
         placement_id: text(row, "placement_id")?,
         bootstrap: text(row, "bootstrap")?,
         version: text(row, "version")?,
+        ca_certificate: text(row, "ca_certificate")?,
         need: Capacity {
             connections: count(number(row, "connections")?),
             partitions: count(number(row, "partitions")?),

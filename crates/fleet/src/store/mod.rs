@@ -7,6 +7,7 @@
 //!
 //! What it must not do: decide.
 
+mod credentials;
 mod history;
 mod kafkas;
 mod leases;
@@ -14,6 +15,7 @@ mod planes;
 mod quotas;
 mod regions;
 mod reports;
+mod tokens;
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -25,14 +27,17 @@ use sqlx::{
     Any, AnyPool, ConnectOptions as _, Executor as _, Row as _, SqlSafeStr as _, Transaction,
 };
 
+use crate::metrics::DecisionCounts;
+pub use credentials::Credential;
 pub use history::{Decision, DecisionKind, NewDecision};
 pub use kafkas::{Kafka, KafkaFilter, NewKafka, Page, SearchError, parse_order, parse_search};
 pub use leases::Lease;
 pub use planes::{NewPlane, Plane, PlaneFilter};
 pub use quotas::SetQuota;
-pub use regions::HeldRegion;
+pub use regions::{HeldRegion, PlaneCount};
 pub(crate) use reports::Demand;
 pub use reports::StoredReport;
+pub use tokens::StoredToken;
 
 /// Why the store could not do its work.
 #[derive(Debug, thiserror::Error)]
@@ -95,6 +100,7 @@ enum Backend {
 pub struct Store {
     pool: AnyPool,
     backend: Backend,
+    decisions: DecisionCounts,
 }
 
 /// A transaction that may write. Dropped without [`Tx::commit`], it has not happened.
@@ -102,6 +108,9 @@ pub struct Store {
 pub struct Tx {
     inner: Transaction<'static, Any>,
     backend: Backend,
+    /// Kinds and reasons of the decisions in it, which count when it is committed.
+    decided: Vec<(&'static str, &'static str)>,
+    decisions: DecisionCounts,
 }
 
 impl Store {
@@ -137,7 +146,7 @@ impl Store {
             .await
             .map_err(StoreError::Connect)?;
         migrator().run(&pool).await.map_err(StoreError::Migrate)?;
-        Ok(Self { pool, backend })
+        Ok(Self { pool, backend, decisions: DecisionCounts::default() })
     }
 
     /// Begins a transaction that may write.
@@ -151,7 +160,8 @@ impl Store {
             Backend::Postgres => "BEGIN",
         };
         let inner = self.pool.begin_with(begin).await.map_err(write("the beginning"))?;
-        Ok(Tx { inner, backend: self.backend })
+        let decisions = self.decisions.clone();
+        Ok(Tx { inner, backend: self.backend, decided: Vec::new(), decisions })
     }
 
     /// A setting that was made at run time.
@@ -174,6 +184,11 @@ impl Store {
     pub async fn ping(&self) -> Result<(), StoreError> {
         self.pool.execute("SELECT 1").await.map_err(read("anything"))?;
         Ok(())
+    }
+
+    /// The decisions that were made through this store, counted.
+    pub(crate) fn decision_counts(&self) -> DecisionCounts {
+        self.decisions.clone()
     }
 
     /// Ends all connections, after what they do is done.
@@ -205,7 +220,9 @@ impl Tx {
     /// # Errors
     /// If it did not happen, or if nobody can say.
     pub async fn commit(self) -> Result<(), StoreError> {
-        self.inner.commit().await.map_err(write("a transaction"))
+        self.inner.commit().await.map_err(write("a transaction"))?;
+        self.decisions.count(&self.decided);
+        Ok(())
     }
 }
 
@@ -237,7 +254,14 @@ fn migrator() -> Migrator {
         include_str!("schema-3.sql").into_sql_str(),
         false,
     );
-    Migrator::with_migrations(vec![first, second, third])
+    let fourth = Migration::new(
+        4,
+        Cow::Borrowed("credentials of owners; certificate authorities of Kafkas; tokens"),
+        MigrationType::Simple,
+        include_str!("schema-4.sql").into_sql_str(),
+        false,
+    );
+    Migrator::with_migrations(vec![first, second, third, fourth])
 }
 
 /// The time as it is stored.

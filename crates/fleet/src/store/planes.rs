@@ -275,7 +275,7 @@ impl Tx {
         kind: DecisionKind,
         plane: &mut Plane,
         state: PlaneState,
-        reason: &str,
+        (code, reason): (&'static str, &str),
     ) -> Result<(), StoreError> {
         if plane.state != state {
             let next = plane.state.change_to(state).map_err(StoreError::PlaneTransition)?;
@@ -285,6 +285,7 @@ impl Tx {
                 kind,
                 was: plane.state.to_string(),
                 becomes: next.to_string(),
+                code,
                 reason: reason.to_owned(),
                 dry_run: false,
             })
@@ -554,11 +555,14 @@ mod tests {
         };
         tx.add_plane(&new).await.unwrap();
         let mut plane = tx.plane("p").await.unwrap().unwrap();
-        let refused = tx.change_state(DecisionKind::State, &mut plane, PlaneState::Ready, "").await;
+        let refused =
+            tx.change_state(DecisionKind::State, &mut plane, PlaneState::Ready, ("", "")).await;
         assert!(matches!(refused, Err(StoreError::PlaneTransition(_))), "{refused:?}");
         assert_eq!(plane.state(), PlaneState::Accepted);
         let next = PlaneState::Provisioning;
-        tx.change_state(DecisionKind::State, &mut plane, next, "created").await.unwrap();
+        tx.change_state(DecisionKind::State, &mut plane, next, ("Created", "created"))
+            .await
+            .unwrap();
         assert_eq!((plane.state(), plane.state_reason.as_str()), (next, "created"));
         tx.commit().await.unwrap();
         let reasons =

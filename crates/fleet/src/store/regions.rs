@@ -1,6 +1,8 @@
-//! Regions that need a data plane and may not get one.
+//! Regions: their data planes, counted; those that need a data plane and may not get one; what waits.
 
 use std::collections::BTreeMap;
+
+use fleet_control::PlaneState;
 
 use super::{Store, StoreError, Tx, count, now_ms, number, read, text, write};
 
@@ -17,7 +19,56 @@ pub struct HeldRegion {
     pub since: i64,
 }
 
+/// The data planes of a region in one state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlaneCount {
+    /// The cloud provider.
+    pub cloud_provider: String,
+    /// The region.
+    pub region: String,
+    /// The state.
+    pub state: PlaneState,
+    /// How many they are.
+    pub planes: u64,
+    /// Their nodes: wanted, and desired and actual as the provider says.
+    pub nodes: [u64; 3],
+}
+
 impl Store {
+    /// The data planes of all regions, counted.
+    ///
+    /// # Errors
+    /// If the database does not answer.
+    pub async fn plane_counts(&self) -> Result<Vec<PlaneCount>, StoreError> {
+        let rows = sqlx::query(
+            "SELECT cloud_provider, region, state, COUNT(*) AS n,
+                CAST(COALESCE(SUM(nodes_wanted), 0) AS BIGINT) AS wanted,
+                CAST(COALESCE(SUM(nodes_desired), 0) AS BIGINT) AS desired,
+                CAST(COALESCE(SUM(nodes_actual), 0) AS BIGINT) AS actual
+             FROM planes WHERE deleted_at IS NULL GROUP BY cloud_provider, region, state
+             ORDER BY cloud_provider, region, state",
+        )
+        .fetch_all(&self.pool)
+        .await
+        .map_err(read("data planes"))?;
+        let decode = |row| {
+            let word = text(row, "state")?;
+            let state = word.parse();
+            let number = |column| Ok::<_, StoreError>(count(number(row, column)?));
+            Ok(PlaneCount {
+                cloud_provider: text(row, "cloud_provider")?,
+                region: text(row, "region")?,
+                state: state.map_err(|_| StoreError::Corrupt {
+                    what: "the state of a data plane",
+                    value: word,
+                })?,
+                planes: number("n")?,
+                nodes: [number("wanted")?, number("desired")?, number("actual")?],
+            })
+        };
+        rows.iter().map(decode).collect()
+    }
+
     /// The regions that do not grow any more.
     ///
     /// # Errors

@@ -50,12 +50,12 @@ impl Workers {
         let mut left = Vec::new();
         for kafka in waiting {
             let placed = place(&request(&kafka), &candidates);
-            let reason = placed.reason.to_string();
+            let (code, reason) = (placed.reason.code(), placed.reason.to_string());
             let Some(on) = placed.on else {
                 left.push((kafka, reason));
                 continue;
             };
-            if self.give_place(work, &kafka, &on, reason).await? {
+            if self.give_place(work, &kafka, &on, (code, reason)).await? {
                 let taken = candidates.iter_mut().filter(|one| one.id == on);
                 taken.for_each(|one| one.free = one.free.less(kafka.need));
             }
@@ -78,7 +78,7 @@ impl Workers {
         work: &Work<'_>,
         kafka: &Kafka,
         on: &str,
-        reason: String,
+        (code, reason): (&'static str, String),
     ) -> Result<bool, WorkError> {
         let mut tx = work.begin().await?;
         let Some(plane) = tx.plane(on).await? else { return Ok(false) };
@@ -100,6 +100,7 @@ impl Workers {
             kind: DecisionKind::Place,
             was: String::new(),
             becomes: kafka.id.clone(),
+            code,
             reason,
             dry_run: false,
         })
@@ -135,6 +136,7 @@ impl Workers {
                 kind: DecisionKind::Grow,
                 was: held.growing_plane_id.clone().unwrap_or_default(),
                 becomes: kafka.id.clone(),
+                code: "Queued",
                 reason: format!("a Kafka waits for {}", kafka.need),
                 dry_run: false,
             })
@@ -175,8 +177,8 @@ impl Workers {
             let (state, reason) = silence(&held);
             if state != held.state() {
                 tracing::warn!(plane = held.id, "{reason}");
-                let reason = reason.to_string();
-                tx.change_state(DecisionKind::State, &mut held, state, &reason).await?;
+                let (code, text) = (reason.code(), reason.to_string());
+                tx.change_state(DecisionKind::State, &mut held, state, (code, &text)).await?;
                 tx.save_plane(&held).await?;
                 tx.commit().await?;
             }

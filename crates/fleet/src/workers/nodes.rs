@@ -70,6 +70,7 @@ impl Workers {
                 kind: DecisionKind::Nodes,
                 was: held.nodes_wanted.map(|nodes| nodes.to_string()).unwrap_or_default(),
                 becomes: desired.to_string(),
+                code: "ChangedAtProvider",
                 reason: "changed at the provider".to_owned(),
                 dry_run: false,
             })

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use fleet_control::{
-    Candidate, KafkaStatus, PlaneInRegion, PlaneState, RegionFacts, confirm_removal, give, place,
-    plan_creation, plan_removals,
+    Candidate, CreationReason, KafkaStatus, PlaneInRegion, PlaneState, RegionFacts,
+    confirm_removal, give, place, plan_creation, plan_removals,
 };
 
 use futures::TryFutureExt as _;
@@ -139,7 +139,8 @@ impl Workers {
         } else {
             let reason = removal.reason.to_string();
             held.removed_by_hand = false;
-            tx.change_state(DecisionKind::State, &mut held, PlaneState::Ready, &reason).await?;
+            let because = (removal.reason.code(), reason.as_str());
+            tx.change_state(DecisionKind::State, &mut held, PlaneState::Ready, because).await?;
         }
         tx.save_plane(&held).await?;
         tx.commit().await?;
@@ -165,6 +166,7 @@ impl Workers {
             kind: DecisionKind::Remove,
             was: plane.state().to_string(),
             becomes: "deleted".to_owned(),
+            code: "Gone",
             reason: "nothing of it is left".to_owned(),
             dry_run: false,
         })
@@ -208,7 +210,8 @@ impl Workers {
             return Ok(());
         }
         let (state, reason) = change(&mut held);
-        tx.change_state(DecisionKind::State, &mut held, state, &reason).await?;
+        // What became of it at the provider.
+        tx.change_state(DecisionKind::State, &mut held, state, ("Progress", &reason)).await?;
         tx.save_plane(&held).await?;
         tx.commit().await?;
         self.wake.notify_waiters();
@@ -228,15 +231,15 @@ impl Workers {
         let facts = self.region_facts(provider, &region.id).await?;
         let dry_run = self.dry_run().await?;
         let creation = plan_creation(&facts);
-        let held = creation.is_held().then(|| creation.reason.to_string());
+        let held = creation.is_held().then_some(creation.reason);
         self.note_hold(work, (provider, region.id.as_str()), held).await?;
         let place = format!("{provider}/{}", region.id);
         if creation.create {
-            let reason = creation.reason.to_string();
+            let reason = (creation.reason.code(), creation.reason.to_string());
             self.create_in(work, (provider, region), (&place, reason), dry_run).await?;
         }
         for removal in plan_removals(&facts).into_iter().filter(|removal| removal.remove) {
-            let reason = removal.reason.to_string();
+            let reason = (removal.reason.code(), removal.reason.to_string());
             self.begin_removal(work, &removal.id, reason, dry_run).await?;
         }
         Ok(())
@@ -247,8 +250,9 @@ impl Workers {
         &self,
         work: &Work<'_>,
         (provider, region): (&str, &str),
-        held: Option<String>,
+        why: Option<CreationReason>,
     ) -> Result<(), WorkError> {
+        let held = why.map(|why| why.to_string());
         let known = self.store.held_regions().await?;
         let known =
             known.into_iter().find(|one| one.cloud_provider == provider && one.region == region);
@@ -271,6 +275,7 @@ impl Workers {
             kind: DecisionKind::Hold,
             was: if was.is_some() { "held" } else { "free" }.to_owned(),
             becomes: becomes.to_owned(),
+            code: why.map_or("Free", |why| why.code()),
             reason,
             dry_run: false,
         })
@@ -283,7 +288,7 @@ impl Workers {
         &self,
         work: &Work<'_>,
         (provider, region): (&str, &Region),
-        (place, reason): (&str, String),
+        (place, (code, reason)): (&str, (&'static str, String)),
         dry_run: bool,
     ) -> Result<(), WorkError> {
         if dry_run && self.is_last_decision(place, &reason).await? {
@@ -308,6 +313,7 @@ impl Workers {
             kind: DecisionKind::Create,
             was: String::new(),
             becomes: PlaneState::Accepted.to_string(),
+            code,
             reason,
             dry_run,
         })
@@ -328,7 +334,7 @@ impl Workers {
         &self,
         work: &Work<'_>,
         id: &str,
-        reason: String,
+        (code, reason): (&'static str, String),
         dry_run: bool,
     ) -> Result<(), WorkError> {
         let last = self.store.decisions(Some(id), 1).await?;
@@ -348,12 +354,13 @@ impl Workers {
                 kind: DecisionKind::Remove,
                 was: plane.state().to_string(),
                 becomes: next.to_string(),
+                code,
                 reason,
                 dry_run,
             })
             .await?;
         } else {
-            tx.change_state(DecisionKind::Remove, &mut plane, next, &reason).await?;
+            tx.change_state(DecisionKind::Remove, &mut plane, next, (code, &reason)).await?;
             tx.save_plane(&plane).await?;
         }
         tx.commit().await?;

@@ -134,6 +134,181 @@ pub(crate) async fn a_change_and_its_audit_are_one(database: &str) {
     assert_eq!(manager.store.audit_log(1000).await.unwrap(), []);
 }
 
+/// The owner of a Kafka gets a password once; the agent stores it, and the manager forgets it.
+pub(crate) async fn owners_get_credentials_once(database: &str) {
+    let manager = Manager::start(database).await;
+    manager.plane("p").await;
+    manager.report("p", crate::support::report((1000, 1000), (3, 3, 3, 3))).await.expect(204);
+    let ann = manager.signer.user("ann", "acme corp");
+    let body = Some(json!({ "name": "k" }));
+    let made = manager.ask("POST", "/kafkas?async=true", &ann, body).await.expect(202);
+    let id = made["id"].as_str().unwrap().to_owned();
+    let path = format!("/kafkas/{id}/credentials");
+    let ask = async |token: &str| manager.ask("POST", &path, token, None).await;
+    // Nobody else, not even a colleague.
+    for stranger in [manager.signer.user("ann", "else"), manager.signer.user("bob", "acme corp")] {
+        assert_eq!(ask(&stranger).await.code(404), "7");
+    }
+    assert_eq!(ask("").await.code(401), "15");
+    assert_eq!(manager.ask("GET", &path, &ann, None).await.code(405), "10");
+
+    let agent = manager.signer.agent("p");
+    let told = async || {
+        let list = manager.ask("GET", "/agent-clusters/p/kafkas", &agent, None).await.expect(200);
+        list["items"].as_array().unwrap().first().cloned().unwrap_or_default()
+    };
+    crate::support::eventually("it has a place", async || !told().await.is_null()).await;
+    let kafka = told().await;
+    assert_eq!(kafka["credentials"], Value::Null, "none until the owner asks");
+    let label = kafka["metadata"]["labels"]["gregor.io/organisation"].as_str().unwrap().to_owned();
+    assert!(label.starts_with("org-"), "{label}");
+    assert_eq!(made["client_namespace_label"], format!("gregor.io/organisation={label}"));
+
+    let first = ask(&ann).await.expect(201);
+    let second = ask(&ann).await.expect(201);
+    assert_eq!(first["username"], second["username"]);
+    assert_ne!(first["password"], second["password"]);
+    let listed = told().await["credentials"].clone();
+    let expected = json!([{
+        "id": second["id"], "username": second["username"], "password": second["password"],
+    }]);
+    assert_eq!(listed, expected, "the first one is replaced");
+    let stored = async |plane: &str, credential: &Value| {
+        let body = json!({ id.as_str(): {
+            "conditions": [{ "type": "Ready", "status": "True" }],
+            "caCertificate": "PEM", "credentialsStored": [credential],
+        } });
+        let path = format!("/agent-clusters/{plane}/kafkas/status");
+        let token = manager.signer.agent(plane);
+        manager.ask("PUT", &path, &token, Some(body)).await.expect(200);
+    };
+    // What was stored of an older one, or by another agent, says nothing of this one.
+    manager.plane("q").await;
+    stored("p", &first["id"]).await;
+    stored("q", &second["id"]).await;
+    assert_eq!(told().await["credentials"], expected);
+    stored("p", &second["id"]).await;
+    assert_eq!(told().await["credentials"], Value::Null);
+    assert_eq!(passwords(&manager).await, [String::new()], "nothing is kept of it");
+    let kafka = manager.ask("GET", &format!("/kafkas/{id}"), &ann, None).await.expect(200);
+    assert_eq!(kafka["ca_certificate"], "PEM");
+    // The log of changes names the request and no password.
+    let log = manager.store.audit_log(1000).await.unwrap();
+    assert_eq!(log.iter().filter(|one| one.3.ends_with("/credentials") && one.4 == 201).count(), 2);
+
+    // One that is deleted gets none, and leaves none.
+    ask(&ann).await.expect(201);
+    let delete = format!("/kafkas/{id}?async=true");
+    manager.ask("DELETE", &delete, &ann, None).await.expect(202);
+    assert_eq!(ask(&ann).await.code(409), "6");
+    let gone = json!({ id.as_str(): {
+        "conditions": [{ "type": "Ready", "status": "False", "reason": "Deleted" }],
+    } });
+    manager.ask("PUT", "/agent-clusters/p/kafkas/status", &agent, Some(gone)).await.expect(200);
+    crate::support::eventually("its password is gone", async || {
+        passwords(&manager).await.is_empty()
+    })
+    .await;
+}
+
+/// Tokens of the manager's own: created, listed and revoked by administrators, and known by their hash only.
+pub(crate) async fn local_tokens_are_given_out_and_revoked(database: &str) {
+    let manager = Manager::start(database).await;
+    manager.plane("p").await;
+    let body = |role: &str, more: Value| {
+        let mut body = json!({ "name": "ci", "role": role, "expires_in_days": 1 });
+        body.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        Some(body)
+    };
+    let create = async |role: &str, more: Value| {
+        manager.admin("POST", "/tokens", body(role, more)).await.expect(201)
+    };
+    let token = |made: &Value| made["token"].as_str().unwrap().to_owned();
+    let reader = create("admin-read", json!({})).await;
+    let writer = create("admin-write", json!({})).await;
+    let full = create("admin-full", json!({})).await;
+    let agent = create("agent", json!({ "data_plane": "p" })).await;
+    let user = create("user", json!({ "username": "ann", "organisation": "org" })).await;
+    for (role, more) in [
+        ("root", json!({})),
+        ("agent", json!({})),
+        ("agent", json!({ "data_plane": "../p" })),
+        ("user", json!({ "username": "ann" })),
+        ("admin-full", json!({ "username": "ann", "organisation": "org" })),
+        ("admin-full", json!({ "expires_in_days": 0 })),
+        ("admin-full", json!({ "expires_in_days": 4000 })),
+        ("admin-full", json!({ "name": "" })),
+    ] {
+        let answer = manager.admin("POST", "/tokens", body(role, more.clone())).await;
+        assert_eq!(answer.code(400), "37", "{role} {more}");
+    }
+    // Each may do what its role says, and nothing else.
+    let report = || Some(crate::support::report((1000, 1000), (3, 3, 3, 3)));
+    let drain = || Some(json!({ "draining": false }));
+    let rows = [
+        (&reader, "GET", "/admin/data_planes", None, 200),
+        (&reader, "PUT", "/admin/data_planes/p/drain", drain(), 404),
+        (&writer, "PUT", "/admin/data_planes/p/drain", drain(), 200),
+        (&writer, "POST", "/admin/tokens", body("admin-full", json!({})), 404),
+        (&full, "POST", "/admin/tokens", body("admin-read", json!({})), 201),
+        (&full, "GET", "/kafkas", None, 403),
+        (&full, "PUT", "/agent-clusters/p/status", report(), 404),
+        (&agent, "PUT", "/agent-clusters/p/status", report(), 204),
+        (&agent, "PUT", "/agent-clusters/q/status", report(), 404),
+        (&agent, "GET", "/admin/data_planes", None, 404),
+        (&user, "GET", "/kafkas", None, 200),
+        (&user, "GET", "/admin/data_planes", None, 404),
+        (&user, "PUT", "/agent-clusters/p/status", report(), 404),
+    ];
+    for (made, method, path, body, status) in rows {
+        let answer = manager.ask(method, path, &token(made), body).await;
+        assert_eq!(answer.status, status, "{} {method} {path}: {}", made["role"], answer.body);
+    }
+    let mut other = token(&full);
+    other.pop();
+    for stranger in [other.as_str(), &format!("{other}0g"), "gregor_", "gregor_' OR '1'='1"] {
+        assert_eq!(manager.ask("GET", "/admin/tokens", stranger, None).await.code(401), "15");
+    }
+    // Nobody who reads the list or the database has a token.
+    let list = manager.admin("GET", "/tokens", None).await.expect(200);
+    assert_eq!(list["items"].as_array().unwrap().len(), 6);
+    let all: Vec<_> = [&reader, &writer, &full, &agent, &user].map(&token).into();
+    let dump = dump(&manager).await;
+    assert!(all.iter().all(|token| !list.to_string().contains(token) && !dump.contains(token)));
+    assert!(dump.contains("admin-read"), "{dump}");
+    // One that is revoked, or whose time is over, is refused with the next request.
+    let path = format!("/tokens/{}", full["id"].as_str().unwrap());
+    manager.admin("DELETE", &path, None).await.expect(204);
+    assert_eq!(manager.ask("GET", "/admin/tokens", &token(&full), None).await.code(401), "15");
+    assert_eq!(manager.admin("DELETE", "/tokens/none", None).await.code(404), "7");
+    assert_eq!(manager.ask("GET", "/kafkas", &token(&user), None).await.status, 200);
+    sql(&manager, "UPDATE api_tokens SET expires_at = 1 WHERE role = 'user'").await;
+    assert_eq!(manager.ask("GET", "/kafkas", &token(&user), None).await.code(401), "15");
+    let log = manager.store.audit_log(1000).await.unwrap();
+    let by_token = log.iter().filter(|one| one.1 == "token ci" && one.4 < 300).count();
+    assert_eq!(by_token, 3, "what was done with a token is in the log by its name: {log:?}");
+}
+
+/// All that the database has of tokens.
+async fn dump(manager: &Manager) -> String {
+    use sqlx::Row as _;
+    let mut connection = sqlx::AnyConnection::connect(&manager.database).await.unwrap();
+    let rows = connection.fetch_all("SELECT * FROM api_tokens").await.unwrap();
+    connection.close().await.unwrap();
+    let columns = ["id", "name", "hash", "role", "created_by"];
+    let words = rows.iter().flat_map(|row| columns.map(|name| row.get::<String, _>(name)));
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// All passwords that the database has.
+async fn passwords(manager: &Manager) -> Vec<String> {
+    use sqlx::Row as _;
+    let mut connection = sqlx::AnyConnection::connect(&manager.database).await.unwrap();
+    let rows = connection.fetch_all("SELECT password FROM credentials").await.unwrap();
+    connection.close().await.unwrap();
+    rows.iter().map(|row| row.get::<String, _>("password")).collect()
+}
+
 async fn sql(manager: &Manager, statement: &'static str) {
     let mut connection = sqlx::AnyConnection::connect(&manager.database).await.unwrap();
     connection.execute(statement).await.unwrap();

@@ -102,6 +102,8 @@ pub(crate) async fn a_region_that_stops_growing_says_so(database: &str) {
         "gregor_fleet_nodes{cloud_provider=\"aws\",region=\"us-west-1\",count=\"actual\"} 3",
         "gregor_fleet_reports_total{outcome=\"stored\"} 2",
         "gregor_fleet_provider_calls_total{kind=\"planes\",outcome=\"done\"}",
+        "gregor_fleet_decisions_total{kind=\"hold\",reason=\"TooManyFailed\"} 1",
+        "gregor_fleet_decisions_total{kind=\"hold\",reason=\"AtLimit\"} 1",
     ] {
         assert!(numbers.contains(line), "{line} is not in {numbers}");
     }
@@ -194,7 +196,7 @@ pub(crate) async fn a_removal_is_looked_at_again(database: &str) {
         let mut plane = tx.plane("p").await.unwrap().unwrap();
         assert_eq!(plane.state(), Ready);
         let kind = DecisionKind::Remove;
-        tx.change_state(kind, &mut plane, Deprovisioning, "empty").await.unwrap();
+        tx.change_state(kind, &mut plane, Deprovisioning, ("Empty", "empty")).await.unwrap();
         tx.save_plane(&plane).await.unwrap();
         tx.commit().await.unwrap();
     };
@@ -244,6 +246,13 @@ pub(crate) async fn a_cluster_of_somebody_else_is_not_adopted(database: &str) {
         assert_eq!((clusters.there.len(), &clusters.there["foreign"]), (4, &foreign));
         assert!(clusters.deleted.is_empty(), "{:?}", clusters.deleted);
     }
+    // One cluster of a provider is never two data planes, whatever a provider answers.
+    let of_other = manager.store.plane("p_1").await.unwrap().unwrap().provider_id;
+    let mut tx = manager.store.begin().await.unwrap();
+    let mut plane = tx.plane("p.1").await.unwrap().unwrap();
+    plane.provider_id = of_other;
+    assert!(tx.save_plane(&plane).await.is_err());
+    drop(tx);
     for id in ["-p", "p-", ".", "_", &"p".repeat(64)] {
         assert_eq!(manager.admin("POST", "/data_planes", Some(body(id))).await.code(400), "37");
     }

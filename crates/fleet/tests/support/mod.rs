@@ -114,6 +114,7 @@ pub(crate) fn config(dir: &TempDir, signer: &Signer) -> Config {
             jwks_file: Some(file),
             jwks_url: None,
             jwks_more: Vec::new(),
+            local_tokens_only: false,
             agent: realm(),
             public: realm(),
             admin: realm(),

@@ -24,6 +24,11 @@ pub(crate) struct Hosts {
 }
 
 impl Hosts {
+    /// Names from this file.
+    pub(crate) fn of_file(file: PathBuf) -> Self {
+        Self { hosts: Some(file) }
+    }
+
     /// Names from the given file, else from local mode's file in that directory.
     pub(crate) fn names(&self, local: Option<&Path>) -> anyhow::Result<Arc<dyn Resolve>> {
         let beside = local.map(|dir| dir.join("hosts")).filter(|file| is_ours(file));

@@ -1,5 +1,7 @@
 //! Fleets on this machine that end with the test, however it ends.
 
+#![allow(dead_code, reason = "each program of tests uses a part of it")]
+
 use std::fs;
 use std::io::Read as _;
 use std::net::TcpListener;
@@ -10,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use artifacts::kubernetes::{self, Binaries, Program};
 use artifacts::{Environment, Silent};
-use fleet::client::{Client, Method};
+use fleet::client::{Client, ClientError, Method};
 use fleet::config::Realm;
 use fleet::http::BASE;
 use fleet::tokens::Issuer;
@@ -103,7 +105,6 @@ impl FleetWorld {
 
     /// A fleet manager that answers, with the store and the data planes of the one before.
     pub(crate) async fn serve(&self) -> Manager {
-        let realm = json!({ "issuer": "test" });
         let config = json!({
             "cloud_providers": [{ "id": "local", "regions": [
                 { "id": "here", "provider": "local", "multi_az": false, "nodes": 2, "planes_max": 0 },
@@ -111,10 +112,20 @@ impl FleetWorld {
             // A person decides, so that nothing happens that the test has not asked for.
             "scaling": "manual",
             "agent": { "nodes_min": 1, "nodes_max": 5, "node_delta": 1 },
-            "local": { "dir": self.dir(), "report_seconds": 1 },
-            "auth": { "agent": realm, "public": realm, "admin": realm },
-            "times": { "round_ms": 200, "lease_ms": 5000, "provider_ms": 4000 },
         });
+        self.serve_with(config).await
+    }
+
+    /// The same with a configuration; where data planes are, who signs tokens and how fast it goes is added.
+    pub(crate) async fn serve_with(&self, mut config: Value) -> Manager {
+        let realm = json!({ "issuer": "test" });
+        config["local"]["dir"] = json!(self.dir());
+        config["local"]["report_seconds"] = json!(1);
+        config["auth"] = json!({ "agent": realm, "public": realm, "admin": realm });
+        let times = [("round_ms", 200), ("lease_ms", 5000), ("provider_ms", 4000)];
+        for (name, ms) in times {
+            config["times"][name] = json!(ms);
+        }
         let file = self.temp.path().join("fleet.json");
         fs::write(&file, config.to_string()).unwrap();
         let mut command = self.command();
@@ -128,15 +139,65 @@ impl FleetWorld {
 
     /// What an administrator asks; null if there is no such thing.
     pub(crate) async fn admin(&self, method: &str, path: &str, body: Option<Value>) -> Value {
-        let issuer = Issuer::open(&self.dir().join("key.der"), &realm()).unwrap();
-        let token = issuer.admin("root", Duration::from_secs(600)).unwrap();
-        let url = format!("http://{}{BASE}/admin{path}", self.address);
+        let token = self.issuer().admin("root", Duration::from_secs(600)).unwrap();
+        let answer = self.ask(&token, method, &format!("/admin{path}"), body).await;
+        answer.unwrap_or_else(|error| panic!("{path}: {error}"))
+    }
+
+    /// What the only user asks; null if there is no such thing.
+    pub(crate) async fn user(
+        &self,
+        method: &str,
+        path: &str,
+        body: Option<Value>,
+    ) -> Result<Value, ClientError> {
+        let token = self.issuer().user("ann", "org", Duration::from_secs(600)).unwrap();
+        self.ask(&token, method, path, body).await
+    }
+
+    fn issuer(&self) -> Issuer {
+        Issuer::open(&self.dir().join("key.der"), &realm()).unwrap()
+    }
+
+    async fn ask(
+        &self,
+        token: &str,
+        method: &str,
+        path: &str,
+        body: Option<Value>,
+    ) -> Result<Value, ClientError> {
+        let url = format!("http://{}{BASE}{path}", self.address);
         let method: Method = method.parse().unwrap();
-        match self.client.json(method, &url, Some(&token), body.as_ref()).await {
-            Ok(answer) => answer,
-            Err(error) if error.is_not_found() => Value::Null,
-            Err(error) => panic!("{path}: {error}"),
+        match self.client.json(method, &url, Some(token), body.as_ref()).await {
+            Err(error) if error.is_not_found() => Ok(Value::Null),
+            answer => answer,
         }
+    }
+
+    /// The ids of the data planes that have a directory.
+    pub(crate) fn planes(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.dir().join("planes")).into_iter().flatten().flatten();
+        let mut ids: Vec<_> =
+            entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        ids.sort();
+        ids
+    }
+
+    /// Kills, as by `kill -9`, the processes of the data planes that have these words in their command line. Returns how
+    /// many it were.
+    pub(crate) fn kill_processes(&self, words: &[&str]) -> usize {
+        let mut killed = 0;
+        for (pid, line) in lines() {
+            let own = self.planes().iter().any(|id| line.contains(id.as_str()));
+            if own && words.iter().all(|word| line.contains(word)) {
+                let pid = rustix::process::Pid::from_raw(pid).unwrap();
+                // It may have ended by itself.
+                killed += usize::from(
+                    rustix::process::kill_process(pid, rustix::process::Signal::KILL).is_ok(),
+                );
+            }
+        }
+        killed
     }
 
     pub(crate) async fn plane(&self, id: &str) -> Value {
@@ -164,13 +225,20 @@ impl FleetWorld {
     }
 
     pub(crate) fn kubectl(&self, id: &str, words: &[&str]) -> String {
+        self.try_kubectl(id, words).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// What kubectl prints, or what it says on its standard error if it fails.
+    pub(crate) fn try_kubectl(&self, id: &str, words: &[&str]) -> Result<String, String> {
         let output = Command::new(self.binaries.program(Program::Kubectl))
             .args(words)
             .env("KUBECONFIG", self.kubernetes(id).join("kubeconfig"))
             .output()
             .unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        String::from_utf8(output.stdout).unwrap()
+        if !output.status.success() {
+            return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+        }
+        Ok(String::from_utf8(output.stdout).unwrap())
     }
 
     /// The nodes of a data plane, as Kubernetes has them.
@@ -202,10 +270,19 @@ impl FleetWorld {
 }
 
 fn processes_with(dir: &Path) -> Vec<String> {
-    let all = fs::read_dir("/proc").unwrap().flatten();
-    let lines = all.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
-    let lines = lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " "));
+    let lines = lines().into_iter().map(|(_, line)| line);
     lines.filter(|line| line.contains(dir.to_str().unwrap())).collect()
+}
+
+/// All processes with their command lines.
+fn lines() -> Vec<(i32, String)> {
+    let all = fs::read_dir("/proc").unwrap().flatten();
+    let line = |entry: fs::DirEntry| {
+        let pid = entry.file_name().to_str()?.parse().ok()?;
+        let line = fs::read(entry.path().join("cmdline")).ok()?;
+        Some((pid, String::from_utf8_lossy(&line).replace('\0', " ")))
+    };
+    all.filter_map(line).collect()
 }
 
 impl Drop for FleetWorld {

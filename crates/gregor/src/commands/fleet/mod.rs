@@ -2,8 +2,13 @@
 
 mod demo;
 mod local;
+mod manager;
+mod plan;
 mod serve;
 mod simulate;
+mod status;
+mod token;
+mod why;
 
 use clap::{Args, Subcommand};
 
@@ -22,6 +27,18 @@ enum Command {
     /// Run a small fleet with real Kafkas on this machine that grows and shrinks within minutes
     #[command(after_help = demo::EXAMPLES)]
     Demo(demo::Demo),
+    /// Show regions, data planes, and what waits
+    #[command(after_help = status::EXAMPLES)]
+    Status(status::Status),
+    /// Explain why a data plane, a region or a Kafka is in its state
+    #[command(after_help = why::EXAMPLES)]
+    Why(why::Why),
+    /// Show what a changed configuration would do to the fleet
+    #[command(after_help = plan::EXAMPLES)]
+    Plan(plan::Plan),
+    /// Manage tokens where there is no identity provider
+    #[command(after_help = token::EXAMPLES)]
+    Token(token::Token),
     /// Simulate months of demand on a fleet, with one policy or several
     #[command(after_help = simulate::EXAMPLES)]
     Simulate(simulate::Simulate),
@@ -32,6 +49,10 @@ impl Fleet {
         match self.command {
             Command::Serve(serve) => serve.run(),
             Command::Demo(demo) => demo.run(),
+            Command::Status(status) => status.run(),
+            Command::Why(why) => why.run(),
+            Command::Plan(plan) => plan.run(),
+            Command::Token(token) => token.run(),
             Command::Simulate(simulate) => simulate.run(),
         }
     }

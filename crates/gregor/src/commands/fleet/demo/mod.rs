@@ -5,6 +5,7 @@
 //! planes with kubelets, the agent and the operator in them, and a Kafka process for each Kafka.
 
 mod story;
+mod tenants;
 mod view;
 
 use std::path::{Path, PathBuf};

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use super::view::{Decision, Fleet, Kafka, Plane, View};
+use super::tenants;
+use super::view::{Decision, Fleet, Kafka, ORGANISATIONS, Plane, View};
 use crate::output::Out;
 
 /// The least and the most nodes of a data plane.
@@ -21,9 +22,10 @@ const KAFKAS_MAX: usize = 8;
 const PAUSE: Duration = Duration::from_millis(400);
 
 /// The turns, in the order in which they are to be seen.
-const TURNS: [&str; 6] = [
+const TURNS: [&str; 7] = [
     "a first data plane was created and became ready",
     "a node was added when there was no capacity for one more Kafka",
+    "each of two organisations reached its own Kafka, and was refused by the other's",
     "the data plane became full and another one was created",
     "the next Kafka went to the new data plane and runs there",
     "the empty data plane was removed",
@@ -78,6 +80,12 @@ impl<'a> Story<'a> {
         self.until("one more node", |view| view.plane(&first).is_some_and(grown)).await?;
         self.turn(1)?;
 
+        self.timeline.say("two organisations with a Kafka each try to reach the other's")?;
+        for line in tenants::check(&self.fleet, &self.view, &first, self.patience).await? {
+            self.timeline.say(&format!("  {line}"))?;
+        }
+        self.turn(2)?;
+
         self.timeline.say("and more, until nodes may not be added any more")?;
         while self.room(&first) >= ROOM {
             self.one_more_kafka().await?;
@@ -90,7 +98,7 @@ impl<'a> Story<'a> {
         };
         self.until("another data plane", |view| other(view).is_some()).await?;
         let second = other(&self.view).map(|plane| plane.id).unwrap_or_default();
-        self.turn(2)?;
+        self.turn(3)?;
 
         self.one_more_kafka().await?;
         let name = kafka_name(self.created);
@@ -99,7 +107,7 @@ impl<'a> Story<'a> {
             kafka.is_some_and(|kafka| view.place_of(kafka) == Some(second.as_str()))
         };
         anyhow::ensure!(on_second(&self.view), "{name} is not on the new data plane");
-        self.turn(3)?;
+        self.turn(4)?;
 
         self.shrink(&first, &second).await
     }
@@ -115,10 +123,10 @@ impl<'a> Story<'a> {
             self.until(&format!("the end of {}", kafka.name), gone).await?;
         }
         self.until("the end of the empty data plane", |view| view.plane(second).is_none()).await?;
-        self.turn(4)?;
+        self.turn(5)?;
         let shrunk = |plane: &Plane| plane.nodes == Some(NODES_MIN) && is_ready(plane);
         self.until("one node less", |view| view.plane(first).is_some_and(shrunk)).await?;
-        self.turn(5)
+        self.turn(6)
     }
 
     fn turn(&mut self, number: usize) -> anyhow::Result<()> {
@@ -135,7 +143,7 @@ impl<'a> Story<'a> {
         anyhow::ensure!(self.created < KAFKAS_MAX, "{KAFKAS_MAX} Kafkas were not enough");
         self.created += 1;
         let name = kafka_name(self.created);
-        self.fleet.create(&name).await?;
+        self.fleet.create(&name, self.created % ORGANISATIONS.len()).await?;
         let ready = |view: &View| view.kafka(&name).is_some_and(|kafka| kafka.status == "ready");
         self.until(&format!("{name} to run"), ready).await
     }
@@ -282,6 +290,7 @@ mod tests {
             id: format!("k{number}"),
             name: kafka_name(number),
             status: "accepted".to_owned(),
+            organisation: 0,
         };
         let decision = Decision {
             id: "1".to_owned(),

@@ -35,7 +35,20 @@ pub(super) struct Kafka {
     pub(super) id: String,
     pub(super) name: String,
     pub(super) status: String,
+    /// The organisation that it was listed for.
+    #[serde(skip)]
+    pub(super) organisation: usize,
 }
+
+/// What a client of a Kafka needs.
+#[derive(Clone, Deserialize)]
+pub(super) struct Access {
+    pub(super) username: String,
+    pub(super) password: String,
+}
+
+/// The organisations of the demonstration. Each has its own Kafkas.
+pub(super) const ORGANISATIONS: [&str; 2] = ["north", "south"];
 
 /// Something that was decided.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -79,18 +92,21 @@ pub(super) struct Fleet {
     client: fleet::client::Client,
     url: String,
     admin: String,
-    user: String,
+    /// By organisation.
+    users: Vec<String>,
     dir: PathBuf,
     clusters: BTreeMap<String, kube::Client>,
 }
 
 impl Fleet {
     pub(super) fn new(url: &str, issuer: &Issuer, dir: &Path) -> anyhow::Result<Self> {
+        let user = |organisation: &&str| issuer.user("demo", organisation, DAY);
+        let users = ORGANISATIONS.iter().map(user).collect::<Result<_, _>>()?;
         Ok(Self {
             client: client()?,
             url: format!("{url}{BASE}"),
             admin: issuer.admin("demo", DAY)?,
-            user: issuer.user("demo", "demo", DAY)?,
+            users,
             dir: dir.to_owned(),
             clusters: BTreeMap::new(),
         })
@@ -114,11 +130,54 @@ impl Fleet {
         for plane in &mut planes {
             plane.nodes = self.nodes(&plane.id).await;
         }
-        let mut kafkas: Vec<Kafka> = self.list("/kafkas?orderBy=name", &self.user).await?;
+        let mut kafkas = Vec::new();
+        for organisation in 0..ORGANISATIONS.len() {
+            kafkas.extend(self.kafkas_of(organisation).await?);
+        }
         kafkas.sort_by(|a, b| a.id.cmp(&b.id));
         let mut decisions: Vec<Decision> = self.list("/admin/decisions", &self.admin).await?;
         decisions.sort_by(|a, b| a.id.cmp(&b.id));
         Ok(View { planes, kafkas, decisions })
+    }
+
+    /// The Kafkas that an organisation sees.
+    pub(super) async fn kafkas_of(&self, organisation: usize) -> anyhow::Result<Vec<Kafka>> {
+        let kafkas: Vec<Kafka> =
+            self.list("/kafkas?orderBy=name", &self.users[organisation]).await?;
+        Ok(kafkas.into_iter().map(|kafka| Kafka { organisation, ..kafka }).collect())
+    }
+
+    /// A Kafka as an organisation sees it; nothing if it does not.
+    pub(super) async fn kafka(
+        &self,
+        organisation: usize,
+        id: &str,
+    ) -> anyhow::Result<Option<Value>> {
+        let url = format!("{}/kafkas/{id}", self.url);
+        match self.client.json(Method::GET, &url, Some(&self.users[organisation]), None).await {
+            Ok(kafka) => Ok(Some(kafka)),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// New credentials of the owner of a Kafka; nothing if this organisation may not have them.
+    pub(super) async fn credentials(
+        &self,
+        organisation: usize,
+        id: &str,
+    ) -> anyhow::Result<Option<Access>> {
+        let url = format!("{}/kafkas/{id}/credentials", self.url);
+        match self.client.json(Method::POST, &url, Some(&self.users[organisation]), None).await {
+            Ok(access) => Ok(Some(serde_json::from_value(access)?)),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The names of services and pods of a data plane.
+    pub(super) fn hosts(&self, plane: &str) -> PathBuf {
+        Local::kubeconfig(&self.dir, plane).with_file_name("hosts")
     }
 
     /// The nodes of a data plane, as its own API server counts them.
@@ -139,17 +198,19 @@ impl Fleet {
         }
     }
 
-    pub(super) async fn create(&self, name: &str) -> anyhow::Result<()> {
+    pub(super) async fn create(&self, name: &str, organisation: usize) -> anyhow::Result<()> {
         let url = format!("{}/kafkas?async=true", self.url);
         let body = json!({ "name": name });
-        let asked = self.client.json(Method::POST, &url, Some(&self.user), Some(&body));
+        let user = &self.users[organisation];
+        let asked = self.client.json(Method::POST, &url, Some(user), Some(&body));
         let _: Value = asked.await.with_context(|| format!("cannot create {name}"))?;
         Ok(())
     }
 
     pub(super) async fn delete(&self, kafka: &Kafka) -> anyhow::Result<()> {
         let url = format!("{}/kafkas/{}?async=true", self.url, kafka.id);
-        let asked = self.client.send(Method::DELETE, &url, Some(&self.user), None);
+        let user = &self.users[kafka.organisation];
+        let asked = self.client.send(Method::DELETE, &url, Some(user), None);
         asked.await.with_context(|| format!("cannot delete {}", kafka.name))?;
         Ok(())
     }
