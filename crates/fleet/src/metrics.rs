@@ -14,6 +14,17 @@ use prometheus_client::registry::Registry;
 
 use crate::store::{Store, StoreError, now_ms};
 
+/// The names of all series.
+pub const NAMES: [&str; 7] = [
+    "gregor_fleet_data_planes",
+    "gregor_fleet_kafkas_waiting",
+    "gregor_fleet_nodes",
+    "gregor_fleet_provider_calls_total",
+    "gregor_fleet_queue_age_seconds",
+    "gregor_fleet_region_held",
+    "gregor_fleet_reports_total",
+];
+
 /// What is counted. Clones share the numbers.
 #[derive(Debug, Clone, Default)]
 pub struct Counters {

@@ -3,11 +3,60 @@
 //! Names that users choose and messages of peers are part of events. A line break in one of them would
 //! begin a line that looks like an event of ours, so control characters are escaped.
 
+mod json;
+mod otlp;
+
 use std::borrow::Cow;
 use std::io::{self, IsTerminal as _, Write};
 
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::fmt::MakeWriter;
+use clap::ValueEnum;
+use operator::trace;
+use tracing::Level;
+use tracing_subscriber::filter::{Directive, Targets};
+use tracing_subscriber::fmt::{self, MakeWriter};
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Layer as _};
+
+pub(crate) use otlp::Traces;
+
+/// The format of log lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people.
+    Text,
+    /// A JSON object in each line, with the cluster, the pass and the act
+    Json,
+}
+
+/// Logs to stdout in this format, and sends traces.
+pub(crate) fn to_stdout_as(format: Format, filter: EnvFilter, traces: Option<Traces>) {
+    let (text, json) = match format {
+        Format::Text => {
+            let ansi = io::stdout().is_terminal();
+            let lines = Lines { make: io::stdout, ansi };
+            let text = fmt::layer().with_ansi(ansi).with_target(false).with_writer(lines);
+            // Lines for people name the object themselves.
+            (Some(text.with_filter(with_passes(filter, "off"))), None)
+        }
+        Format::Json => {
+            let json = json::Objects::new(io::stdout);
+            (None, Some(json.with_filter(with_passes(filter, "info"))))
+        }
+    };
+    let spans = Targets::new().with_default(Level::WARN).with_target(trace::TARGET, Level::INFO);
+    let traces = traces.map(|traces| traces.with_filter(spans));
+    // A second call is one of a test.
+    let _ = tracing_subscriber::registry().with(text).with(json).with(traces).try_init();
+}
+
+/// A filter that lets spans of passes and acts through from this level on.
+fn with_passes(filter: EnvFilter, level: &str) -> EnvFilter {
+    match format!("{}={level}", trace::TARGET).parse::<Directive>() {
+        Ok(directive) => filter.add_directive(directive),
+        Err(_) => filter,
+    }
+}
 
 /// Logs to stdout, where container logs are read.
 pub(crate) fn to_stdout(filter: EnvFilter) {

@@ -107,6 +107,10 @@ pub(crate) async fn a_region_that_stops_growing_says_so(database: &str) {
     ] {
         assert!(numbers.contains(line), "{line} is not in {numbers}");
     }
+    for line in numbers.lines().filter(|line| !line.starts_with('#')) {
+        let name = line.split(['{', ' ']).next().unwrap_or_default();
+        assert!(fleet::metrics::NAMES.contains(&name), "{name} is not in the list of names");
+    }
     let holds = manager.region_decisions("hold").await;
     assert!(holds.contains(&format!("hold free->held: {told}")), "{holds:#?}");
     let list = manager.admin("GET", "/data_planes", None).await.expect(200);

@@ -16,7 +16,10 @@ use operator::install;
 use operator::lease::Timing;
 use operator::runtime::{self, ElectionOptions, Ended, Options};
 use operator::strimzi;
+use tokio::runtime::Runtime;
 use tokio::signal::unix::{SignalKind, signal};
+
+use crate::log::{Format, Traces};
 
 pub(crate) const HELP: &str = "\
 Runs in the Deployment that `gregor install` prints, with the pod's service account. Outside of a pod it uses the
@@ -118,6 +121,18 @@ pub(crate) struct Operator {
     /// Disable leader election; only if no second operator can exist
     #[arg(long, env = "GREGOR_NO_ELECTION")]
     no_election: bool,
+    /// Format of log lines
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        env = "GREGOR_LOG_FORMAT",
+        value_enum,
+        default_value = "text"
+    )]
+    log_format: Format,
+    /// Address of an OpenTelemetry collector for traces (OTLP over HTTP), such as http://collector:4318
+    #[arg(long, value_name = "URL", env = "OTEL_EXPORTER_OTLP_ENDPOINT")]
+    otlp_endpoint: Option<String>,
     /// Increase verbosity; may be repeated. GREGOR_LOG sets a filter instead
     #[arg(short, long, action = clap::ArgAction::Count)]
     verbose: u8,
@@ -131,17 +146,35 @@ pub(crate) struct Operator {
 
 impl Operator {
     pub(crate) fn run(self) -> anyhow::Result<()> {
-        init_log(self.verbose);
-        let options = self.options()?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .enable_all()
             .build()
             .context("cannot start the runtime")?;
-        match runtime.block_on(live(options))? {
+        let traces = self.traces(&runtime)?;
+        init_log(self.verbose, self.log_format, traces.clone());
+        let options = self.options()?;
+        let ended = runtime.block_on(async {
+            let ended = live(options).await;
+            if let Some(traces) = &traces {
+                traces.flush().await;
+            }
+            ended
+        });
+        match ended? {
             Ended::Stopped => Ok(()),
             // Nothing that is still going on may go on.
             Ended::LeadershipLost => process::exit(1),
         }
+    }
+
+    /// Where traces go.
+    fn traces(&self, runtime: &Runtime) -> anyhow::Result<Option<Traces>> {
+        let Some(endpoint) = self.otlp_endpoint.as_deref().filter(|url| !url.is_empty()) else {
+            return Ok(None);
+        };
+        let identity = self.identity.clone().unwrap_or_else(own_name);
+        let traces = Traces::start(runtime.handle(), endpoint, &identity);
+        Ok(Some(traces.context("cannot send traces")?))
     }
 
     fn options(self) -> anyhow::Result<Options> {
@@ -236,7 +269,7 @@ impl FromStr for KafkaImage {
 
 /// The client logs every failed request, including retried ones, which the operator logs itself where it
 /// matters.
-fn init_log(verbose: u8) {
+fn init_log(verbose: u8, format: Format, traces: Option<Traces>) {
     use tracing_subscriber::EnvFilter;
     let default = match verbose {
         0 => "info,kube_client=error,kube_runtime=error,tower=error",
@@ -244,7 +277,7 @@ fn init_log(verbose: u8) {
         _ => "debug",
     };
     let filter = EnvFilter::try_from_env("GREGOR_LOG").unwrap_or_else(|_| EnvFilter::new(default));
-    crate::log::to_stdout(filter);
+    crate::log::to_stdout_as(format, filter, traces);
 }
 
 #[cfg(test)]
