@@ -159,6 +159,8 @@ async fn pass(set: Arc<StrimziPodSet>, scope: Arc<Scope>) -> Result<Next, PodSet
         Ok(()) => {}
         // Somebody wrote at the same time; the watch brings it, and the pass comes again.
         Err(PodSetError::Write { source: WriteError::Conflict { .. }, .. }) => {}
+        // Its pods are deleted, and the set will be.
+        Err(PodSetError::Write { source, .. }) if source.is_of_ending_namespace() => {}
         Err(error) => tracing::warn!("{}", crate::words::chain(error)),
     }
     // Everything that matters is watched; this is for a watch that missed something.
