@@ -529,11 +529,12 @@ impl Act {
         };
         match status.code {
             403 => {
-                // In a namespace that is on its way out nothing new is made, whoever asks.
-                if !status.message.contains("because it is being terminated") {
-                    tracing::error!("{what}: not allowed: {}", status.message);
+                let message = status.message.clone();
+                let refused = WriteError::Kubernetes { what, source: Box::new(error) };
+                if !refused.is_of_ending_namespace() {
+                    tracing::error!("{refused}: not allowed: {message}");
                 }
-                WriteError::Kubernetes { what, source: Box::new(error) }
+                refused
             }
             404 => WriteError::Missing { what },
             409 if status.is_already_exists() => WriteError::Exists { what },

@@ -2,7 +2,7 @@
 //!
 //! The program is built once, Kafka is what `gregor fetch` assembles, and the Dockerfiles only put them together. Files
 //! of the context have the same time and the same permissions everywhere, and layers have that time, too: the same
-//! inputs are the same image, byte by byte, with buildah and podman.
+//! inputs are the same layers, byte by byte, except those with class archives.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, FileTimes, Permissions};
@@ -63,6 +63,12 @@ pub(crate) fn all(base: &str, kafkas: &[String]) -> Vec<Image> {
 }
 
 impl Image {
+    /// Whether two builds are the same image. The JVM writes another class archive each time, so an image with Kafka
+    /// differs in the layers of Java and of classes; all other layers are the same.
+    pub(crate) fn is_reproducible(&self) -> bool {
+        !self.arguments.contains_key(KAFKA)
+    }
+
     /// The command that builds it under this name, with further options.
     pub(crate) fn line(&self, engine: &Engine, name: &str, options: &[&str]) -> Result<Line> {
         let mut line = engine.line.clone().arg("build");

@@ -180,6 +180,8 @@ async fn pass(set: Arc<StrimziPodSet>, scope: Arc<Scope>) -> Result<Next, PodSet
         Err(PodSetError::Write { source: WriteError::Conflict { .. }, .. }) => {}
         // The pass over the cluster says why.
         Err(PodSetError::LeftAlone { .. }) => {}
+        // Its pods are deleted, and the set will be.
+        Err(PodSetError::Write { source, .. }) if source.is_of_ending_namespace() => {}
         Err(error) => tracing::warn!("{}", crate::words::chain(error)),
     }
     // Everything that matters is watched; this is for a watch that missed something.

@@ -61,6 +61,16 @@ pub enum WriteError {
     },
 }
 
+impl WriteError {
+    /// Whether it was refused because the namespace is being deleted, in which nothing new is made, whoever asks.
+    #[must_use]
+    pub fn is_of_ending_namespace(&self) -> bool {
+        let Self::Kubernetes { source, .. } = self else { return false };
+        let kube::Error::Api(status) = source.as_ref() else { return false };
+        status.code == 403 && status.message.contains("because it is being terminated")
+    }
+}
+
 /// Why something was not changed in Kafka, or may not have been.
 #[derive(Debug, thiserror::Error)]
 pub enum KafkaWriteError<E: std::error::Error + 'static> {
@@ -85,4 +95,26 @@ pub enum KafkaWriteError<E: std::error::Error + 'static> {
         #[source]
         source: E,
     },
+}
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    #[test]
+    fn only_an_ending_namespace_is_no_lack_of_rights() {
+        let check = |code, message: &str, expected| {
+            let status = Status::failure(message, "Forbidden").with_code(code);
+            let source = Box::new(kube::Error::Api(Box::new(status)));
+            let error = WriteError::Kubernetes { what: "create Pod a/b".to_owned(), source };
+            assert_eq!(error.is_of_ending_namespace(), expected, "{code} {message}");
+        };
+        let ending = "pods \"b\" is forbidden: unable to create new content in namespace a because it is being terminated";
+        check(403, ending, true);
+        check(409, ending, false);
+        check(403, "pods is forbidden: User \"x\" cannot create resource \"pods\"", false);
+        assert!(!WriteError::Missing { what: ending.to_owned() }.is_of_ending_namespace());
+    }
 }
