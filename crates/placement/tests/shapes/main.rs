@@ -24,7 +24,7 @@ use draw::Shape;
 const REPLICAS: RangeInclusive<usize> = 20..=20_000;
 
 /// Of the shapes of one test, plans that are worse than what the slow search finds.
-const WORSE_MAX: usize = 3;
+const WORSE_MAX: usize = 2;
 
 /// What came of a shape.
 struct Figures {
