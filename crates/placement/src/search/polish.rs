@@ -12,6 +12,10 @@ const STEPS_PER_REPLICA: usize = 30;
 const STEPS_MAX: usize = 250_000;
 const STEPS_AGAIN_MAX: usize = 120_000;
 
+/// The same for fewer MB only.
+const BRIEF_STEPS: usize = 5;
+const BRIEF_STEPS_MAX: usize = 100_000;
+
 /// How often the replicas are collected that matter most.
 const COLLECTED: usize = 8;
 
@@ -24,6 +28,8 @@ const COLD: f64 = 1e-4;
 /// Where it begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Heat {
+    /// With a plan that satisfies all goals, for fewer MB.
+    Brief,
     /// With a plan that is almost good.
     Cool,
     /// The same again, in another order.
@@ -37,6 +43,7 @@ impl Heat {
     fn parts(self, replicas: usize) -> (f64, usize, u64) {
         let steps = (replicas * STEPS_PER_REPLICA).clamp(STEPS_MIN, STEPS_MAX);
         match self {
+            Self::Brief => (0.1, (replicas * BRIEF_STEPS).clamp(STEPS_MIN, BRIEF_STEPS_MAX), 1),
             Self::Cool => (0.1, steps, 1),
             Self::Again(seed) => (0.1, (2 * steps).min(STEPS_AGAIN_MAX), seed),
             Self::Warm => (0.3, (4 * steps).min(STEPS_AGAIN_MAX), 1),
