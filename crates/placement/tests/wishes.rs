@@ -179,6 +179,48 @@ fn a_plan_comes_in_waves_with_their_mb() {
 }
 
 #[test]
+fn full_disks_are_freed_first() {
+    // Of 100,000 MB, 80,000 may be used. Broker 0 has 85,000 and broker 1 the largest replica.
+    let mut builder = builder(&["a", "b", "c", "d"], &[]);
+    let mut number = 0;
+    for (broker, count, mb) in [(0, 17, 5_000.0), (1, 1, 9_000.0), (1, 10, 6_000.0), (2, 2, 500.0)]
+    {
+        for _ in 0..count {
+            let load = LeaderLoad { disk_mb: mb, ..LOAD };
+            builder.partition(&topic(0), number, &[node(broker)], load).unwrap();
+            number += 1;
+        }
+    }
+    let view = builder.build().unwrap();
+    let (first, report) = plan(&view, &only(Goal::DiskUsageDistribution));
+    assert!(report.after.violated().is_empty());
+    let sources: Vec<i32> =
+        first.order.iter().map(|at| first.changes[*at].before[0].get()).collect();
+    let freed = sources.iter().take_while(|source| **source == 0).count();
+    assert!(freed > 0 && freed < sources.len(), "{sources:?}");
+    assert!(!sources[freed..].contains(&0), "{sources:?}");
+}
+
+#[test]
+fn the_bound_is_what_must_move() {
+    // Ten of 100 MB on one of two brokers: the range ends at 545, and five are within it.
+    let partitions = vec![vec![0]; 10];
+    let view = builder(&["a", "b"], &[partitions]).build().unwrap();
+    let (first, report) = plan(&view, &only(Goal::DiskUsageDistribution));
+    assert_eq!(first.mb, 500.0);
+    assert!((report.least_mb - 455.0).abs() < 1e-6, "{}", report.least_mb);
+    // A removed broker gives everything.
+    let mut builder = ViewBuilder::default();
+    for id in 0..3 {
+        let state = if id == 0 { BrokerState::Removed } else { BrokerState::Alive };
+        builder.broker(broker(id, &format!("r{id}"), state)).unwrap();
+    }
+    builder.partition(&topic(0), 0, &[node(0), node(1)], LOAD).unwrap();
+    let (first, report) = plan(&builder.build().unwrap(), &Goals::default());
+    assert_eq!((first.mb, report.least_mb), (100.0, 100.0));
+}
+
+#[test]
 fn what_is_missing_is_told_with_how_many_brokers_would_do() {
     // Two brokers of 100 000 MB, of which 80 000 may be used, and 250 000 MB to hold.
     let mut builder = ViewBuilder::default();

@@ -65,8 +65,11 @@ const WORK_OF_DRAIN: u64 = 10;
 /// Replicas of a cluster whose plan is polished, which takes time for each of them.
 const POLISHED_MAX: usize = 60_000;
 
-/// Replicas of a cluster whose plan is polished again if it is not good enough.
+/// Replicas of a cluster whose plan is polished again if it violates goals.
 const REPEATED_MAX: usize = 20_000;
+
+/// Replicas of a cluster for which that is also done for fewer MB.
+const SMALL: usize = 1_000;
 
 /// Replicas of a cluster for which the search is also begun with random changes.
 const RESTARTED_MAX: usize = 5_000;
@@ -89,10 +92,12 @@ pub(crate) fn search(view: &View, goals: &Goals, scope: Scope) -> Assignment {
         return state.into_assignment();
     }
     let mut best = Candidate::of(view, goals, state.broker_of.clone());
-    state.polish(Heat::Cool);
+    let is_large = view.replicas() > REPEATED_MAX;
+    state.polish(if is_large || !best.is_short() { Heat::Brief } else { Heat::Cool });
     state.send_home();
     best = best.or(Candidate::of(view, goals, state.into_assignment()));
-    if view.replicas() > REPEATED_MAX || best.is_good() {
+    let is_small = view.replicas() <= SMALL && !best.is_good();
+    if is_large || !best.is_short() && !is_small {
         return best.assignment;
     }
     for seed in 2..4 {
@@ -175,8 +180,13 @@ impl Candidate {
         if other.rank < self.rank { other } else { self }
     }
 
+    /// Whether a goal is violated.
+    fn is_short(&self) -> bool {
+        self.rank.0 + self.rank.2 > 0
+    }
+
     /// Whether all goals hold, for hardly more MB than any plan moves.
     fn is_good(&self) -> bool {
-        self.rank.0 + self.rank.2 == 0 && self.rank.3 <= self.least_mb * GOOD
+        !self.is_short() && self.rank.3 <= self.least_mb * GOOD
     }
 }

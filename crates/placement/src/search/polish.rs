@@ -6,10 +6,18 @@
 
 use super::state::{Load8, State};
 
-/// Tried changes: at least, for each replica, and at most if it is done again.
+/// Tried changes: at least, for each replica, at most, and at most if it is done again.
 const STEPS_MIN: usize = 15_000;
 const STEPS_PER_REPLICA: usize = 30;
-const STEPS_AGAIN_MAX: usize = 250_000;
+const STEPS_MAX: usize = 250_000;
+const STEPS_AGAIN_MAX: usize = 120_000;
+
+/// The same for fewer MB only.
+const BRIEF_STEPS: usize = 5;
+const BRIEF_STEPS_MAX: usize = 100_000;
+
+/// How often the replicas are collected that matter most.
+const COLLECTED: usize = 8;
 
 /// The price of MB, for the mean broker's whole disk.
 const PRICE: f64 = 0.03;
@@ -20,6 +28,8 @@ const COLD: f64 = 1e-4;
 /// Where it begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Heat {
+    /// With a plan that satisfies all goals, for fewer MB.
+    Brief,
     /// With a plan that is almost good.
     Cool,
     /// The same again, in another order.
@@ -31,8 +41,9 @@ pub(super) enum Heat {
 impl Heat {
     /// The first temperature, in replicas of mean size; steps; and the seed.
     fn parts(self, replicas: usize) -> (f64, usize, u64) {
-        let steps = (replicas * STEPS_PER_REPLICA).max(STEPS_MIN);
+        let steps = (replicas * STEPS_PER_REPLICA).clamp(STEPS_MIN, STEPS_MAX);
         match self {
+            Self::Brief => (0.1, (replicas * BRIEF_STEPS).clamp(STEPS_MIN, BRIEF_STEPS_MAX), 1),
             Self::Cool => (0.1, steps, 1),
             Self::Again(seed) => (0.1, (2 * steps).min(STEPS_AGAIN_MAX), seed),
             Self::Warm => (0.3, (4 * steps).min(STEPS_AGAIN_MAX), 1),
@@ -56,11 +67,16 @@ impl State<'_> {
         }
         let mut random = Random(seed);
         let unit = self.live.len() as f64 / replicas as f64;
+        let mut focus = Vec::new();
         for stage in 0..STAGES {
+            if stage % (STAGES / COLLECTED) == 0 {
+                focus = self.in_focus(&movable);
+            }
             let done = stage as f64 / STAGES as f64;
             let temperature = unit * begin * (COLD / begin).powf(done);
             for _ in 0..steps / STAGES {
-                let replica = movable[random.below(movable.len())] as usize;
+                let from = if random.below(4) > 0 { &focus } else { &movable };
+                let replica = from[random.below(from.len())] as usize;
                 match random.below(8) {
                     0..3 => self.try_move(replica, temperature, &mut random),
                     3..6 => {
@@ -71,6 +87,18 @@ impl State<'_> {
                 }
             }
         }
+    }
+
+    /// Replicas that have moved, and those of unbalanced brokers unless most are; all if there are none.
+    fn in_focus(&self, movable: &[u32]) -> Vec<u32> {
+        let unbalanced = self.live.iter().filter(|broker| self.cost[**broker] > 0.0).count();
+        let few = unbalanced * 5 <= self.live.len();
+        let matters = |replica: &u32| {
+            let broker = usize::from(self.broker_of[*replica as usize]);
+            self.is_displaced(*replica as usize) || few && self.cost[broker] > 0.0
+        };
+        let focus: Vec<u32> = movable.iter().copied().filter(matters).collect();
+        if focus.is_empty() { movable.to_vec() } else { focus }
     }
 
     fn try_move(&mut self, replica: usize, temperature: f64, random: &mut Random) {
