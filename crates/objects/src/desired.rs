@@ -89,7 +89,7 @@ pub fn accept(input: Input<'_>) -> Result<Desired, Refused> {
         let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
         refuse(Note::new(Reason::InvalidResource, lines.join("; ")), &warnings)
     })?;
-    let watched = validate::watched_namespace(&spec, watches_other_namespaces);
+    let watched = validate::watched_namespaces(&spec, watches_other_namespaces);
     warnings.extend(watched.iter().map(Finding::note));
     let mut record = record.unwrap_or_else(|| rebuild(&names, &kafka, &pools, found));
     let spec = accepted(images, spec, (&kafka, &mut record), &mut warnings)
