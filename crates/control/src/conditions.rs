@@ -80,6 +80,8 @@ reasons! {
     Creating,
     /// Two pools claim the same node id.
     DuplicateNodeIds,
+    /// An entity operator of Strimzi keeps topics and users from being managed.
+    EntityOperatorRuns,
     /// The facts of a pass were too old to act on.
     FactsOutdated,
     /// An annotation has a value that is not understood.

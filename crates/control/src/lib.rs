@@ -20,6 +20,7 @@ pub mod registration;
 pub mod rolling;
 pub mod rules;
 pub mod scaling;
+pub mod takeover;
 pub mod topics;
 pub mod users;
 pub mod words;

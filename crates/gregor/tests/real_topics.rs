@@ -23,6 +23,7 @@ use tokio::runtime::Runtime;
 const CLUSTER: &str = "my-cluster";
 const FINALIZER: &str = "strimzi.io/topic-operator";
 const LOADED: &str = "loaded";
+const EXPORTER: &str = "my-cluster-kafka-exporter";
 
 const BROKERS: &str = "
 ---
@@ -208,6 +209,7 @@ fn topics_follow_their_resources() {
     assert!(!warned.contains("topicOperator"), "{warned}");
     a_topic_is_created_changed_and_deleted(&scene);
     bad_resources_are_told_and_harm_no_other(&scene);
+    users_are_told_what_the_cluster_lacks(&scene);
     a_conflict_never_deletes_the_topic(&scene);
     an_existing_topic_keeps_its_overrides(&scene);
     people_list_describe_and_create_topics(&scene);
@@ -272,6 +274,73 @@ fn bad_resources_are_told_and_harm_no_other(scene: &Scene<'_>) {
     scene.patch("good", &json!({ "spec": { "topicName": null } }));
     scene.ready("good");
     scene.becomes("good", 2, &["flush.ms=7000"]);
+}
+
+/// The cluster of these tests has neither authorization nor a listener with passwords.
+fn users_are_told_what_the_cluster_lacks(scene: &Scene<'_>) {
+    let user = |name: &str, spec: Value| {
+        let mut user = topic(name, spec);
+        user["kind"] = "KafkaUser".into();
+        user
+    };
+    let rule = json!({ "resource": { "type": "topic", "name": "good" }, "operations": ["Read"] });
+    scene.apply_all(&[
+        user("with-rules", json!({ "authorization": { "type": "simple", "acls": [rule] } })),
+        user("with-password", json!({ "authentication": { "type": "scram-sha-512" } })),
+    ]);
+    for (name, kind, words) in [
+        ("with-rules", "NotReady", "set spec.kafka.authorization"),
+        ("with-password", "Ready", "No listener of the Kafka cluster has authentication"),
+    ] {
+        wait_for(|| {
+            let conditions = scene.place.get("kafkauser", name)["status"]["conditions"].clone();
+            let is_so = conditions[0]["type"] == kind && conditions.to_string().contains(words);
+            if is_so { Ok(()) } else { Err(conditions.to_string()) }
+        });
+    }
+    // What is wrong is told once, whatever many passes look at it again.
+    let told = || {
+        let events = scene.place.list("events");
+        let is_it = |one: &&Value| {
+            one["involvedObject"]["name"] == "with-rules" && one["reason"] == "InvalidResource"
+        };
+        // An Event that is told again is counted in the first one.
+        let times = |one: &Value| one["series"]["count"].as_u64().unwrap_or(1);
+        events.iter().filter(is_it).map(times).sum::<u64>()
+    };
+    wait_for(|| if told() > 0 { Ok(()) } else { Err("no Event".to_owned()) });
+    let annotate = json!({ "metadata": { "labels": { "looked-at": "again" } } }).to_string();
+    scene.place.kubectl(&["patch", "kafkauser", "with-rules", "--type=merge", "-p", &annotate]);
+    scene.place.kubectl(&["delete", "kafkauser", "with-password", "--timeout=60s"]);
+    wait_for(|| {
+        let secrets = scene.place.names("secrets");
+        if secrets.iter().any(|one| one == "with-password") {
+            Err(format!("{secrets:?}"))
+        } else {
+            Ok(())
+        }
+    });
+    assert_eq!(told(), 1);
+    scene.place.kubectl(&["delete", "kafkauser", "with-rules", "--timeout=60s"]);
+}
+
+/// The exporter of Strimzi, without replicas, since there is nothing to run.
+fn exporter_of_strimzi() -> [Value; 2] {
+    let labels = json!({
+        "strimzi.io/cluster": CLUSTER, "strimzi.io/name": EXPORTER,
+        "app.kubernetes.io/managed-by": "strimzi-cluster-operator",
+    });
+    let metadata = json!({ "name": EXPORTER, "labels": labels });
+    let selector = json!({ "matchLabels": { "strimzi.io/name": EXPORTER } });
+    let pod = json!({
+        "metadata": { "labels": { "strimzi.io/name": EXPORTER } },
+        "spec": { "containers": [{ "name": EXPORTER, "image": "x" }] },
+    });
+    let spec = json!({ "replicas": 0, "selector": selector, "template": pod });
+    [
+        json!({ "apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec }),
+        json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata }),
+    ]
 }
 
 fn a_conflict_never_deletes_the_topic(scene: &Scene<'_>) {
@@ -365,6 +434,7 @@ fn metrics_have_the_names_of_the_exporter(scene: &Scene<'_>) {
         let patch = json!({ "spec": { "kafkaExporter": spec } }).to_string();
         scene.place.kubectl(&["patch", "kafka", CLUSTER, "--type", "merge", "-p", &patch]);
     };
+    scene.apply_all(&exporter_of_strimzi());
     exporter(json!({}));
     let common = "namespace=\"topics\",strimzi_io_cluster=\"my-cluster\",strimzi_io_kind=\"Kafka\",\
                   strimzi_io_name=\"my-cluster-kafka-exporter\"";
@@ -387,6 +457,13 @@ fn metrics_have_the_names_of_the_exporter(scene: &Scene<'_>) {
         let text = scene.metrics();
         let missing = lines.iter().find(|line| !text.lines().any(|one| one == *line));
         missing.map_or(Ok(()), |line| Err(format!("{line} is not in:\n{text}")))
+    });
+    // Two sources of the same series would count double. It goes when somebody scrapes again and again.
+    wait_for(|| {
+        assert!(scene.metrics().contains("kafka_brokers"));
+        let left =
+            [scene.place.names("deployments"), scene.place.names("serviceaccounts")].concat();
+        if left.iter().any(|one| one == EXPORTER) { Err(format!("{left:?}")) } else { Ok(()) }
     });
     let other = "kafka_topic_partitions{topic=\"by-hand\"";
     assert!(scene.metrics().contains(other));

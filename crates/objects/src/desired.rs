@@ -91,7 +91,7 @@ pub fn accept(input: Input<'_>) -> Result<Desired, Refused> {
         let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
         refuse(Note::new(Reason::InvalidResource, lines.join("; ")), &warnings)
     })?;
-    let watched = validate::watched_namespace(&spec, watches_other_namespaces);
+    let watched = validate::watched_namespaces(&spec, watches_other_namespaces);
     warnings.extend(watched.iter().map(Finding::note));
     let mut record = match record {
         Some(record) => record,

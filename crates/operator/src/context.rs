@@ -16,12 +16,12 @@ use tokio::sync::Semaphore;
 use crate::cluster::admins::Admins;
 use crate::cluster::census::Standings;
 use crate::cluster::marks::Marks;
-use crate::entity_operator::Removals;
 use crate::lag::Pictures;
 use crate::liveness::Beats;
 use crate::managed::ManagedClusters;
 use crate::rebalance::load::Samples;
 use crate::strimzi::Observed;
+use crate::takeover::Removals;
 use crate::write::Writer;
 
 /// How many passes read at a time. A read takes milliseconds, so nobody waits for long.

@@ -312,6 +312,25 @@ impl Writer {
         result
     }
 
+    /// Deletes the object that has this uid, after all that it owns: until then it is there, being deleted.
+    pub async fn delete_after_dependents<K: Object>(
+        &self,
+        api: &Api<K>,
+        name: &str,
+        uid: &str,
+    ) -> Result<Deleted, WriteError> {
+        let act = Act::new::<K>("delete", name, api.namespace());
+        let preconditions = Preconditions { uid: Some(uid.to_owned()), resource_version: None };
+        let params = DeleteParams::foreground().preconditions(preconditions);
+        let result = match self.send(&act, KUBERNETES_DEADLINE, api.delete(name, &params)).await {
+            Ok(_) => Ok(Deleted::Asked),
+            Err(WriteError::Missing { .. }) => Ok(Deleted::Absent),
+            Err(error) => Err(error),
+        };
+        self.finish_deletion(&act, &result);
+        result
+    }
+
     fn finish_deletion(&self, act: &Act, result: &Result<Deleted, WriteError>) {
         match result {
             Ok(Deleted::Asked) => {

@@ -39,7 +39,8 @@ mod tests {
         assert_eq!(of(json!({})), Some(usual), "X1.1, X1.3");
         let all = of(json!({
             "topicRegex": "a", "topicExcludeRegex": "b", "groupRegex": "c", "groupExcludeRegex": "d",
-            "showAllOffsets": false, "resources": {},
+            "showAllOffsets": false, "resources": {}, "logging": "trace", "enableSaramaLogging": true,
+            "image": "x", "template": { "pod": {} }, "livenessProbe": {},
         }));
         let text = |text: &str| Some(text.to_owned());
         let expected = Patterns {
@@ -49,6 +50,6 @@ mod tests {
             groups_excluded: text("d"),
             shows_all_offsets: false,
         };
-        assert_eq!(all, Some(expected));
+        assert_eq!(all, Some(expected), "X1.4, X1.5, X1.6: what is about its pod changes nothing");
     }
 }

@@ -144,6 +144,7 @@ fn kafka_spec(kafka: &Kafka, notes: &mut Notes) -> Option<ClusterSpec> {
         logging,
         exporter: exporter(kafka),
         topics_namespace: topics(kafka).map(|topics| topics.namespace),
+        users_namespace: users(kafka).map(|users| users.namespace),
         cluster_ca: cluster_ca?,
         clients_ca: clients_ca?,
         max_unavailable: max_unavailable?,

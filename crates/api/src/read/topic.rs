@@ -169,7 +169,7 @@ mod tests {
             (json!({ "a": 1 }), Value::Nested),
             (json!(["a", {}]), Value::Nested),
         ] {
-            assert_eq!(config_value(&value), expected, "T7.1 {value}");
+            assert_eq!(config_value(&value), expected, "T1.4, T7.1 {value}");
         }
     }
 

@@ -18,7 +18,7 @@ use crate::user::{
     AclOperation, AclPatternType, AclResourceType, AclRule, AclRuleType, UserAuthentication,
     UserAuthenticationType, UserQuotas,
 };
-use crate::{Kafka, KafkaUser, KafkaUserSpec};
+use crate::{Kafka, KafkaUser, KafkaUserSpec, KafkaUserStatus};
 
 /// The field of a rule in `v1beta2` that has the one operation.
 const OPERATION: &str = "operation";
@@ -37,6 +37,7 @@ pub fn user(user: &KafkaUser, has_spec: bool) -> Resource {
         uid: user.uid().unwrap_or_default(),
         generation: user.metadata.generation.unwrap_or_default(),
         observed_generation: user.status.as_ref().and_then(|status| status.observed_generation),
+        failure: user.status.as_ref().and_then(failure),
         cluster: user.labels().get(CLUSTER_LABEL).cloned(),
         is_deleting: user.metadata.deletion_timestamp.is_some(),
         is_paused: pause.is_some_and(|text| text.eq_ignore_ascii_case("true")),
@@ -46,6 +47,12 @@ pub fn user(user: &KafkaUser, has_spec: bool) -> Resource {
         spec: has_spec.then(|| spec(&user.spec)),
         name,
     }
+}
+
+fn failure(status: &KafkaUserStatus) -> Option<(String, String)> {
+    let mut conditions = status.conditions.iter().flatten();
+    let failed = conditions.find(|one| one.kind.as_deref() == Some("NotReady"))?;
+    Some((failed.reason.clone().unwrap_or_default(), failed.message.clone().unwrap_or_default()))
 }
 
 /// The labels of the Secret of a user, as programs know them that look for such Secrets.
@@ -249,7 +256,42 @@ mod tests {
         assert_eq!(spec.rules.unwrap(), expected, "U1.5");
         let quotas = [("producer_byte_rate", 7.0), ("controller_mutation_rate", 0.5)];
         assert_eq!(spec.quotas, quotas.into(), "U1.8");
-        assert_eq!((spec.secret_labels["l"].as_str(), spec.secret_annotations.len()), ("1", 1));
+        let (label, annotations) = (spec.secret_labels["l"].as_str(), &spec.secret_annotations);
+        assert_eq!((label, annotations.len()), ("1", 1), "U1.9");
+    }
+
+    #[test]
+    fn every_resource_and_operation_of_a_rule_is_read() {
+        let of = |rule: Json| {
+            let authorization = json!({ "type": "simple", "acls": [rule] });
+            read(json!({ "authorization": authorization })).spec.unwrap().rules.unwrap().remove(0)
+        };
+        for kind in ResourceKind::ALL {
+            let resource = json!({ "type": kind.name(), "name": "n" });
+            let rule = of(json!({ "resource": resource, "operations": ["All"] }));
+            assert_eq!((rule.kind, rule.pattern), (*kind, Pattern::Literal), "U1.6");
+            assert_eq!((rule.permission, rule.host.as_str()), (Permission::Allow, "*"), "U1.5");
+        }
+        for operation in Operation::ALL {
+            let resource = json!({ "type": "topic", "name": "n" });
+            let rule = of(json!({ "resource": resource, "operations": [operation.name()] }));
+            assert_eq!(rule.operations, [*operation], "U1.7");
+        }
+        let none = json!({ "authorization": { "type": "simple", "acls": [] } });
+        assert_eq!(read(none).spec.unwrap().rules, Some(vec![]), "U1.4");
+        assert_eq!(read(json!({})).spec.unwrap().rules, None, "U1.4");
+    }
+
+    #[test]
+    fn a_failure_is_read_from_the_status() {
+        let of = |conditions: Json| {
+            failure(&serde_json::from_value(json!({ "conditions": conditions })).unwrap())
+        };
+        let failed =
+            json!([{ "type": "NotReady", "status": "True", "reason": "R", "message": "m" }]);
+        assert_eq!(of(failed), Some(("R".to_owned(), "m".to_owned())));
+        assert_eq!(of(json!([{ "type": "Ready", "status": "True" }])), None);
+        assert_eq!(of(json!(null)), None);
     }
 
     #[test]
@@ -263,7 +305,11 @@ mod tests {
             (json!({ "type": "tls-external" }), Login::TlsExternal),
             (json!({ "type": "scram-sha-512" }), Login::Scram(None)),
         ] {
-            assert_eq!(login(authentication.clone()).unwrap().login, expected, "{authentication}");
+            assert_eq!(
+                login(authentication.clone()).unwrap().login,
+                expected,
+                "U1.1 {authentication}"
+            );
         }
         assert_eq!(read(json!({})).spec.unwrap(), Spec::default());
     }

@@ -10,3 +10,4 @@ mod rules;
 mod schema;
 mod strimzi;
 mod topics;
+mod users;

@@ -92,7 +92,10 @@ fn what_cannot_be_read_is_named_and_never_open() {
     for (window, expected) in rows {
         let opening = opening(&[window.to_owned()], 0);
         let (name, why) = &opening.invalid[0];
-        assert!(!opening.is_open && name == window && why.contains(expected), "{window}: {why}");
+        assert!(
+            !opening.is_open && name == window && why.contains(expected),
+            "U7.6 {window}: {why}"
+        );
     }
 }
 

@@ -22,6 +22,8 @@ pub enum Origin {
     Execution,
     /// A read or a write that failed.
     Failure,
+    /// Another controller, such as that of topics.
+    Controller,
 }
 
 /// Declares the acts without their data, and the areas that ask for each.
@@ -123,7 +125,7 @@ impl Reason {
     #[rustfmt::skip]
     pub const fn origins(self) -> &'static [Origin] {
         use crate::cluster::area::Area as A;
-        use Origin::{Area as Of, Execution, Failure, Spec};
+        use Origin::{Area as Of, Controller, Execution, Failure, Spec};
         match self {
             Self::AwaitingAddresses => &[Of(A::Services), Of(A::Configuration)],
             Self::Certificate | Self::CertificateMissing => &[Of(A::Authorities), Of(A::Certificates)],
@@ -183,6 +185,7 @@ impl Reason {
             Self::User => &[Of(A::Users)],
             Self::UsersNotGiven => &[Of(A::Users), Execution, Failure],
             Self::FactsOutdated => &[Execution],
+            Self::EntityOperatorRuns => &[Controller],
             Self::Spec(validate::Reason::UnsupportedKafkaVersion) => &[Of(A::Configuration), Spec],
             Self::DuplicateNodeIds
             | Self::InvalidNodeIds

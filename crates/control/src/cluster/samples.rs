@@ -26,6 +26,7 @@ pub(crate) fn cluster() -> ClusterSpec {
         logging: Logging::Default,
         exporter: None,
         topics_namespace: None,
+        users_namespace: None,
         cluster_ca: Authority::default(),
         clients_ca: Authority::default(),
         max_unavailable: 1,

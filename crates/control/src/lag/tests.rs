@@ -211,3 +211,36 @@ fn series_are_bounded_and_what_is_left_out_is_counted() {
     assert_eq!(bound(&mut long, usize::MAX, 100_000), 9, "by its length");
     assert_eq!((long.topics.len(), long.groups.len()), (2, 2));
 }
+
+#[test]
+fn families_are_those_of_the_exporter_and_none_is_of_zookeeper() {
+    let names = Family::ALL.map(Family::name);
+    assert_eq!(names.len(), 15);
+    assert!(
+        names.iter().all(|name| name.starts_with("kafka_") && !name.contains("zookeeper")),
+        "X3.16"
+    );
+    for name in [
+        "kafka_topic_partitions",
+        "kafka_topic_partition_current_offset",
+        "kafka_topic_partition_oldest_offset",
+        "kafka_topic_partition_leader_is_preferred",
+        "kafka_topic_partition_replicas",
+        "kafka_topic_partition_in_sync_replica",
+        "kafka_topic_partition_under_replicated_partition",
+        "kafka_consumergroup_current_offset",
+        "kafka_consumergroup_lag",
+    ] {
+        assert!(names.contains(&name), "X3: a query of the dashboard asks for {name}");
+    }
+}
+
+/// One that the exporter would show as dead: its members come from another request, its lag from the same.
+#[test]
+fn a_group_whose_members_are_unknown_has_a_lag() {
+    let group = Group { members: None, assigned: None, ..group(&[("t", 0, 90)]) };
+    let lag = of_group(group.clone(), &filter())[2].clone();
+    assert_eq!(lag, ["t-0 10", "t-1 -1"], "X4.6");
+    let picture = Picture { groups: vec![group], ..Picture::default() };
+    assert_eq!(lines(Family::GroupMembers, &picture, &filter()), [""; 0], "X4.4");
+}

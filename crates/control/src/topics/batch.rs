@@ -52,7 +52,7 @@ mod tests {
             requests.iter().map(|request| request.iter().sum::<usize>()).collect::<Vec<_>>()
         };
         assert_eq!(cut(&[]), [0_usize; 0]);
-        assert_eq!(cut(&[4, 4, 4]), [8, 4]);
+        assert_eq!(cut(&[4, 4, 4]), [8, 4], "T13.6");
         assert_eq!(cut(&[10, 1, 9]), [10, 10]);
         assert_eq!(cut(&[25, 1]), [25, 1], "one that is too large harms no other");
         assert_eq!(cut(&[0, 10, 0]), [10]);
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn a_topic_has_a_record_for_itself_its_partitions_and_its_configuration() {
-        assert_eq!(records_of(Some(12), 3), 16);
+        assert_eq!(records_of(Some(12), 3), 16, "T13.6");
         assert_eq!(records_of(None, 0), 11);
     }
 }

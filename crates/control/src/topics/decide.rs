@@ -42,7 +42,7 @@ pub fn triage(resource: &Resource, ownership: &Ownership) -> Triage {
         return Triage::Report(Report::unmanaged(resource));
     }
     if resource.is_renamed() {
-        return Triage::Report(Report::failed(resource, None, Problem::renamed()));
+        return Triage::Report(renamed(resource));
     }
     let owner = ownership.owner(resource.topic());
     if let Some(owner) = owner.filter(|owner| *owner != resource.name) {
@@ -61,6 +61,11 @@ pub fn triage(resource: &Resource, ownership: &Ownership) -> Triage {
     }
 }
 
+fn renamed(resource: &Resource) -> Report {
+    let problem = Problem::renamed(resource.claimed_topic(), resource.topic());
+    Report::failed(resource, None, problem)
+}
+
 /// A resource that is being deleted: its topic goes first, unless another resource has it.
 fn deleted(resource: &Resource, ownership: &Ownership) -> Triage {
     if !resource.has_finalizer {
@@ -70,7 +75,7 @@ fn deleted(resource: &Resource, ownership: &Ownership) -> Triage {
         return Triage::Release;
     }
     if resource.is_renamed() {
-        return Triage::Report(Report::failed(resource, None, Problem::renamed()));
+        return Triage::Report(renamed(resource));
     }
     // Of several that are all being deleted, the owner deletes the topic.
     if ownership.owner(resource.topic()) != Some(&resource.name) {

@@ -24,6 +24,8 @@ mod resource;
 mod settings;
 
 #[cfg(test)]
+mod row_tests;
+#[cfg(test)]
 mod samples;
 #[cfg(test)]
 mod tests;

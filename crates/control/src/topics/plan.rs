@@ -120,7 +120,7 @@ fn existing(
     let count = i32::try_from(found.partitions.len()).unwrap_or(i32::MAX);
     let (partitions, lowered) = match spec.partitions {
         Some(wanted) if wanted > count => (Some(wanted), None),
-        Some(wanted) if wanted < count => (None, Some(Problem::fewer_partitions())),
+        Some(wanted) if wanted < count => (None, Some(Problem::fewer_partitions(count))),
         Some(_) | None => (None, None),
     };
     let notes_kept_config = !difference.kept.is_empty() && resource.config_mode.is_none();

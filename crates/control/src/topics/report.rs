@@ -229,13 +229,18 @@ impl Problem {
         Self { reason: Reason::KafkaError, message: format!("{what}; the operator tries again") }
     }
 
-    pub(super) fn renamed() -> Self {
-        let message = "Changing spec.topicName is not supported".to_owned();
+    pub(super) fn renamed(from: &str, to: &str) -> Self {
+        let message = format!(
+            "Changing spec.topicName is not supported: set it back to {from}, and create another KafkaTopic for {to}"
+        );
         Self { reason: Reason::NotSupported, message }
     }
 
     pub(super) fn conflict(namespace: &str, owner: &str) -> Self {
-        let message = format!("Managed by Ref{{namespace='{namespace}', name='{owner}'}}");
+        let message = format!(
+            "Managed by Ref{{namespace='{namespace}', name='{owner}'}}: delete one of the two, which deletes no topic, or \
+             set another spec.topicName"
+        );
         Self { reason: Reason::ResourceConflict, message }
     }
 
@@ -254,8 +259,10 @@ impl Problem {
         Self { reason: Reason::InternalError, message }
     }
 
-    pub(super) fn fewer_partitions() -> Self {
-        let message = "Decreasing partitions not supported".to_owned();
+    pub(super) fn fewer_partitions(count: i32) -> Self {
+        let message = format!(
+            "Decreasing partitions not supported: the topic has {count}. Set spec.partitions to {count} or more"
+        );
         Self { reason: Reason::NotSupported, message }
     }
 }
@@ -329,6 +336,15 @@ impl Report {
                 .as_ref()
                 .is_some_and(|known| (&*known.0, &known.1) == (reason, &message));
             return (!is_known).then_some(News { is_warning: true, reason, message });
+        }
+        if let (Some(was), Some(is)) = (&before.topic_id, &self.topic_id)
+            && was != is
+        {
+            let message = format!(
+                "The topic was deleted and created again behind this KafkaTopic: its id was {was} and is {is}. The records \
+                 that it had are gone"
+            );
+            return Some(News { is_warning: true, reason: "TopicRecreated", message });
         }
         let state = |change: &Option<ReplicasChange>| {
             let change = change.as_ref()?;

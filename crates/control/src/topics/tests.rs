@@ -6,12 +6,12 @@ use super::config::{Change, is_same};
 use super::samples::{ID, OTHER_ID, config, found, new, partition, resource};
 use super::*;
 
-fn alone(resource: &Resource) -> Triage {
+pub(super) fn alone(resource: &Resource) -> Triage {
     triage(resource, &Ownership::of([resource]))
 }
 
 /// A status in one line: conditions, topic name, topic id.
-fn line(report: &Report) -> String {
+pub(super) fn line(report: &Report) -> String {
     let conditions: Vec<_> = report
         .conditions
         .iter()
@@ -32,7 +32,7 @@ fn line(report: &Report) -> String {
     )
 }
 
-fn said(triage: &Triage) -> String {
+pub(super) fn said(triage: &Triage) -> String {
     match triage {
         Triage::Report(report) => {
             assert_eq!(report.observed_generation, 3);
@@ -48,11 +48,12 @@ fn said(triage: &Triage) -> String {
     }
 }
 
-fn named(topic: &str) -> Option<Spec> {
+pub(super) fn named(topic: &str) -> Option<Spec> {
     Some(Spec { topic_name: Some(topic.to_owned()), ..Spec::default() })
 }
 
-const RENAMED: &str = "!Ready NotSupported: Changing spec.topicName is not supported | a -";
+const RENAMED: &str = "!Ready NotSupported: Changing spec.topicName is not supported: set it back to a, and create \
+                       another KafkaTopic for b | a -";
 
 #[test]
 #[rustfmt::skip]
@@ -92,7 +93,15 @@ fn several_resources_for_one_topic() {
     };
     let deleting = |one: Resource| Resource { is_deleting: true, has_finalizer: true, ..one };
     let conflict = |owner: &str| {
-        format!("!Ready ResourceConflict: Managed by Ref{{namespace='ns', name='{owner}'}} | t -")
+        format!(
+            "!Ready ResourceConflict: Managed by Ref{{namespace='ns', name='{owner}'}}: delete one of the two, which deletes \
+             no topic, or set another spec.topicName | t -"
+        )
+    };
+    let renamed = |from: &str, to: &str| {
+        RENAMED
+            .replace("to a,", &format!("to {from},"))
+            .replace("for b | a", &format!("for {to} | {from}"))
     };
     let go = || "reconcile t".to_owned();
     let release = || "release".to_owned();
@@ -110,9 +119,9 @@ fn several_resources_for_one_topic() {
         ("T5.7 owner deleted",         vec![deleting(owns(of("a", 1))), of("b", 5)],            vec![release(), go()]),
         ("T5.7 both deleted",          vec![deleting(owns(of("a", 1))), deleting(of("b", 5))],  vec!["delete t".to_owned(), release()]),
         ("rename onto an owned topic", vec![owns(of("a", 1)), Resource { spec: named("t"), ..resource("b") }],
-            vec![go(), "!Ready NotSupported: Changing spec.topicName is not supported | b -".to_owned()]),
+            vec![go(), renamed("b", "t")]),
         ("a renamed one keeps its own", vec![of("b", 9), Resource { spec: named("x"), ..owns(of("a", 5)) }],
-            vec![conflict("a"), "!Ready NotSupported: Changing spec.topicName is not supported | t -".to_owned()]),
+            vec![conflict("a"), renamed("t", "x")]),
     ];
     for (row, resources, expected) in rows {
         let ownership = Ownership::of(&resources);
@@ -143,15 +152,15 @@ fn without_a_finalizer_only_a_topic_that_is_known_by_its_id_is_deleted() {
     }
 }
 
-fn with(spec: Spec) -> Resource {
+pub(super) fn with(spec: Spec) -> Resource {
     Resource { spec: Some(spec), ..resource("a") }
 }
 
-fn plan_of(resource: &Resource, topic: Found) -> Plan {
+pub(super) fn plan_of(resource: &Resource, topic: Found) -> Plan {
     plan(resource, &View::Found(topic), &Settings::default())
 }
 
-fn status(resource: &Resource, plan: &Plan) -> String {
+pub(super) fn status(resource: &Resource, plan: &Plan) -> String {
     line(&plan.report(resource, Answers::default()))
 }
 
@@ -163,7 +172,7 @@ fn delete(name: &str) -> Change {
     Change::Delete(name.to_owned())
 }
 
-const READY: &str = "Ready | a U3fHvCoMVWiCVYa2ri_K5w";
+pub(super) const READY: &str = "Ready | a U3fHvCoMVWiCVYa2ri_K5w";
 
 #[test]
 fn a_topic_that_does_not_exist_is_created_with_what_the_spec_says() {
@@ -325,7 +334,9 @@ fn configuration_that_may_not_be_altered_is_left_and_said() {
 
 #[test]
 fn partitions_grow_and_nothing_else() {
-    let fewer = format!("!Ready NotSupported: Decreasing partitions not supported | a {ID}");
+    let fewer = format!(
+        "!Ready NotSupported: Decreasing partitions not supported: the topic has 2. Set spec.partitions to 2 or more | a {ID}"
+    );
     let spec = |partitions, replicas| Spec { partitions, replicas, ..Spec::default() };
     #[rustfmt::skip]
     let rows = [

@@ -179,9 +179,10 @@ pub(super) fn certificate(
     };
     let days =
         days.unwrap_or(Days { validity: settings.validity_days, renewal: settings.renewal_days });
+    let days = days.bounded();
     let is_good = stored.is_some_and(|one| {
         let is_whole = CERTIFICATE.iter().all(|entry| one.entries.contains(*entry));
-        let from = one.not_after.map(|end| end - days.renewal * DAY);
+        let from = one.not_after.map(|end| end.saturating_sub(days.renewal * DAY));
         let is_due = from.is_none_or(|from| now > from && window_is_open);
         is_whole && one.authority.as_ref() == Some(print) && !one.asks_for_new() && !is_due
     });

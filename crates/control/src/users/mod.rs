@@ -27,6 +27,8 @@ mod settings;
 mod stored;
 
 #[cfg(test)]
+mod row_tests;
+#[cfg(test)]
 mod samples;
 #[cfg(test)]
 mod tests;

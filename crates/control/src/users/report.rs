@@ -3,7 +3,7 @@
 use super::access::ResourceKind;
 use super::resource::{Login, Resource, by_certificate};
 use crate::annotations::Annotation;
-use crate::topics;
+use crate::topics::{self, News};
 
 /// What the status of a resource says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -282,6 +282,19 @@ impl Report {
             username: None,
             secret: None,
         }
+    }
+
+    /// What is new since the last status; that is told once, and not at every pass.
+    #[must_use]
+    pub fn news(&self, resource: &Resource) -> Option<News> {
+        let failed = self.conditions.iter().find(|one| one.kind == Kind::NotReady)?;
+        let reason = failed.reason.map_or("NotReady", Reason::name);
+        let message = failed.message.clone().unwrap_or_default();
+        let is_known = resource
+            .failure
+            .as_ref()
+            .is_some_and(|known| (&*known.0, &known.1) == (reason, &message));
+        (!is_known).then_some(News { is_warning: true, reason, message })
     }
 
     /// Whether the user is as its spec asks for, or left alone as somebody wants.

@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 
 use super::access::{Operation, Pattern, Permission, ResourceKind};
 
+/// No certificate of a user is valid for longer: a thousand years.
+const VALIDITY_DAYS_MAX: i64 = 365_000;
+
 /// A `KafkaUser`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Resource {
@@ -17,6 +20,8 @@ pub struct Resource {
     pub generation: i64,
     /// The generation that its status is about.
     pub observed_generation: Option<i64>,
+    /// The reason and the message for which its status says that it is not ready.
+    pub failure: Option<(String, String)>,
     /// The cluster that its label names.
     pub cluster: Option<String>,
     /// Whether it is being deleted.
@@ -124,8 +129,17 @@ impl Resource {
     /// Whether a change from an earlier version needs a pass. A new status does not: the operator wrote it.
     #[must_use]
     pub fn differs_from(&self, before: &Self) -> bool {
-        let without_status = |one: &Self| Self { observed_generation: None, ..one.clone() };
+        let without_status =
+            |one: &Self| Self { observed_generation: None, failure: None, ..one.clone() };
         without_status(self) != without_status(before)
+    }
+}
+
+impl Days {
+    /// A certificate that can be issued, and that is not due at once: it would be issued again at every pass.
+    pub(super) fn bounded(self) -> Self {
+        let validity = self.validity.clamp(1, VALIDITY_DAYS_MAX);
+        Self { validity, renewal: self.renewal.clamp(0, validity - 1) }
     }
 }
 

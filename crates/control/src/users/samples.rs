@@ -17,6 +17,7 @@ pub(super) fn resource(login: Login) -> Resource {
         uid: "uid".to_owned(),
         generation: 3,
         observed_generation: Some(2),
+        failure: None,
         cluster: Some("c".to_owned()),
         is_deleting: false,
         is_paused: false,

@@ -322,7 +322,7 @@ fn a_certificate_is_issued_when_it_is_missing_outdated_or_due() {
         ("U7.1 no certificate",        |s, _, _| { s.entries.remove("user.crt"); },              ISSUED),
         ("U7.1 no key",                |s, _, _| { s.entries.remove("user.key"); },              ISSUED),
         ("U7.1 not readable",          |s, _, _| s.not_after = None,                              ISSUED),
-        ("U7.2 another CA",            |_, f, _| replaced(f),                                     ISSUED),
+        ("U7.2, U7.10 another CA",            |_, f, _| replaced(f),                                     ISSUED),
         ("U7.2 outside the windows",   |_, f, _| { replaced(f); f.window_is_open = false; },      ISSUED),
         ("U7.3 forced",                |s, _, _| drop(s.annotations.insert("strimzi.io/force-renew".to_owned(), "true".to_owned())), ISSUED),
         ("U7.4 not due",               |s, _, _| ends_in(s, 30),                                  None),

@@ -1,8 +1,11 @@
 //! Access control lists.
 
+use std::collections::BTreeMap;
+
 use kafka_protocol::messages::create_acls_request::AclCreation;
 use kafka_protocol::messages::delete_acls_request::DeleteAclsFilter;
 use kafka_protocol::messages::delete_acls_response::DeleteAclsFilterResult;
+use kafka_protocol::messages::describe_acls_response::{AclDescription, DescribeAclsResource};
 use kafka_protocol::messages::{CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest};
 use kafka_protocol::protocol::StrBytes;
 
@@ -124,6 +127,15 @@ pub struct Acl {
     pub permission: AclPermission,
 }
 
+/// The rules of a cluster.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KnownAcls {
+    /// Those of a known kind, in order.
+    pub acls: Vec<Acl>,
+    /// How many others there are, by whom they concern.
+    pub others: BTreeMap<String, usize>,
+}
+
 /// Some rules: those that agree in all that is given.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AclFilter {
@@ -211,23 +223,23 @@ plain_error!(
 impl Admin {
     /// The rules that the filter matches, in order.
     pub async fn describe_acls(&self, filter: &AclFilter) -> Result<Vec<Acl>, DescribeAclsError> {
-        let api = DescribeAclsRequest::ID;
         let request = filtered!(DescribeAclsRequest::default(), filter);
         let code = |answer: &<DescribeAclsRequest as Api>::Answer| Code(answer.error_code);
         let answer = self.client.call(Route::Any, Effect::Reads, &request, code).await?;
         Refusal::check(answer.error_code, answer.error_message)?;
-        let mut acls = Vec::new();
-        for resource in answer.resources {
-            for acl in resource.acls {
-                acls.push(read_acl!(
-                    api,
-                    (resource.resource_type, resource.resource_name, resource.pattern_type),
-                    acl
-                ));
-            }
-        }
+        let all: Result<Vec<_>, _> = read_all(answer.resources).map(|(_, acl)| acl).collect();
+        let mut acls = all?;
         acls.sort();
         Ok(acls)
+    }
+
+    /// All rules. Those of a kind that only newer versions of Kafka have are counted, by whom they concern.
+    pub async fn describe_known_acls(&self) -> Result<KnownAcls, DescribeAclsError> {
+        let request = filtered!(DescribeAclsRequest::default(), AclFilter::default());
+        let code = |answer: &<DescribeAclsRequest as Api>::Answer| Code(answer.error_code);
+        let answer = self.client.call(Route::Any, Effect::Reads, &request, code).await?;
+        Refusal::check(answer.error_code, answer.error_message)?;
+        Ok(KnownAcls::of(answer.resources))
     }
 
     /// Creates rules; a result for each, in their order. One that is there already is a success.
@@ -280,6 +292,34 @@ impl Admin {
     }
 }
 
+impl KnownAcls {
+    fn of(resources: Vec<DescribeAclsResource>) -> Self {
+        let mut known = Self::default();
+        for (principal, acl) in read_all(resources) {
+            match acl {
+                Ok(acl) => known.acls.push(acl),
+                Err(_) => *known.others.entry(principal).or_default() += 1,
+            }
+        }
+        known.acls.sort();
+        known
+    }
+}
+
+/// Every rule of an answer, with whom it concerns.
+fn read_all(
+    resources: Vec<DescribeAclsResource>,
+) -> impl Iterator<Item = (String, Result<Acl, CallError>)> {
+    let read = |of: &DescribeAclsResource, acl: &AclDescription| -> Result<Acl, CallError> {
+        let about = (of.resource_type, &of.resource_name, of.pattern_type);
+        Ok(read_acl!(DescribeAclsRequest::ID, (about.0, about.1, about.2), acl))
+    };
+    resources.into_iter().flat_map(move |of| {
+        let acls = of.acls.iter().map(|acl| (acl.principal.to_string(), read(&of, acl)));
+        acls.collect::<Vec<_>>()
+    })
+}
+
 /// What one filter has deleted.
 fn deleted(result: DeleteAclsFilterResult) -> Result<Result<Vec<Acl>, Refusal>, CallError> {
     let api = DeleteAclsRequest::ID;
@@ -299,4 +339,39 @@ fn deleted(result: DeleteAclsFilterResult) -> Result<Result<Vec<Acl>, Refusal>, 
 
 fn optional(text: &Option<String>) -> Option<StrBytes> {
     text.as_deref().map(wire::text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rules_of_an_unknown_kind_are_counted_and_hide_no_other() {
+        let rule = |principal: &str, operation: i8| {
+            AclDescription::default()
+                .with_principal(wire::text(principal))
+                .with_host(wire::text("*"))
+                .with_operation(operation)
+                .with_permission_type(AclPermission::Allow.to_wire())
+        };
+        let about = |kind: i8, acls: Vec<AclDescription>| {
+            DescribeAclsResource::default()
+                .with_resource_type(kind)
+                .with_resource_name(wire::text("t"))
+                .with_pattern_type(AclPattern::Literal.to_wire())
+                .with_acls(acls)
+        };
+        let (topic, read) = (AclResource::Topic.to_wire(), AclOperation::Read.to_wire());
+        let answer = vec![
+            about(topic, vec![rule("User:a", read), rule("User:a", 99), rule("User:b", read)]),
+            about(98, vec![rule("User:a", read), rule("User:c", read)]),
+        ];
+        let strict: Result<Vec<_>, _> = read_all(answer.clone()).map(|(_, acl)| acl).collect();
+        assert!(strict.is_err(), "who asks for rules gets all of them, or an error");
+        let known = KnownAcls::of(answer);
+        let of: Vec<_> = known.acls.iter().map(|acl| acl.principal.as_str()).collect();
+        assert_eq!(of, ["User:a", "User:b"]);
+        let others = [("User:a".to_owned(), 2), ("User:c".to_owned(), 1)];
+        assert_eq!(known.others, others.into());
+    }
 }

@@ -26,7 +26,7 @@ use std::time::Duration;
 
 pub use acls::{
     Acl, AclFilter, AclOperation, AclPattern, AclPermission, AclResource, CreateAclsError,
-    DeleteAclsError, DescribeAclsError,
+    DeleteAclsError, DescribeAclsError, KnownAcls,
 };
 pub use cluster::{Cluster, ClusterNode, DescribeClusterError, NodeKind, UnregisterBrokerError};
 pub use configs::{

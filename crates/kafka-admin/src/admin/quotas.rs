@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use kafka_protocol::messages::alter_client_quotas_request::{EntityData, EntryData, OpData};
 use kafka_protocol::messages::describe_client_quotas_request::ComponentData;
+use kafka_protocol::messages::describe_client_quotas_response::EntryData as DescribedEntry;
 use kafka_protocol::messages::{AlterClientQuotasRequest, DescribeClientQuotasRequest};
 
 use super::{Admin, plain_error, wire};
@@ -40,16 +41,7 @@ impl Admin {
         let code = |answer: &<DescribeClientQuotasRequest as Api>::Answer| Code(answer.error_code);
         let answer = self.client.call(Route::Any, Effect::Reads, &request, code).await?;
         Refusal::check(answer.error_code, answer.error_message)?;
-        let mut quotas: BTreeMap<_, BTreeMap<_, _>> = BTreeMap::new();
-        for entry in answer.entries.unwrap_or_default() {
-            let [entity] = entry.entity.as_slice() else { continue };
-            let (USER, Some(name)) = (entity.entity_type.as_str(), &entity.entity_name) else {
-                continue;
-            };
-            let values = entry.values.into_iter().map(|one| (one.key.to_string(), one.value));
-            quotas.entry(name.to_string()).or_default().extend(values);
-        }
-        Ok(quotas)
+        Ok(of_users(answer.entries.unwrap_or_default()))
     }
 
     /// Changes quotas of users in one request; a result for each user.
@@ -91,5 +83,51 @@ impl Admin {
             results.insert(user.to_string(), Refusal::check(entry.error_code, entry.error_message));
         }
         Ok(results)
+    }
+}
+
+/// The quotas of entities that are a user with a name, and nothing besides.
+fn of_users(entries: Vec<DescribedEntry>) -> BTreeMap<String, BTreeMap<String, f64>> {
+    let mut quotas: BTreeMap<_, BTreeMap<_, _>> = BTreeMap::new();
+    for entry in entries {
+        let [entity] = entry.entity.as_slice() else { continue };
+        let (USER, Some(name)) = (entity.entity_type.as_str(), &entity.entity_name) else {
+            continue;
+        };
+        let values = entry.values.into_iter().map(|one| (one.key.to_string(), one.value));
+        quotas.entry(name.to_string()).or_default().extend(values);
+    }
+    quotas
+}
+
+#[cfg(test)]
+mod tests {
+    use kafka_protocol::messages::describe_client_quotas_response::{EntityData, ValueData};
+
+    use super::*;
+
+    #[test]
+    fn only_quotas_of_users_alone_are_quotas_of_users() {
+        let entity = |(kind, name): &(&str, Option<&str>)| {
+            EntityData::default()
+                .with_entity_type(wire::text(kind))
+                .with_entity_name(name.map(wire::text))
+        };
+        let entry = |of: &[(&str, Option<&str>)], value| {
+            let value =
+                ValueData::default().with_key(wire::text("producer_byte_rate")).with_value(value);
+            DescribedEntry::default()
+                .with_entity(of.iter().map(entity).collect())
+                .with_values(vec![value])
+        };
+        let found = of_users(vec![
+            entry(&[("user", Some("a"))], 1.0),
+            entry(&[("user", Some("a")), ("client-id", Some("x"))], 2.0),
+            entry(&[("user", None)], 3.0),
+            entry(&[("client-id", Some("x"))], 4.0),
+            entry(&[("ip", Some("::1"))], 5.0),
+        ]);
+        let quotas = [("producer_byte_rate".to_owned(), 1.0)].into();
+        assert_eq!(found, [("a".to_owned(), quotas)].into());
     }
 }

@@ -36,7 +36,7 @@ pub const NAMESPACED: &[Right] = &[
     // A Service is read by name before Cruise Control is contacted through it.
     ("", &["services"], &["get", "list", "watch", "create", "patch", "delete"]),
     ("", &["persistentvolumeclaims"], &["list", "watch", "create", "patch", "delete"]),
-    // What is deleted of these, and of the next two, are objects of an entity operator that this operator replaces.
+    // What is deleted of these, and of the next two, are objects of an entity operator or an exporter that this operator replaces.
     ("", &["serviceaccounts"], &["list", "create", "patch", "delete"]),
     ("networking.k8s.io", &["networkpolicies"], &["list", "create", "patch", "delete"]),
     ("policy", &["poddisruptionbudgets"], &["list", "create", "patch", "delete"]),

@@ -6,8 +6,9 @@
 //!    longer than [`AGE_MAX`] is not served any more.
 //! 3. What a collection cannot read it does not guess: it fails as a whole and is counted.
 //! 4. Only the leader collects.
+//! 5. The exporter of Strimzi is removed when the same metrics are scraped here, not before.
 //!
-//! What it must not do: change anything, or decide which series there are; that is for [`control::lag`].
+//! What it must not do: change anything else, or decide which series there are; that is for [`control::lag`].
 
 mod collect;
 mod pictures;
@@ -21,6 +22,7 @@ use api::names::Names;
 use api::{Kafka, read};
 use control::lag::{Filter, Patterns};
 use control::liveness::Loop;
+use control::takeover;
 use futures::future::BoxFuture;
 use futures::stream::{self, FuturesUnordered};
 use futures::{FutureExt as _, StreamExt as _};
@@ -99,6 +101,9 @@ async fn one(ctx: Arc<Context>, names: Names, filter: Arc<Filter>) -> (Names, bo
         tracing::debug!("metrics of {namespace}/{cluster} are not collected: {error}");
     }
     ctx.writer.metrics().lag_collected(&of.0, &of.1, done.is_ok());
+    if done.is_ok() && takeover::replaces_exporter(ctx.pictures.scraped_in_a_row(&names)) {
+        crate::takeover::kafka_exporter(&ctx, &names).await;
+    }
     (names, done.is_ok())
 }
 

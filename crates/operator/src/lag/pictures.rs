@@ -50,12 +50,30 @@ pub(super) struct Packed {
 /// The series of all clusters. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Pictures {
-    kept: Arc<Mutex<BTreeMap<Names, Arc<Packed>>>>,
+    kept: Arc<Mutex<BTreeMap<Names, Kept>>>,
+}
+
+/// The series of a cluster, and whether somebody wants them.
+#[derive(Debug, Clone)]
+struct Kept {
+    packed: Arc<Packed>,
+    is_scraped: bool,
+    /// How many collections before this one were scraped, one after the other.
+    scraped_in_a_row: usize,
 }
 
 impl Pictures {
     pub(super) fn keep(&self, names: &Names, packed: Packed) {
-        self.lock().insert(names.clone(), Arc::new(packed));
+        let mut kept = self.lock();
+        let scraped = kept.get(names).filter(|before| before.is_scraped);
+        let scraped_in_a_row = scraped.map_or(0, |before| before.scraped_in_a_row + 1);
+        let packed = Arc::new(packed);
+        kept.insert(names.clone(), Kept { packed, is_scraped: false, scraped_in_a_row });
+    }
+
+    /// How many collections were scraped, one after the other: many if Prometheus does it.
+    pub(super) fn scraped_in_a_row(&self, names: &Names) -> usize {
+        self.lock().get(names).map_or(0, |kept| kept.scraped_in_a_row)
     }
 
     pub(super) fn forget(&self, names: &Names) {
@@ -66,7 +84,7 @@ impl Pictures {
         self.lock().clear();
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<Names, Arc<Packed>>> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, BTreeMap<Names, Kept>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -79,9 +97,14 @@ impl Pictures {
         let is_meant = |names: &Names| only.is_none_or(|only| only == names);
         let is_recent = |at: SystemTime| now.duration_since(at).is_ok_and(|age| age <= AGE_MAX);
         let all: Vec<Arc<Packed>> = {
-            let kept = self.lock();
-            let meant = kept.iter().filter(|(names, _)| is_meant(names));
-            meant.map(|(_, packed)| packed.clone()).filter(|one| is_recent(one.at)).collect()
+            let mut kept = self.lock();
+            let meant = kept.iter_mut().filter(|(names, _)| is_meant(names)).map(|(_, one)| one);
+            let recent = meant.filter(|one| is_recent(one.packed.at));
+            let scraped = |one: &mut Kept| {
+                one.is_scraped = true;
+                one.packed.clone()
+            };
+            recent.map(scraped).collect()
         };
         if all.is_empty() && only.is_some() {
             return Ok(None);
@@ -184,6 +207,25 @@ mod tests {
         assert!(one.contains("c=\"b\"") && !one.contains("c=\"a\""), "{one}");
         pictures.forget(&b);
         assert_eq!(answer(&pictures, Some(&b), now), None);
+    }
+
+    #[test]
+    fn collections_are_scraped_in_a_row_or_not() {
+        let pictures = Pictures::default();
+        let (now, names) = (UNIX_EPOCH + Duration::from_secs(1000), Names::new("n", "c"));
+        let mut rows = Vec::new();
+        // Whether the collection is scraped, and how many before the next one were then.
+        for is_scraped in [true, true, false, true, true, true] {
+            pictures.keep(&names, packed("c", now));
+            if is_scraped {
+                answer(&pictures, None, now).unwrap();
+                answer(&pictures, Some(&names), now).unwrap();
+            }
+            rows.push(pictures.scraped_in_a_row(&names));
+        }
+        assert_eq!(rows, [0, 1, 2, 0, 1, 2]);
+        pictures.forget(&names);
+        assert_eq!(pictures.scraped_in_a_row(&names), 0);
     }
 
     #[test]

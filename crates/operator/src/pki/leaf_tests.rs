@@ -158,10 +158,10 @@ fn a_user_is_known_by_the_common_name_alone() {
         user::issue(&signer, &user::Order { user: "alice", days: 90, now: NOW, is_rsa: false })
             .unwrap();
     let entries = ["ca.crt", "user.crt", "user.key", "user.p12", "user.password"];
-    assert_eq!(content.data.keys().collect::<Vec<_>>(), entries);
+    assert_eq!(content.data.keys().collect::<Vec<_>>(), entries, "U5.1 to U5.5");
     let own = Certificate::first(&content.data["user.crt"]).unwrap();
     let x509 = certificate::parse(&own.der).unwrap();
-    assert_eq!(x509.subject().to_string(), "CN=alice");
+    assert_eq!(x509.subject().to_string(), "CN=alice", "U7.11");
     let usage = x509.extended_key_usage().unwrap().unwrap().value;
     assert!(usage.client_auth && !usage.server_auth);
     assert_eq!(user::not_after(&content.data["user.crt"]), Some(NOW + 90 * DAY));
@@ -182,7 +182,7 @@ fn a_user_may_have_an_rsa_key_and_its_key_store_can_be_made_again() {
     assert_eq!(x509.public_key().parsed().unwrap().key_size(), 2048);
     assert!(own.is_signed_by(&Certificate::first(&content.data["ca.crt"]).unwrap()));
     let again = user::key_store("alice", &content.data).unwrap().unwrap();
-    assert_eq!(again.data.keys().collect::<Vec<_>>(), ["user.p12", "user.password"]);
+    assert_eq!(again.data.keys().collect::<Vec<_>>(), ["user.p12", "user.password"], "U5.13");
     assert_ne!(again.data["user.password"], content.data["user.password"]);
     let mut damaged = content.data;
     damaged.insert("user.key".to_owned(), b"no key".to_vec());

@@ -20,14 +20,12 @@ use super::cache::Entry;
 use super::pass::{Changed, Deletion, Plans, each};
 use super::{status, view};
 use crate::context::Context;
+use crate::news::{EVENTS_MAX, publish};
 use crate::words::chain;
 use crate::write::{KafkaWriteError, WriteError};
 
 /// Names in a line of the log.
 const NAMED_MAX: usize = 5;
-
-/// Events of one pass over some topics. Where thousands fail for one reason, their statuses say so.
-const EVENTS_MAX: usize = 50;
 
 /// Answers after which the same request may succeed soon: the controller changes, or takes fewer requests for a while.
 const PASSING: [Code; 4] = [
@@ -107,7 +105,7 @@ impl Actor<'_> {
         // What was not written is news in the next pass again.
         let written = news.into_iter().filter(|(entry, _)| !retry.contains(&entry.resource.name));
         each(written.collect(), |(entry, news)| async move {
-            status::publish(self.ctx, &entry.topic, news).await;
+            publish(self.ctx, &entry.topic, news).await;
         })
         .await;
         retry
@@ -453,6 +451,68 @@ mod tests {
         for (answers, expected) in rows {
             let results: Results<usize, ()> = answers.into_iter().enumerate().collect();
             assert_eq!(has_changed(&results), expected, "{results:?}");
+        }
+    }
+
+    fn refused<T>(code: Code) -> Result<T, Refusal> {
+        Err(Refusal { code, message: None })
+    }
+
+    #[test]
+    fn a_resource_goes_only_after_its_topic() {
+        let rows = [
+            ("T5.4 deleted", Ok(()), true),
+            ("T5.4 it was gone", refused(Code::UNKNOWN_TOPIC_OR_PARTITION), true),
+            ("T5.4 another has the name by now", refused(Code::UNKNOWN_TOPIC_ID), true),
+            ("T5.5 Kafka deletes no topics", refused(Code(73)), false),
+            ("T5.6 no right", refused(Code(29)), false),
+            ("T5.6 too slow", refused(Code::REQUEST_TIMED_OUT), false),
+        ];
+        for (row, answer, expected) in rows {
+            assert_eq!(gone(answer).is_ok(), expected, "{row}");
+        }
+        let disabled = gone(refused(Code(73))).unwrap_err().message;
+        assert!(disabled.ends_with("TopicDeletionDisabledException: Topic deletion is disabled."));
+    }
+
+    #[test]
+    fn the_first_problem_of_a_topic_counts_and_what_may_pass_is_tried_again() {
+        let mut changed = Changed::default();
+        let name = |text: &str| TopicName::new(text).unwrap();
+        let mut fail = |topic: &str, answer: Result<(), Refusal>| {
+            let results = Ok(BTreeMap::from([(name(topic), answer)]));
+            if let Err(why) = super::answer(&results, &name(topic)) {
+                changed.fail(name(topic), topic, why);
+            }
+        };
+        fail("a", Ok(()));
+        fail("b", refused(Code::INVALID_CONFIG));
+        fail("b", refused(Code(37)));
+        fail("c", refused(Code::THROTTLING_QUOTA_EXCEEDED));
+        fail("d", refused(Code::NOT_CONTROLLER));
+        let why =
+            |topic: &str| changed.answers.get(&name(topic)).and_then(|one| one.problem.clone());
+        assert_eq!(why("a"), None);
+        assert!(why("b").unwrap().message.contains("InvalidConfigurationException"), "T7.10");
+        assert!(why("c").unwrap().message.contains("ThrottlingQuotaExceeded"), "T13.7");
+        assert_eq!(changed.retry, ["c", "d"].map(str::to_owned).into(), "T13.7, T3.8");
+        let none: Result<BTreeMap<TopicName, Result<(), Refusal>>, _> = Ok(BTreeMap::new());
+        assert!(super::answer(&none, &name("a")).is_err(), "no answer is no success");
+    }
+
+    #[test]
+    fn a_resource_that_is_gone_needs_no_finalizer_and_one_that_changed_is_tried_again() {
+        let what = || "patch KafkaTopic ns/a".to_owned();
+        let rows = [
+            ("done", Ok(()), false),
+            ("T5.13 it is gone", Err(WriteError::Missing { what: what() }), false),
+            ("T5.13 it has changed", Err(WriteError::Conflict { what: what() }), true),
+            ("no longer leading", Err(WriteError::NotLeader { what: what() }), true),
+        ];
+        for (row, result, expected) in rows {
+            let topic = KafkaTopic::new("a", api::KafkaTopicSpec::default());
+            let entry = Arc::new(Entry { resource: api::read::topic(&topic, true), topic });
+            assert_eq!(!failed(vec![(entry, result)]).is_empty(), expected, "{row}");
         }
     }
 }

@@ -43,8 +43,12 @@ struct Cluster {
 #[derive(Debug, Default)]
 pub(super) struct Cache {
     clusters: BTreeMap<Names, Cluster>,
+    /// Clusters with a pass that runs, also if they do not manage topics any more.
+    running: BTreeSet<Names>,
     /// By namespace and name.
     topics: BTreeMap<(String, String), Arc<Entry>>,
+    /// By namespace and topic, the names of the resources that ask for it or manage it.
+    claimants: BTreeMap<(String, String), BTreeSet<String>>,
     kafka_lists: Lists<Names>,
     topic_lists: Lists<(String, String)>,
     /// Namespaces whose resources were counted, so that one without any has a zero.
@@ -189,6 +193,10 @@ impl Cache {
         let key = key_of(&object);
         let entry = Arc::new(entry(object));
         let before = self.topics.insert(key.clone(), entry.clone());
+        before.iter().for_each(|old| self.unclaim(old));
+        for claim in claims(&entry.resource) {
+            self.claimants.entry(claim).or_default().insert(key.1.clone());
+        }
         let differs = before.as_ref().is_none_or(|old| entry.resource.differs_from(&old.resource));
         if !differs {
             return;
@@ -203,6 +211,7 @@ impl Cache {
 
     fn topic_gone(&mut self, key: &(String, String), now: Instant) {
         let Some(entry) = self.topics.remove(key) else { return };
+        self.unclaim(&entry);
         self.touch_claimants(&entry, now);
         if entry.resource.has_finalizer {
             return;
@@ -222,15 +231,28 @@ impl Cache {
     }
 
     fn touch_claimants(&mut self, entry: &Entry, now: Instant) {
-        let (resource, topic) = (&entry.resource, entry.resource.claimed_topic());
-        let others: Vec<_> = self
-            .in_namespace(&resource.namespace)
-            .filter(|one| one.resource.cluster == resource.cluster)
-            .filter(|one| one.resource.topic() == topic || one.resource.claimed_topic() == topic)
-            .map(|one| one.resource.name.clone())
-            .collect();
+        let resource = &entry.resource;
+        let namespace = &resource.namespace;
+        let topic = (namespace.clone(), resource.claimed_topic().to_owned());
+        let is_of_cluster = |name: &&String| {
+            let one = self.topics.get(&(namespace.clone(), (*name).clone()));
+            one.is_some_and(|one| one.resource.cluster == resource.cluster)
+        };
+        let claimants = self.claimants.get(&topic).into_iter().flatten();
+        let others: Vec<_> = claimants.filter(is_of_cluster).cloned().collect();
         if let Some(cluster) = self.cluster_of(resource) {
             others.iter().for_each(|name| cluster.schedule.touch(name, now));
+        }
+    }
+
+    fn unclaim(&mut self, entry: &Entry) {
+        for claim in claims(&entry.resource) {
+            if let Some(names) = self.claimants.get_mut(&claim) {
+                names.remove(&entry.resource.name);
+                if names.is_empty() {
+                    self.claimants.remove(&claim);
+                }
+            }
         }
     }
 
@@ -265,14 +287,19 @@ impl Cache {
 
     /// When the next pass is due.
     pub(super) fn next_due(&self) -> Option<Instant> {
-        let known = self.clusters.values().filter(|of| self.is_whole(&of.topics.namespace));
-        known.filter_map(|cluster| cluster.schedule.next()).min()
+        self.waiting().filter_map(|(_, cluster)| cluster.schedule.next()).min()
+    }
+
+    /// The clusters without a pass whose resources are known.
+    fn waiting(&self) -> impl Iterator<Item = (&Names, &Cluster)> {
+        let idle = self.clusters.iter().filter(|(names, _)| !self.running.contains(*names));
+        idle.filter(|(_, of)| self.is_whole(&of.topics.namespace))
     }
 
     /// The passes that are due. They have begun.
     pub(super) fn due(&mut self, now: Instant) -> Vec<(Names, Work)> {
-        let known = self.clusters.iter().filter(|(_, of)| self.is_whole(&of.topics.namespace));
-        let due = known.filter(|(_, of)| of.schedule.next().is_some_and(|next| next <= now));
+        let is_due = |of: &Cluster| of.schedule.next().is_some_and(|next| next <= now);
+        let due = self.waiting().filter(|(_, of)| is_due(of));
         let due: Vec<_> = due.map(|(names, _)| names.clone()).collect();
         due.into_iter()
             .filter_map(|names| Some((names.clone(), self.begin(&names, now)?)))
@@ -282,6 +309,7 @@ impl Cache {
     fn begin(&mut self, names: &Names, now: Instant) -> Option<Work> {
         let cluster = self.clusters.get_mut(names)?;
         let scope = cluster.schedule.begin(now)?;
+        self.running.insert(names.clone());
         let vanished = std::mem::take(&mut cluster.vanished);
         let is_moving = cluster.is_moving;
         let task = match cluster.is_leaving {
@@ -306,11 +334,12 @@ impl Cache {
                 all.iter().filter(|one| these.contains(&one.resource.name)).cloned().collect()
             }
         };
-        Some(Work { task, is_all, entries, vanished, ownership, all, is_moving })
+        Some(Work { task, namespace, is_all, entries, vanished, ownership, all, is_moving })
     }
 
     /// A pass has ended.
     pub(super) fn ended(&mut self, names: &Names, done: Done, now: Instant) {
+        self.running.remove(names);
         let Some(cluster) = self.clusters.get_mut(names) else { return };
         let is_through = matches!(&done.end, End::Through(retry) if retry.is_empty());
         let left = done.vanished.iter().map(|entry| entry.resource.name.clone());
@@ -345,6 +374,12 @@ impl Cache {
         }
         self.counted = counts.into_keys().map(str::to_owned).collect();
     }
+}
+
+/// The topics that a resource asks for and manages, with its namespace.
+fn claims(resource: &Resource) -> BTreeSet<(String, String)> {
+    let topics = [resource.topic(), resource.claimed_topic()];
+    topics.map(|topic| (resource.namespace.clone(), topic.to_owned())).into()
 }
 
 /// A resource as the watch shows it. One that cannot be read has no spec, and so is left alone.

@@ -99,7 +99,7 @@ fn a_pass_is_over_all_at_first_and_then_over_what_changed() {
     assert_eq!(world.due(), nothing());
     let written = json!({ "metadata": { "resourceVersion": "2" } });
     world.topic(Event::Apply(topic("ns", "a", written)));
-    assert_eq!(world.due(), nothing(), "only its status was written");
+    assert_eq!(world.due(), nothing(), "T3.1, T13.4: only its status was written");
     world.topic(Event::Apply(topic("ns", "a", json!({ "metadata": { "generation": 2 } }))));
     assert_eq!(world.due(), here(&["a"]));
     // The owner of a topic goes, and another resource that claims it is looked at.
@@ -144,7 +144,7 @@ fn resources_of_another_namespace_are_managed_only_if_that_is_allowed() {
         world.topic(Event::Apply(topic("ns", "a", json!({}))));
         world.kafka(Event::Apply(kafka("elsewhere", there.clone())));
         let by: Vec<_> = world.due().into_iter().map(|(namespace, _)| namespace).collect();
-        assert_eq!(by, expected);
+        assert_eq!(by, expected, "E2");
     }
     // The cluster of the same name in the namespace of the resources comes first.
     let mut world = World::new(true);
@@ -153,7 +153,7 @@ fn resources_of_another_namespace_are_managed_only_if_that_is_allowed() {
     world.topic(Event::Apply(topic("ns", "a", json!({}))));
     let due = world.due();
     assert_eq!(due[0], ("elsewhere".to_owned(), vec![]));
-    assert_eq!(due[1..], here(&["a"]));
+    assert_eq!(due[1..], here(&["a"]), "E9");
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn a_cluster_that_goes_lets_go_of_its_resources() {
     world.kafka(Event::Delete(kafka("ns", json!({ "topicOperator": {} }))));
     world.now += Duration::from_millis(60);
     let due = world.cache.due(world.now);
-    assert!(matches!(due[0].1.task, Task::Release), "{due:?}");
+    assert!(matches!(due[0].1.task, Task::Release), "T5.12 {due:?}");
     assert_eq!(due[0].1.entries.len(), 1);
     let failed = End::Through(BTreeSet::from(["a".to_owned()]));
     let names = due[0].0.clone();
@@ -215,4 +215,81 @@ fn a_resource_that_cannot_be_read_is_left_alone_and_harms_no_other() {
     let mut without = topic("ns", "old", json!({}));
     without.data["spec"] = Value::Null;
     assert_eq!(entry(without).resource.spec, None);
+}
+
+#[test]
+fn resources_that_change_their_cluster_are_left_to_the_other() {
+    let mut world = World::new(false);
+    world.kafka(Event::Apply(kafka("ns", json!({ "topicOperator": {} }))));
+    world.topic(Event::Apply(topic("ns", "a", json!({}))));
+    world.topic(Event::Apply(topic("ns", "second", json!({ "spec": { "topicName": "a" } }))));
+    assert_eq!(world.due(), here(&["a", "second"]));
+    let labels = json!({ "strimzi.io/cluster": "other" });
+    world.topic(Event::Apply(topic("ns", "a", json!({ "metadata": { "labels": labels } }))));
+    assert_eq!(world.due(), here(&["second"]), "T4.9, T6.7: the other may own the topic now");
+    let metadata = json!({
+        "labels": labels, "finalizers": ["strimzi.io/topic-operator"],
+        "deletionTimestamp": "2026-01-01T00:00:00Z",
+    });
+    world.topic(Event::Apply(topic("ns", "a", json!({ "metadata": metadata }))));
+    assert_eq!(world.due(), nothing(), "T5.11");
+    let without = json!({ "metadata": { "labels": {} } });
+    world.topic(Event::Apply(topic("ns", "b", without)));
+    assert_eq!(world.due(), nothing(), "T6.7: it belongs to no cluster");
+}
+
+#[test]
+fn an_owner_that_is_no_longer_managed_or_is_gone_makes_way() {
+    let mut world = World::new(false);
+    world.kafka(Event::Apply(kafka("ns", json!({ "topicOperator": {} }))));
+    world.topic(Event::Apply(topic("ns", "a", json!({}))));
+    world.topic(Event::Apply(topic("ns", "second", json!({ "spec": { "topicName": "a" } }))));
+    world.due();
+    let annotations = json!({ "strimzi.io/managed": "false" });
+    let unmanaged = json!({ "metadata": { "annotations": annotations } });
+    world.topic(Event::Apply(topic("ns", "a", unmanaged)));
+    assert_eq!(world.due(), here(&["a", "second"]), "T4.7");
+    world.topic(Event::Delete(topic("ns", "a", json!({}))));
+    assert_eq!(world.due(), here(&["second"]), "T4.6");
+}
+
+#[test]
+fn however_many_resources_change_at_once_each_is_looked_at_once() {
+    const MANY: usize = 1500;
+    let mut world = World::new(false);
+    world.kafka(Event::Apply(kafka("ns", json!({ "topicOperator": {} }))));
+    assert_eq!(world.due(), here(&[]));
+    for generation in [1, 2] {
+        for number in 0..MANY {
+            let changed = json!({ "metadata": { "generation": generation } });
+            world.topic(Event::Apply(topic("ns", &format!("t{number:05}"), changed)));
+        }
+    }
+    world.topic(Event::Delete(topic("ns", "t00000", json!({}))));
+    let mut seen = BTreeSet::new();
+    for _ in 0..MANY {
+        let due = world.due();
+        let Some((_, names)) = due.into_iter().next() else { break };
+        for name in names {
+            assert!(seen.insert(name), "T3.4: two events of one resource are one");
+        }
+    }
+    assert_eq!(world.cache.claimants.len(), MANY - 1, "who is gone claims nothing");
+    assert_eq!(seen.len(), MANY - 1, "T3.3: none is lost, T3.5: but for one that is gone");
+}
+
+#[test]
+fn a_cluster_has_one_pass_at_a_time_whatever_becomes_of_its_spec() {
+    let mut world = World::new(false);
+    let managed = || Event::Apply(kafka("ns", json!({ "topicOperator": {} })));
+    world.kafka(managed());
+    world.topic(Event::Apply(topic("ns", "a", json!({}))));
+    let running = world.cache.due(world.now).remove(0);
+    world.kafka(Event::Apply(kafka("ns", json!({}))));
+    world.kafka(managed());
+    assert_eq!(world.due(), nothing(), "a pass over the same topics runs");
+    assert_eq!(world.cache.next_due(), None);
+    let (end, vanished) = (End::Through(BTreeSet::new()), Vec::new());
+    world.cache.ended(&running.0, Done { end, vanished, is_moving: Some(false) }, world.now);
+    assert_eq!(world.due(), here(&["a"]), "it was begun for the former spec");
 }

@@ -6,8 +6,7 @@ use kafka_admin::{
 
 use crate::rebalance::RebalanceError;
 use crate::rebalance::store::StoreError;
-
-use crate::entity_operator::EntityOperatorError;
+use crate::takeover::TakeoverError;
 
 /// Why topics of a cluster cannot be reconciled. Each names what was attempted.
 #[derive(Debug, thiserror::Error)]
@@ -15,9 +14,9 @@ pub enum TopicsError {
     /// No pass over the cluster has opened a connection yet, or it has no brokers.
     #[error("the cluster has no brokers to ask yet")]
     NoBrokers,
-    /// An entity operator of Strimzi is in charge.
+    /// An entity operator of Strimzi may run.
     #[error(transparent)]
-    EntityOperator(#[from] EntityOperatorError),
+    Takeover(#[from] TakeoverError),
     /// Kafka does not show the topics.
     #[error("cannot describe the topics")]
     Describe(#[from] DescribeTopicsError),

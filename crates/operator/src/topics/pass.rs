@@ -19,8 +19,8 @@ use super::moves::Mover;
 use super::schedule::End;
 use super::view;
 use crate::context::Context;
-use crate::entity_operator;
 use crate::managed;
+use crate::takeover;
 use crate::words::chain;
 
 /// Resources that are read and changed together. The first of many are done while the others wait.
@@ -33,6 +33,8 @@ pub(super) const WRITERS: usize = 16;
 #[derive(Debug)]
 pub(super) struct Work {
     pub(super) task: Task,
+    /// The namespace of the resources.
+    pub(super) namespace: String,
     /// Whether it is over all resources of the cluster.
     pub(super) is_all: bool,
     pub(super) entries: Vec<Arc<Entry>>,
@@ -150,7 +152,7 @@ async fn reconcile(
     settings: &Settings,
     mover: &mut Mover<'_>,
 ) -> Result<(BTreeSet<String>, Vec<Arc<Entry>>), TopicsError> {
-    entity_operator::replace(ctx, names).await?;
+    takeover::entity_operator(ctx, names, &work.namespace).await?;
     let mut retry = BTreeSet::new();
     let pass = Pass { actor: Actor { ctx, admin: Some(admin) }, admin, work, settings };
     for some in work.entries.chunks(CHUNK) {

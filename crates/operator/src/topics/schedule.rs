@@ -163,7 +163,11 @@ mod tests {
         let at = |ms| start + Duration::from_millis(ms);
         let mut schedule = Schedule::new(start);
         assert_eq!(schedule.begin(at(0)), Some(Scope::All));
-        assert_eq!((schedule.begin(at(1)), schedule.next()), (None, None), "one pass at a time");
+        assert_eq!(
+            (schedule.begin(at(1)), schedule.next()),
+            (None, None),
+            "U4.6: one pass at a time"
+        );
         schedule.touch("a", at(10));
         schedule.end(at(20), through(&[]), INTERVAL);
         assert_eq!(schedule.next(), Some(at(60)), "changed during the pass");
@@ -205,7 +209,11 @@ mod tests {
         assert_eq!(schedule.begin(at(6050)), Some(these(&["a"])));
         schedule.touch_all(at(6051));
         schedule.end(at(6060), End::NotBegun, INTERVAL);
-        assert_eq!(schedule.begin(at(6060)), Some(Scope::All), "and it has the one that failed");
+        assert_eq!(
+            schedule.begin(at(6060)),
+            Some(Scope::All),
+            "T3.7: and it has the one that failed"
+        );
         schedule.touch_all(at(6061));
         schedule.end(at(6070), through(&[]), INTERVAL);
         assert_eq!(
@@ -227,8 +235,8 @@ mod tests {
             Some(Scope::These(these)) => these.len(),
             Some(Scope::All) | None => 0,
         };
-        assert_eq!(count(schedule.begin(soon)), CHANGED_MAX);
+        assert_eq!(count(schedule.begin(soon)), CHANGED_MAX, "T3.2, U12.2");
         schedule.end(soon, through(&[]), INTERVAL);
-        assert_eq!(count(schedule.begin(soon + DEBOUNCE)), 3);
+        assert_eq!(count(schedule.begin(soon + DEBOUNCE)), 3, "T3.2, U12.2: none is lost");
     }
 }

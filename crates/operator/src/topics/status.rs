@@ -2,16 +2,12 @@
 
 use api::topic::ReplicasChangeState;
 use api::{KafkaTopic, KafkaTopicStatus};
-use control::topics::{ChangeState, Condition, News, ReplicasChange, Report};
-use kube::runtime::events::{Event, EventType};
-use kube::{Api, Resource as _, ResourceExt as _};
+use control::topics::{ChangeState, Condition, ReplicasChange, Report};
+use kube::{Api, ResourceExt as _};
 
 use crate::context::Context;
 use crate::time::now_text;
 use crate::write::WriteError;
-
-/// Letters of an Event. The API server takes 1024.
-const NOTE_LENGTH_MAX: usize = 1000;
 
 /// Writes the status of a resource, if it says something new.
 pub(super) async fn write(
@@ -29,20 +25,6 @@ pub(super) async fn write(
     })?;
     ctx.writer.patch_status(&api, &name, &status, Some(topic)).await?;
     Ok(())
-}
-
-/// Publishes an Event on a resource. One that is lost is no trouble: the status says the same.
-pub(super) async fn publish(ctx: &Context, topic: &KafkaTopic, news: News) {
-    let event = Event {
-        type_: if news.is_warning { EventType::Warning } else { EventType::Normal },
-        reason: news.reason.to_owned(),
-        note: Some(news.message.chars().take(NOTE_LENGTH_MAX).collect()),
-        action: "Reconcile".to_owned(),
-        secondary: None,
-    };
-    if let Err(error) = ctx.recorder.publish(&event, &topic.object_ref(&())).await {
-        tracing::info!("cannot publish an Event: {error}");
-    }
 }
 
 fn render(report: &Report, now: &str) -> KafkaTopicStatus {
@@ -103,7 +85,7 @@ mod tests {
         let expected = json!({
             "conditions": [condition], "observedGeneration": 3, "topicName": "a", "topicId": "id",
         });
-        assert_eq!(written(&report), expected, "T6.1");
+        assert_eq!(written(&report), expected, "T1.5, T1.7, T1.8, T6.1");
         report.conditions[0] = Condition {
             kind: Kind::Ready,
             holds: false,
@@ -125,6 +107,6 @@ mod tests {
             "conditions": [condition], "observedGeneration": 3, "topicName": "a",
             "replicasChange": { "targetReplicas": 2, "state": "ongoing", "sessionId": "s" },
         });
-        assert_eq!(written(&report), expected, "T6.6");
+        assert_eq!(written(&report), expected, "T1.9, T6.6");
     }
 }

@@ -19,6 +19,7 @@ use super::stored::Found;
 use super::{FINALIZER, KIND, kafka, status};
 use crate::context::Context;
 use crate::liveness;
+use crate::news::{EVENTS_MAX, publish};
 use crate::words::chain;
 use crate::write::WriteError;
 
@@ -256,6 +257,10 @@ impl Actor<'_> {
 
     /// Writes statuses; users whose status was not written are to be tried again.
     pub(super) async fn report(&self, reports: Vec<(Arc<Entry>, Report)>) -> BTreeSet<String> {
+        let news = reports
+            .iter()
+            .filter_map(|(entry, report)| Some((entry.clone(), report.news(&entry.resource)?)));
+        let news: Vec<_> = news.take(EVENTS_MAX).collect();
         let written = stream::iter(reports).map(|(entry, report)| async move {
             match status::write(self.ctx, &entry.user, &report).await {
                 Ok(()) | Err(WriteError::Missing { .. }) => None,
@@ -266,7 +271,14 @@ impl Actor<'_> {
             }
         });
         let written: Vec<_> = written.buffer_unordered(WRITERS).collect().await;
-        written.into_iter().flatten().collect()
+        let retry: BTreeSet<_> = written.into_iter().flatten().collect();
+        // What was not written is news in the next pass again.
+        let told = news.into_iter().filter(|(entry, _)| !retry.contains(&entry.resource.name));
+        let told = stream::iter(told.collect::<Vec<_>>()).map(|(entry, news)| async move {
+            publish(self.ctx, &entry.user, news).await;
+        });
+        told.buffer_unordered(WRITERS).collect::<Vec<()>>().await;
+        retry
     }
 
     fn secret_name(&self, user: &str) -> String {

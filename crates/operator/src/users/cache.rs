@@ -40,6 +40,8 @@ pub(super) struct Cache {
     secrets: Seen<Found>,
     /// The clusters that manage users.
     schedules: BTreeMap<Names, Schedule>,
+    /// Clusters with a pass that runs, also if they do not manage users any more.
+    running: BTreeSet<Names>,
     /// Namespaces whose resources were counted, so that one without any has a zero.
     counted: BTreeSet<String>,
     /// Whether a cluster may manage resources in another namespace.
@@ -58,6 +60,7 @@ impl Cache {
             users: Seen::new("KafkaUser"),
             secrets: Seen::new("Secret"),
             schedules: BTreeMap::new(),
+            running: BTreeSet::new(),
             counted: BTreeSet::new(),
             watches_other_namespaces,
             refused: BTreeSet::new(),
@@ -192,18 +195,25 @@ impl Cache {
 
     /// When the next pass is due.
     pub(super) fn next_due(&self) -> Option<Instant> {
-        let known = self.schedules.iter().filter(|(names, _)| self.is_known(names));
-        known.filter_map(|(_, schedule)| schedule.next()).min()
+        self.waiting().filter_map(|(_, schedule)| schedule.next()).min()
+    }
+
+    /// The clusters without a pass whose resources are known.
+    fn waiting(&self) -> impl Iterator<Item = (&Names, &Schedule)> {
+        let idle = self.schedules.iter().filter(|(names, _)| !self.running.contains(*names));
+        idle.filter(|(names, _)| self.is_known(names))
     }
 
     /// The passes that are due. They have begun.
     pub(super) fn due(&mut self, now: Instant) -> Vec<(Names, Work)> {
-        let known = self.schedules.iter().filter(|(names, _)| self.is_known(names));
-        let due = known.filter(|(_, schedule)| schedule.next().is_some_and(|next| next <= now));
+        let is_due = |schedule: &Schedule| schedule.next().is_some_and(|next| next <= now);
+        let due = self.waiting().filter(|(_, schedule)| is_due(schedule));
         let due: Vec<_> = due.map(|(names, _)| names.clone()).collect();
-        due.into_iter()
-            .filter_map(|names| Some((names.clone(), self.begin(&names, now)?)))
-            .collect()
+        let begun = due.into_iter();
+        let begun: Vec<_> =
+            begun.filter_map(|names| Some((names.clone(), self.begin(&names, now)?))).collect();
+        self.running.extend(begun.iter().map(|(names, _)| names.clone()));
+        begun
     }
 
     fn begin(&mut self, names: &Names, now: Instant) -> Option<Work> {
@@ -247,6 +257,7 @@ impl Cache {
 
     /// A pass has ended.
     pub(super) fn ended(&mut self, names: &Names, done: Done, now: Instant) {
+        self.running.remove(names);
         let interval = self.managed(names).map(|(_, users)| users.settings.interval_ms);
         if let Some(schedule) = self.schedules.get_mut(names) {
             let interval = Duration::from_millis(interval.unwrap_or_default().max(1));

@@ -200,3 +200,17 @@ fn nothing_is_done_before_all_is_known() {
     }
     assert_eq!(world.one().0, "all");
 }
+
+#[test]
+fn a_cluster_has_one_pass_at_a_time_whatever_becomes_of_its_spec() {
+    let mut world = World::managed();
+    world.user(Event::Apply(user("a", json!({}))));
+    world.now += Duration::from_millis(60);
+    let (names, _) = world.cache.due(world.now).remove(0);
+    world.kafka(Event::Apply(kafka("ns", json!({}))));
+    world.kafka(Event::Apply(kafka("ns", json!({ "userOperator": {} }))));
+    assert_eq!(world.due(), [], "a pass over the same users runs");
+    assert_eq!(world.cache.next_due(), None);
+    world.cache.ended(&names, Done { end: End::Through(BTreeSet::new()) }, world.now);
+    assert_eq!(world.one().0, "all", "U4.6: it was begun for the former spec");
+}

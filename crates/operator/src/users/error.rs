@@ -4,8 +4,8 @@ use kafka_admin::{
     DescribeAclsError, DescribeClusterError, DescribeQuotasError, DescribeScramError,
 };
 
-use crate::entity_operator::EntityOperatorError;
 use crate::store::StoreError;
+use crate::takeover::TakeoverError;
 
 /// Why users of a cluster cannot be reconciled. Each names what was attempted.
 #[derive(Debug, thiserror::Error)]
@@ -13,9 +13,9 @@ pub(super) enum PassError {
     /// No pass over the cluster has opened a connection yet, or it has no brokers.
     #[error("the cluster has no brokers to ask yet")]
     NoBrokers,
-    /// An entity operator of Strimzi is in charge.
+    /// An entity operator of Strimzi may run.
     #[error(transparent)]
-    EntityOperator(#[from] EntityOperatorError),
+    Takeover(#[from] TakeoverError),
     /// The record of the users that are managed cannot be read or written.
     #[error("cannot use the record of users")]
     Record(#[from] StoreError),

@@ -8,8 +8,8 @@ use control::users::{
     Access, KafkaPlan, Operation, Pattern, Permission, Problem, ResourceKind, Rule, Settings, View,
 };
 use kafka_admin::{
-    Acl, AclFilter, AclOperation, AclPattern, AclPermission, AclResource, Admin,
-    AlterScramCredentialsError, CallError, Code, Outcome, Refusal, ScramChange, Secret,
+    Acl, AclOperation, AclPattern, AclPermission, AclResource, Admin, AlterScramCredentialsError,
+    CallError, Code, KnownAcls, Outcome, Refusal, ScramChange, Secret,
 };
 
 use super::error::PassError;
@@ -42,27 +42,38 @@ pub(super) async fn view(
     metrics: &Metrics,
     settings: &Settings,
 ) -> Result<View, PassError> {
-    let mut view = View::default();
+    let mut acls = None;
     if settings.has_access_rules {
         metrics.kafka_call("describe ACLs", KafkaEffect::Read);
-        for acl in admin.describe_acls(&AclFilter::default()).await? {
-            let Some(of) = acl.principal.strip_prefix(USER) else { continue };
-            let access: &mut Access = view.access.entry(of.to_owned()).or_default();
-            match rule(&acl) {
-                Some(rule) => drop(access.rules.insert(rule)),
-                None => access.others += 1,
-            }
-        }
+        acls = Some(admin.describe_known_acls().await?);
         liveness::progress();
     }
     metrics.kafka_call("describe client quotas", KafkaEffect::Read);
-    view.quotas = admin.describe_user_quotas().await?;
+    let quotas = admin.describe_user_quotas().await?;
     liveness::progress();
     metrics.kafka_call("describe SCRAM credentials", KafkaEffect::Read);
-    let users = admin.describe_scram_users().await?.into_iter();
-    let users = users.filter(|user| user.sha_512_iterations.is_some());
-    view.scram = users.map(|user| user.name).collect();
-    Ok(view)
+    let users = admin.describe_scram_users().await?;
+    let scram = users.into_iter().filter(|user| user.sha_512_iterations.is_some());
+    let scram = scram.map(|user| user.name).collect();
+    Ok(View { access: acls.map(access).unwrap_or_default(), quotas, scram })
+}
+
+/// The rules of users, by name. Those of other principals are none of ours.
+fn access(all: KnownAcls) -> BTreeMap<String, Access> {
+    let mut users: BTreeMap<String, Access> = BTreeMap::new();
+    for acl in all.acls {
+        let Some(of) = acl.principal.strip_prefix(USER) else { continue };
+        let access = users.entry(of.to_owned()).or_default();
+        match rule(&acl) {
+            Some(rule) => drop(access.rules.insert(rule)),
+            None => access.others += 1,
+        }
+    }
+    for (principal, count) in all.others {
+        let Some(of) = principal.strip_prefix(USER) else { continue };
+        users.entry(of.to_owned()).or_default().others += count;
+    }
+    users
 }
 
 /// What is done in Kafka for one user.
@@ -389,6 +400,57 @@ mod tests {
         ] {
             assert_eq!(rule(&other), None, "U8.8");
         }
+    }
+
+    #[test]
+    fn rules_that_cannot_be_expressed_hide_no_other_user() {
+        let of = |principal: &str, resource, operation| Acl {
+            resource,
+            name: "n".to_owned(),
+            pattern: AclPattern::Literal,
+            principal: principal.to_owned(),
+            host: "*".to_owned(),
+            operation,
+            permission: AclPermission::Allow,
+        };
+        let acls = vec![
+            of("User:a", AclResource::Topic, AclOperation::Read),
+            of("User:a", AclResource::DelegationToken, AclOperation::Describe),
+            of("User:CN=b", AclResource::Group, AclOperation::Read),
+            of("Group:c", AclResource::Topic, AclOperation::Read),
+        ];
+        let count = |name: &str, count| (name.to_owned(), count);
+        let others = [count("User:a", 2), count("User:new", 1), count("Group:c", 5)].into();
+        let users = access(KnownAcls { acls, others });
+        let found: Vec<_> = users
+            .iter()
+            .map(|(name, access)| (name.as_str(), access.rules.len(), access.others))
+            .collect();
+        // U8.8: principals of another kind are left alone.
+        assert_eq!(found, [("CN=b", 1, 0), ("a", 1, 3), ("new", 0, 1)], "U8.9");
+    }
+
+    fn refusal(code: Code) -> Result<(), Refusal> {
+        Err(Refusal { code, message: Some("why".to_owned()) })
+    }
+
+    #[test]
+    fn a_refusal_concerns_one_user_and_no_answer_all_of_the_request() {
+        let users = ["a", "b", "b", "c"];
+        let mut outcomes = Outcomes::default();
+        let answers = vec![Ok(()), refusal(Code::INVALID_REQUEST), Ok(()), Ok(())];
+        outcomes.take(users.into_iter(), &Ok(answers));
+        let failed: Vec<_> = outcomes.problems.keys().cloned().collect();
+        assert_eq!((failed, outcomes.retry.len()), (vec!["b".to_owned()], 0), "U8.11");
+        // The first problem of a user counts, and what may pass is tried again soon.
+        let answers = vec![refusal(Code::NOT_CONTROLLER), refusal(Code::NOT_CONTROLLER), Ok(())];
+        outcomes.take(users.into_iter(), &Ok(answers));
+        assert!(outcomes.problems["b"].message.contains("InvalidRequestException"), "U8.11");
+        assert_eq!(outcomes.retry, ["a", "b", "c"].map(str::to_owned).into(), "U8.11, no answer");
+        assert!(outcomes.problems["c"].message.contains("the operator tries again"));
+        let mut outcomes = Outcomes::default();
+        outcomes.take(users.into_iter(), &Err(Problem::no_answer("no answer")));
+        assert_eq!(outcomes.problems.len(), 3, "U8.11");
     }
 
     #[test]

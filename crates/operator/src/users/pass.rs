@@ -21,8 +21,8 @@ use super::material::{ClientsCa, Passwords};
 use super::record::Record;
 use super::stored::Found;
 use crate::context::Context;
-use crate::entity_operator;
 use crate::metrics::KafkaEffect;
+use crate::takeover;
 use crate::topics::schedule::{End, Scope};
 use crate::words::chain;
 
@@ -73,7 +73,7 @@ async fn reconcile(
 ) -> Result<BTreeSet<String>, PassError> {
     let access = ctx.admins.kept(names).and_then(|access| access.brokers);
     let admin = access.ok_or(PassError::NoBrokers)?;
-    entity_operator::replace(ctx, names).await?;
+    takeover::entity_operator(ctx, names, &work.users.namespace).await?;
     let mut record = Record::read(&ctx.client, &work.kafka, &work.users.namespace).await?;
     let gone = gone(work, &record);
     if work.entries.is_empty() && gone.is_empty() {

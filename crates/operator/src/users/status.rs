@@ -75,6 +75,6 @@ mod tests {
             ],
             "observedGeneration": 3, "username": "CN=a", "secret": "a",
         });
-        assert_eq!(serde_json::to_value(render(&report, "t")).unwrap(), expected, "U11.1");
+        assert_eq!(serde_json::to_value(render(&report, "t")).unwrap(), expected, "U1.10, U11.1");
     }
 }

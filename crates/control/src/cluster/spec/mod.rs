@@ -49,6 +49,8 @@ pub struct ClusterSpec {
     pub exporter: Option<Patterns>,
     /// The namespace of the resources of topics, if topics are managed as resources.
     pub topics_namespace: Option<String>,
+    /// The namespace of the resources of users, if users are managed as resources.
+    pub users_namespace: Option<String>,
     /// The authority that signs the certificates of nodes.
     pub cluster_ca: Authority,
     /// The authority that signs the certificates of clients.

@@ -179,7 +179,7 @@ reasons! {
     InvalidValue => Refused,
     /// Expressions of the metrics of topics and groups that cannot be read.
     InvalidExporterRegex => Warning,
-    /// Resources of topics in a namespace that the operator may not work in.
+    /// Resources of topics or users in a namespace that the operator may not work in.
     WatchedNamespaceNotAllowed => Warning,
     /// Environment variables that the operator sets.
     IgnoredEnvironment => Warning,
@@ -224,15 +224,23 @@ pub fn validate(spec: &ClusterSpec, known: &Known, current: Option<&Current>) ->
 /// What is to be said of resources in another namespace. `is_allowed` says whether the operator may work there: whoever
 /// may edit a `Kafka` would have it write to resources of others.
 #[must_use]
-pub fn watched_namespace(spec: &ClusterSpec, is_allowed: bool) -> Option<Finding> {
-    let watched = spec.topics_namespace.as_ref().filter(|watched| **watched != spec.namespace)?;
-    let message = format!(
-        "spec.entityOperator.topicOperator.watchedNamespace: KafkaTopics in namespace {watched} are not managed, because \
-         the operator was started without --watched-namespace-enabled=true. Start it with that option, or remove \
-         watchedNamespace to manage the KafkaTopics in namespace {}",
-        spec.namespace
-    );
-    (!is_allowed).then_some(Finding { reason: Reason::WatchedNamespaceNotAllowed, message })
+pub fn watched_namespaces(spec: &ClusterSpec, is_allowed: bool) -> Vec<Finding> {
+    let halves = [
+        ("topicOperator", "KafkaTopics", &spec.topics_namespace),
+        ("userOperator", "KafkaUsers", &spec.users_namespace),
+    ];
+    let finding = |(field, resources, watched): (&str, &str, &Option<String>)| {
+        let watched = watched.as_ref().filter(|watched| **watched != spec.namespace)?;
+        let message = format!(
+            "spec.entityOperator.{field}.watchedNamespace: {resources} in namespace {watched} are not managed, because \
+             the operator was started without --watched-namespace-enabled=true. Start it with that option, or remove \
+             watchedNamespace to manage the {resources} in namespace {}",
+            spec.namespace
+        );
+        Some(Finding { reason: Reason::WatchedNamespaceNotAllowed, message })
+    };
+    let findings = halves.into_iter().filter_map(finding);
+    if is_allowed { Vec::new() } else { findings.collect() }
 }
 
 /// Whether wishes with these findings may be acted on.

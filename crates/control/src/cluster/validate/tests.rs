@@ -562,17 +562,29 @@ fn expressions_of_the_exporter_that_cannot_be_read_are_told() {
 
 #[test]
 fn resources_of_another_namespace_need_the_permission_of_the_operator() {
-    let of = |namespace: Option<&str>, is_allowed| {
-        let spec = ClusterSpec { topics_namespace: namespace.map(str::to_owned), ..fine() };
-        watched_namespace(&spec, is_allowed).map(|finding| finding.reason)
+    let text = |text: Option<&str>| text.map(str::to_owned);
+    let of = |topics: Option<&str>, users: Option<&str>, is_allowed| {
+        let (topics_namespace, users_namespace) = (text(topics), text(users));
+        let spec = ClusterSpec { topics_namespace, users_namespace, ..fine() };
+        let findings = watched_namespaces(&spec, is_allowed).into_iter();
+        let field = |finding: Finding| {
+            assert_eq!(finding.reason, Reason::WatchedNamespaceNotAllowed);
+            assert!(finding.message.contains("--watched-namespace-enabled=true"));
+            let field = finding.message.split(':').next().unwrap_or_default().to_owned();
+            field.replace("spec.entityOperator.", "")
+        };
+        findings.map(field).collect::<Vec<_>>().join(" ")
     };
-    let refused = Some(Reason::WatchedNamespaceNotAllowed);
-    for (namespace, is_allowed, expected) in [
-        (None, false, None),
-        (Some("here"), false, None),
-        (Some("there"), true, None),
-        (Some("there"), false, refused),
+    let (topics, users) = ("topicOperator.watchedNamespace", "userOperator.watchedNamespace");
+    let both = format!("{topics} {users}");
+    for (row, of_topics, of_users, is_allowed, expected) in [
+        ("not managed", None, None, false, ""),
+        ("E2 here", Some("here"), Some("here"), false, ""),
+        ("E2 allowed", Some("there"), Some("there"), true, ""),
+        ("E2 topics elsewhere", Some("there"), Some("here"), false, topics),
+        ("E2 users elsewhere", None, Some("there"), false, users),
+        ("E2 both elsewhere", Some("there"), Some("there"), false, &both),
     ] {
-        assert_eq!(of(namespace, is_allowed), expected, "{namespace:?} {is_allowed}");
+        assert_eq!(of(of_topics, of_users, is_allowed), expected, "{row}");
     }
 }

@@ -3,6 +3,7 @@
 use api::Kafka;
 use api::names::Names;
 use aws_lc_rs::rand;
+use control::conditions::{Note, Reason};
 use kube::ResourceExt as _;
 use model::DirectoryId;
 use objects::Objects;
@@ -38,7 +39,10 @@ pub(crate) fn begin(
         watches_other_namespaces: ctx.settings.watches_other_namespaces,
         fresh: &mut random_id,
     });
-    Ok(accepted.map(|Desired { blueprint, record, warnings }| {
+    let trouble = ctx.removals.trouble(&names);
+    let trouble = trouble.map(|message| Note::new(Reason::EntityOperatorRuns, message));
+    Ok(accepted.map(|Desired { blueprint, record, mut warnings }| {
+        warnings.extend(trouble);
         let (ctx, objects, known) = (ctx.clone(), Objects::default(), Known::default());
         Box::new(Work { ctx, blueprint, found, record, stored, warnings, objects, known })
     }))
