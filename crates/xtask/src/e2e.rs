@@ -34,7 +34,7 @@ const GROUP: &str = "gregor-e2e";
 const READY_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// The test program.
-const TESTS: &str = "e2e_stories";
+pub(crate) const TESTS: &str = "e2e_stories";
 
 /// What to run.
 #[derive(Debug, Args)]

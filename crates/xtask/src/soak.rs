@@ -35,7 +35,7 @@ enum How {
     /// The simulation of the whole system, with this many seeds, in release mode.
     Simulation(u32),
     /// A test program of the crate `gregor`, on nodes with a kubelet and containerd.
-    Containers(&'static str),
+    Containers,
     /// `make test` as on a fresh machine.
     FirstMile,
 }
@@ -48,7 +48,7 @@ const PARTS: &[Part] = &[
     part("admin",           MINUTES, "every admin call on the oldest Kafka",                       How::Program("soak_admin")),
     part("changes",         MINUTES, "settings, versions and failures are rolled out",             How::Program("soak_changes")),
     part("drain",           MINUTES, "a broker is drained, the operator killed after each act",    How::Program("soak_drain")),
-    part("e2e",             60,      "images and chart in containers: creation, rolls, scaling, a drained machine", How::Containers("e2e_stories")),
+    part("e2e",             60,      "images and chart in containers: creation, rolls, scaling, a drained machine", How::Containers),
     part("elastic",         MINUTES, "brokers come and go, a pool takes another's place",          How::Program("real_elastic")),
     part("examples",        MINUTES, "every example becomes a cluster and is deleted",             How::Program("real_clusters")),
     part("fills",           MINUTES, "brokers come and go in one edit, requests by hand",          How::Program("real_rebalance")),
@@ -121,7 +121,7 @@ impl Part {
             How::Simulation(seeds) => line
                 .words("cargo test --release --package sim --test whole -- --nocapture")
                 .env("GREGOR_SIM_SEEDS", format!("0..{seeds}")),
-            How::Containers(_) => line.words("cargo xtask e2e"),
+            How::Containers => line.words("cargo xtask e2e"),
             How::FirstMile => line.arg("tools/first-mile"),
         }
     }
@@ -181,7 +181,8 @@ mod tests {
         let tests = manifest["test"].as_array().unwrap().iter().filter(needs_soak);
         for name in tests.map(|test| test["name"].as_str().unwrap()) {
             let is_it = |part: &&Part| match part.how {
-                How::Program(program) | How::Containers(program) => program == name,
+                How::Program(program) => program == name,
+                How::Containers => crate::e2e::TESTS == name,
                 _ => false,
             };
             assert_eq!(PARTS.iter().filter(is_it).count(), 1, "{name}");
