@@ -314,7 +314,7 @@ fn installations_are_compared(ground: &Ground) {
     let run = gregor(ground, &[same.as_slice(), &["--replicas=2"]].concat());
     assert_eq!(run.code, 5, "{}", run.err);
     assert!(
-        run.out.contains("change CustomResourceDefinition kafkas.kafka.strimzi.io"),
+        run.out.contains("update CustomResourceDefinition kafkas.kafka.strimzi.io"),
         "{}",
         run.out
     );

@@ -250,7 +250,7 @@ fn of(names: &Names, labels: &[(&'static str, String)]) -> Labels {
 /// The seconds that restarts took that ended between two records.
 fn restarted(before: &Memory, after: &Memory, now_ms: u64) -> Vec<f64> {
     let is_over = |node: &NodeId| !after.nodes.get(node).is_some_and(|memory| memory.ours);
-    let ours = before.nodes.iter().filter(|(node, memory)| memory.ours && is_over(*node));
+    let ours = before.nodes.iter().filter(|(node, memory)| memory.ours && is_over(node));
     let began = ours.filter_map(|(_, memory)| memory.restarted_ms);
     began.map(|ms| now_ms.saturating_sub(ms) as f64 / 1000.0).collect()
 }

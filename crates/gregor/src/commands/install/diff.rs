@@ -53,7 +53,7 @@ struct Changed {
 #[serde(rename_all = "camelCase")]
 enum Change {
     Create,
-    Change,
+    Update,
     None,
 }
 
@@ -87,7 +87,7 @@ async fn compare(client: &Client, object: &Value) -> anyhow::Result<Changed> {
     let params = PatchParams { dry_run: true, ..PatchParams::apply(MANAGER).force() };
     let after = api.patch(&name, &params, &Patch::Apply(object)).await?;
     let fields = fields(&plain(&live)?, &plain(&after)?);
-    let change = if fields.is_empty() { Change::None } else { Change::Change };
+    let change = if fields.is_empty() { Change::None } else { Change::Update };
     Ok(changed(change, fields))
 }
 
@@ -160,7 +160,7 @@ impl View for Diff {
         for Changed { object, change, fields } in &self.objects {
             let word = match change {
                 Change::Create => "create",
-                Change::Change => "change",
+                Change::Update => "update",
                 Change::None => continue,
             };
             // Writing to a String does not fail.
@@ -218,10 +218,10 @@ mod tests {
             fields: (0..count).map(|number| format!("rules[{number}]: + 1")).collect(),
         };
         let objects =
-            vec![changed(Change::Change, 25), changed(Change::None, 0), changed(Change::Create, 0)];
+            vec![changed(Change::Update, 25), changed(Change::None, 0), changed(Change::Create, 0)];
         let diff = Diff { objects };
         let text = diff.table(None);
-        assert!(text.starts_with("change ClusterRole a\n  rules[0]: + 1\n"), "{text}");
+        assert!(text.starts_with("update ClusterRole a\n  rules[0]: + 1\n"), "{text}");
         assert!(text.contains("  and 5 more fields\ncreate ClusterRole a\n"), "{text}");
         assert!(text.ends_with("2 of 3 objects would change\n"), "{text}");
         assert!(diff.differs());

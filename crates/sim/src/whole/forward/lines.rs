@@ -403,9 +403,9 @@ impl Book {
 
     /// The claims of nodes that were stopped and that are not deleted.
     fn keep_claims(&mut self, claims: &BTreeMap<NodeId, Vec<String>>) {
-        let stopped = self.lines.iter().filter_map(|line| match &line.step {
-            Step::Stop(node) => Some((*node, line.begin_ms + line.estimate.expected_ms)),
-            _ => None,
+        let stopped = self.lines.iter().filter_map(|line| {
+            let Step::Stop(node) = line.step else { return None };
+            Some((node, line.begin_ms + line.estimate.expected_ms))
         });
         let kept: Vec<_> =
             stopped.filter_map(|(node, at_ms)| Some((at_ms, claims.get(&node)?.clone()))).collect();

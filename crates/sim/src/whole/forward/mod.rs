@@ -214,11 +214,8 @@ fn follow(mut start: Start) -> (Forward, World, Operator) {
     let mut operator = Operator::new(0, Sabotage::None);
     operator.mark = mark;
     world.lease.holder = Some(0);
-    let end = match run(&mut world, &mut operator, begin_ms) {
-        refused @ End::Refused(_) => refused,
-        _ if is_paused => End::Paused,
-        end => end,
-    };
+    let end = run(&mut world, &mut operator, begin_ms);
+    let end = if is_paused && !matches!(end, End::Refused(_)) { End::Paused } else { end };
     let trace = world.trace.take().unwrap_or_default();
     let left = left(&world, &leaving);
     let plan = lines::plan(&trace, (begin_ms, &before), (end, &pace), &left, operator.passes);

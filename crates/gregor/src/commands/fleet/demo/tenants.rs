@@ -37,11 +37,9 @@ pub(super) async fn check(
     patience: Duration,
 ) -> anyhow::Result<Vec<String>> {
     let mut tenants = Vec::new();
-    for organisation in 0..ORGANISATIONS.len() {
+    for (organisation, name) in ORGANISATIONS.iter().enumerate() {
         let mut of = view.kafkas.iter().filter(|kafka| kafka.organisation == organisation);
-        let kafka = of.next().with_context(|| {
-            format!("organisation {} has no Kafka", ORGANISATIONS[organisation])
-        })?;
+        let kafka = of.next().with_context(|| format!("organisation {name} has no Kafka"))?;
         tenants.push(tenant(fleet, kafka).await?);
     }
     let mut seen = Vec::new();
