@@ -55,7 +55,7 @@ pub struct KafkaRebalanceSpec {
     /// Whether replicas are moved between the disks of a broker, and not between brokers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rebalance_disk: Option<bool>,
-    /// Topics that are left alone, as a regular expression.
+    /// Topics that are left unchanged, as a regular expression.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub excluded_topics: Option<String>,
     /// How many partitions a broker moves at a time.

@@ -128,7 +128,7 @@ impl fmt::Display for Problem {
         match self {
             Self::PodOfAnotherOwner(pods) => write!(
                 f,
-                "controlled by another object, and left alone: {}; delete or rename what is there",
+                "controlled by another owner, and left unchanged: {}; delete or rename these objects",
                 pods.join(", ")
             ),
         }
@@ -205,7 +205,7 @@ mod tests {
         let decision = decide(&snapshot);
         assert_eq!(decision.actions, expected);
         let ending = Snapshot { is_ending: true, ..snapshot };
-        assert_eq!(decide(&ending), Decision::default(), "a set that is deleted is left alone");
+        assert_eq!(decide(&ending), Decision::default(), "a set that is deleted is left unchanged");
         decision.report.unwrap()
     }
 

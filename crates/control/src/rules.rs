@@ -13,7 +13,7 @@ pub const fn of_restart(hold: &why::Hold) -> &'static str {
             "one batch at a time, and the next when the replicas of the last are in sync again"
         }
         Hold::NotReady | Hold::OthersNotReady { .. } => {
-            "nothing is restarted while a node that may yet become ready is not"
+            "nothing is restarted while a node is starting"
         }
         Hold::LogRecovery { .. } | Hold::StateUnknown => {
             "a node that recovers its logs, or may, is waited for and never killed"
@@ -22,7 +22,7 @@ pub const fn of_restart(hold: &why::Hold) -> &'static str {
         Hold::Stuck { .. } | Hold::NoPod | Hold::DidNotHelp | Hold::StoppedBy { .. } => {
             "a node that cannot start stops everything else: the others might go the same way"
         }
-        Hold::Unreachable | Hold::PodsUnknown { .. } => "what is not known allows nothing",
+        Hold::Unreachable | Hold::PodsUnknown { .. } => "unknown facts never permit a change",
         Hold::QuorumUnknown | Hold::QuorumUnsettled | Hold::Quorum(_) => {
             "a controller is restarted only if the voters that have caught up are a majority without it"
         }
@@ -30,7 +30,7 @@ pub const fn of_restart(hold: &why::Hold) -> &'static str {
             "a controller whose restart loses the metadata of the cluster is restarted only if the user accepts that"
         }
         Hold::ActiveControllerLast { .. } => {
-            "the active controller is the last of the controllers, so that it changes once"
+            "the active controller is restarted last, so that the leader changes once"
         }
         Hold::PartitionsUnknown | Hold::MinIsr { .. } => {
             "a broker is restarted only if every partition that is available keeps \
@@ -52,17 +52,17 @@ pub const fn of_leaving(hold: &guard::Hold) -> &'static str {
     use guard::Hold;
     match hold {
         Hold::Partitions { .. } | Hold::PartitionsUnknown => {
-            "a broker is stopped only when it is known to hold nothing"
+            "a broker is stopped only when it is known to have no partitions"
         }
         Hold::Rebalance => "a broker of a running rebalance is not stopped before that has ended",
         Hold::LastBroker => "the last broker stays",
-        Hold::Cordon => "a broker is looked at once more after it takes no new replicas",
+        Hold::Cordon => "a broker is checked again after it was cordoned",
         Hold::Quorum(_) => "a node that votes is not stopped",
         Hold::Process | Hold::Fence | Hold::Registration | Hold::Claims => {
-            "only a broker that does not run, is fenced and holds nothing is forgotten, and its claims \
-             are deleted after that"
+            "only a broker that does not run, is fenced and has no partitions is unregistered, \
+             and its claims are deleted after that"
         }
-        Hold::Return => "until its claims are deleted a scale-down can be taken back",
+        Hold::Return => "a scale-down can be cancelled until the claims are deleted",
     }
 }
 
@@ -74,13 +74,13 @@ pub const fn of_voters(step: &Step) -> &'static str {
             "one voter at a time, additions first, and the quorum is described again after each"
         }
         Step::Wait(_) => {
-            "only a controller that runs and has caught up becomes a voter, and what is not known allows \
-             nothing"
+            "only a controller that runs and has caught up becomes a voter, and unknown facts \
+             never permit a change"
         }
-        Step::Refuse(_) => {
-            "the voters that would be left have to have a majority that has caught up"
+        Step::Refuse(_) => "a majority of the remaining voters must have caught up",
+        Step::QuorumLost(_) => {
+            "lost metadata is never replaced by an empty log without an explicit request"
         }
-        Step::QuorumLost(_) => "lost metadata is never begun anew without a person",
         Step::StaticRefused { .. } => "the voters of a static quorum cannot be changed",
     }
 }

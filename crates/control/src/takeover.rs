@@ -3,7 +3,7 @@
 //!
 //! 1. Two operators would undo each other's work: topics and users wait as long as a pod of the entity operator may run.
 //! 2. The Deployment is deleted first; what belongs to it when no pod is left.
-//! 3. A Deployment that was created again after it was deleted is left alone: an operator of Strimzi manages the `Kafka` too.
+//! 3. A Deployment that was created again after it was deleted is left unchanged: an operator of Strimzi manages the `Kafka` too.
 //! 4. What could not be read is not absent.
 //! 5. In a namespace that other clusters may share, only what is bound to this cluster is removed.
 //!

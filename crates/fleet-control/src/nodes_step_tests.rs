@@ -74,7 +74,7 @@ fn nodes_that_no_kafka_can_be_placed_on_are_told_and_not_multiplied() {
             "the nodes are in fewer than three zones, or have no zone label",
         ),
         (Unsuitable::NodesTooSmall, "no node is large enough for a broker of Model T"),
-        (Unsuitable::Other, "the agent says that the nodes are unsuitable"),
+        (Unsuitable::Other, "the agent reports unsuitable nodes"),
     ] {
         for text in ["3 ceiling=18 min=3", "9 ceiling=18 min=3 delta=10/10 left=5000/5000"] {
             let report = Report { unsuitable: Some(unsuitable), ..line(text) };
@@ -99,7 +99,7 @@ fn only_the_data_plane_that_a_kafka_was_given_to_grows_for_it() {
     assert_eq!(nodes(&given, SMALL).0, 6);
     // No nodes go while somebody waits.
     const FREE: &str = "9 ceiling=18 min=3 delta=1000/1000 left=100000/100000";
-    assert_eq!(nodes(&other, FREE), (9, "no step: a Kafka waits for a place".to_owned()));
+    assert_eq!(nodes(&other, FREE), (9, "no step: a Kafka waits for capacity".to_owned()));
 }
 
 #[test]

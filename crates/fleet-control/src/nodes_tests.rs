@@ -434,7 +434,7 @@ fn nodes_that_nobody_scales_are_full_without_capacity_and_never_go() {
     assert_eq!(judged.step_reason, NodeReason::NodesFixed);
     let fixed = PlaneFacts { nodes_fixed: true, ..facts() };
     let free = "9 ceiling=30 min=3 floor=3 delta=1000/1000 left=100000/100000";
-    assert_eq!(nodes(&fixed, free), (9, "no step: nobody scales these nodes".to_owned()));
+    assert_eq!(nodes(&fixed, free), (9, "no step: these nodes are not scaled".to_owned()));
     assert_eq!(judge_report(&fixed, &line(free)).state, PlaneState::Ready);
 }
 
@@ -461,7 +461,7 @@ fn what_is_placed_or_waits_counts_as_demand() {
         (
             "9 ceiling=30 delta=1000/1000 left=100000/100000",
             9,
-            "no step: a Kafka waits for a place",
+            "no step: a Kafka waits for capacity",
         ),
         // It would fit on more nodes.
         (

@@ -228,8 +228,8 @@ impl fmt::Display for StateReason {
             StateReason::AgentSilent { for_ms } => {
                 write!(f, "the agent has been silent for {} s", for_ms / 1000)
             }
-            StateReason::AgentHeard => write!(f, "the agent was heard of recently"),
-            StateReason::Manual => write!(f, "nodes are scaled by hand"),
+            StateReason::AgentHeard => write!(f, "the agent reported recently"),
+            StateReason::Manual => write!(f, "nodes are scaled by an administrator"),
             StateReason::Room { remaining } => write!(f, "room for {remaining}"),
             StateReason::CanGrow { remaining } => {
                 write!(f, "room for no more than {remaining}; more nodes are permitted")
@@ -245,7 +245,7 @@ impl fmt::Display for StateReason {
 impl fmt::Display for NodeReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            NodeReason::NotAsked => write!(f, "no step: nodes were not looked at"),
+            NodeReason::NotAsked => write!(f, "no step: the nodes are unknown"),
             NodeReason::NoRoom { remaining } => write!(f, "room for no more than {remaining}"),
             NodeReason::Queued { need } => write!(f, "a Kafka waits for {need}"),
             NodeReason::AtCeiling { current, ceiling } => {
@@ -261,7 +261,7 @@ impl fmt::Display for NodeReason {
                 write!(f, "no step: the last one failed; of {wanted} nodes {actual} are there")
             }
             NodeReason::ProgressUnknown => {
-                write!(f, "no step: the provider has not said whether the last one is done")
+                write!(f, "no step: the provider has not reported the result of the last one")
             }
             NodeReason::Spare { remaining, delta } => {
                 write!(f, "{remaining} left, more than {delta}")
@@ -277,14 +277,14 @@ impl fmt::Display for NodeReason {
                 write!(f, "no step: {current}-{step} < {bound} {minimum}")
             }
             NodeReason::CoolingDown => write!(f, "no step: the last step up was just now"),
-            NodeReason::QueueNotEmpty => write!(f, "no step: a Kafka waits for a place"),
+            NodeReason::QueueNotEmpty => write!(f, "no step: a Kafka waits for capacity"),
             NodeReason::WorkloadNotCounted { kafkas: Some(kafkas) } => {
                 write!(f, "no step: the workload minimum is 0 with {kafkas} Kafkas placed")
             }
             NodeReason::WorkloadNotCounted { kafkas: None } => {
                 write!(f, "no step: the workload minimum is 0 and the Kafkas are not counted")
             }
-            NodeReason::NodesFixed => write!(f, "no step: nobody scales these nodes"),
+            NodeReason::NodesFixed => write!(f, "no step: these nodes are not scaled"),
         }
     }
 }

@@ -105,7 +105,7 @@ impl CreationReason {
 }
 
 impl Creation {
-    /// Whether one is needed and not permitted: the region does not grow any more, and a person has to know.
+    /// Whether one is needed and not permitted: the region cannot get another data plane, and a person has to know.
     #[must_use]
     pub fn is_held(self) -> bool {
         match self.reason {
@@ -199,7 +199,7 @@ pub enum RemovalReason {
     },
     /// No other of its kind is ready in the region.
     NoSibling,
-    /// Kafkas wait for a place in the region.
+    /// Kafkas wait for capacity in the region.
     QueueNotEmpty {
         /// How many.
         kafkas: u64,
@@ -323,12 +323,12 @@ impl fmt::Display for RemovalReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             RemovalReason::Empty { sibling } => write!(f, "empty, and {sibling} is ready"),
-            RemovalReason::ByHand => write!(f, "deleted by hand"),
+            RemovalReason::ByHand => write!(f, "deleted by an administrator"),
             RemovalReason::NotEmpty { kafkas } => write!(f, "{kafkas} Kafkas are there"),
             RemovalReason::NotReady { state } => write!(f, "it is {state}"),
             RemovalReason::NoSibling => write!(f, "no other of its kind is ready in the region"),
             RemovalReason::QueueNotEmpty { kafkas } => {
-                write!(f, "{kafkas} Kafkas wait for a place")
+                write!(f, "{kafkas} Kafkas wait for capacity")
             }
         }
     }

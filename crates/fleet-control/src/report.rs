@@ -148,7 +148,7 @@ impl fmt::Display for Unsuitable {
                 "the nodes are in fewer than three zones, or have no zone label"
             }
             Unsuitable::NodesTooSmall => "no node is large enough for a broker of Model T",
-            Unsuitable::Other => "the agent says that the nodes are unsuitable",
+            Unsuitable::Other => "the agent reports unsuitable nodes",
         })
     }
 }

@@ -59,7 +59,7 @@ pub struct Policy {
     pub node_minutes: u64,
     /// How long a data plane takes to come, in minutes.
     pub plane_minutes: u64,
-    /// How long a Kafka waits for a place before it is refused, in minutes.
+    /// How long a Kafka waits for capacity before it is refused, in minutes.
     pub patience_minutes: u64,
     /// After a step up no nodes go for so long, in minutes.
     pub cool_down_minutes: u64,

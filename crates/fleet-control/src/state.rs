@@ -37,31 +37,31 @@ use PlaneState::{
 #[rustfmt::skip]
 pub const TRANSITIONS: &[(PlaneState, PlaneState, &str)] = &[
     (Accepted,        Provisioning,    "the provider creates it"),
-    (Accepted,        Deprovisioning,  "a person deleted it before it was created"),
-    (Provisioning,    Provisioned,     "the provider says that it is there"),
-    (Provisioning,    Failed,          "the provider says that it failed"),
-    (Provisioning,    Deprovisioning,  "a person deleted it"),
+    (Accepted,        Deprovisioning,  "an administrator deleted it before it was created"),
+    (Provisioning,    Provisioned,     "the provider reports that it exists"),
+    (Provisioning,    Failed,          "the provider reports a failure"),
+    (Provisioning,    Deprovisioning,  "an administrator deleted it"),
     (Provisioned,     WaitingForAgent, "the agent is installed"),
-    (Provisioned,     Deprovisioning,  "a person deleted it"),
+    (Provisioned,     Deprovisioning,  "an administrator deleted it"),
     (WaitingForAgent, Ready,           "a report with room"),
     (WaitingForAgent, ScalingUp,       "a report without room, and a step is permitted"),
     (WaitingForAgent, Full,            "a report without room, and no step is permitted"),
-    (WaitingForAgent, Deprovisioning,  "a person deleted it"),
+    (WaitingForAgent, Deprovisioning,  "an administrator deleted it"),
     (Ready,           ScalingUp,       "a report without room, and a step is permitted"),
     (Ready,           Full,            "a report without room, and no step is permitted"),
     (Ready,           WaitingForAgent, "the agent is not ready, or silent"),
-    (Ready,           Deprovisioning,  "empty with a ready sibling, or a person deleted it"),
+    (Ready,           Deprovisioning,  "empty with a ready sibling, or an administrator deleted it"),
     (ScalingUp,       Ready,           "a report with room"),
     (ScalingUp,       Full,            "a report without room, and no step is permitted"),
     (ScalingUp,       WaitingForAgent, "the agent is not ready, or silent"),
-    (ScalingUp,       Deprovisioning,  "a person deleted it"),
+    (ScalingUp,       Deprovisioning,  "an administrator deleted it"),
     (Full,            Ready,           "a report with room"),
     (Full,            ScalingUp,       "a report without room, and a step is permitted"),
     (Full,            WaitingForAgent, "the agent is not ready, or silent"),
-    (Full,            Deprovisioning,  "a person deleted it"),
-    (Failed,          Deprovisioning,  "a person deleted it"),
+    (Full,            Deprovisioning,  "an administrator deleted it"),
+    (Failed,          Deprovisioning,  "an administrator deleted it"),
     (Deprovisioning,  Ready,           "no longer empty, or no ready sibling, before the provider was asked"),
-    (Deprovisioning,  Cleanup,         "the provider says that it is gone"),
+    (Deprovisioning,  Cleanup,         "the provider reports that it is gone"),
 ];
 
 /// All of them, in the order of a life.
@@ -115,7 +115,7 @@ impl PlaneState {
         }
     }
 
-    /// Whether it is on its way out.
+    /// Whether it is leaving.
     #[must_use]
     pub fn is_going(self) -> bool {
         matches!(self, Deprovisioning | Cleanup)
@@ -151,7 +151,7 @@ pub struct IllegalPlaneChange {
 
 /// A name that no state has.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("\"{0}\" is no state of a data plane")]
+#[error("\"{0}\" is not a state of a data plane")]
 pub struct UnknownPlaneState(pub String);
 
 impl FromStr for PlaneState {

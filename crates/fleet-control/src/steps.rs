@@ -168,7 +168,7 @@ mod tests {
             // The provider counts machines that have not joined yet.
             ([6, 3, 6, 6, 4], 1000, coming),
             ([6, 3, 6, 6, 6], 1000, Done),
-            // Nodes of somebody else.
+            // Nodes of another owner.
             ([6, 3, 6, 6, 8], 1000, Done),
             // It takes too long.
             ([6, 3, 6, 5, 5], 1001, Failed { growing: true, wanted: 6, actual: 5 }),

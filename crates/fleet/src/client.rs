@@ -22,7 +22,7 @@ pub enum ClientError {
     #[error("cannot set up TLS")]
     Tls(#[source] rustls::Error),
     /// It is no address.
-    #[error("\"{0}\" cannot be asked")]
+    #[error("\"{0}\" does not answer")]
     Address(String, #[source] hyper::http::Error),
     /// Nobody answers. Whether the request was carried out is not known.
     #[error("{0} does not answer")]
@@ -31,7 +31,7 @@ pub enum ClientError {
     #[error("the answer of {0} cannot be read")]
     Read(String, #[source] Box<dyn std::error::Error + Send + Sync>),
     /// The answer took too long. Whether the request was carried out is not known.
-    #[error("{0} takes too long")]
+    #[error("{0} timed out")]
     TimedOut(String),
     /// The answer is a no.
     #[error("{url} answers {status}: {text}")]
@@ -44,7 +44,7 @@ pub enum ClientError {
         text: String,
     },
     /// The answer is no JSON.
-    #[error("the answer of {0} is no JSON")]
+    #[error("the answer of {0} is not JSON")]
     Json(String, #[source] serde_json::Error),
 }
 

@@ -101,14 +101,10 @@ impl Counters {
     /// If the store does not answer.
     pub async fn encode(&self, store: &Store) -> Result<String, StoreError> {
         let mut registry = Registry::with_prefix("gregor_fleet");
-        registry.register(
-            "reports",
-            "Reports of agents, by what became of them",
-            self.reports.clone(),
-        );
+        registry.register("reports", "Reports of agents by outcome", self.reports.clone());
         registry.register(
             "provider_calls",
-            "Requests to providers of data planes, by kind of work and outcome",
+            "Requests to providers of data planes by kind and outcome",
             self.provider_calls.clone(),
         );
         registry.register(
@@ -143,7 +139,11 @@ async fn planes(registry: &mut Registry, store: &Store) -> Result<(), StoreError
         }
     }
     registry.register("data_planes", "Data planes, by status", states);
-    registry.register("nodes", "Nodes: wanted, and desired and actual as the provider says", nodes);
+    registry.register(
+        "nodes",
+        "Nodes: desired by the manager, and desired and actual at the provider",
+        nodes,
+    );
     Ok(())
 }
 
@@ -165,7 +165,11 @@ async fn demand(registry: &mut Registry, store: &Store) -> Result<(), StoreError
         age.get_or_create(&labels).set((now - oldest).max(0) as f64 / 1000.0);
     }
     registry.register("region_held", "Regions that need a data plane and may not get one", held);
-    registry.register("kafkas_waiting", "Kafkas that wait for a place", waiting);
-    registry.register("queue_age_seconds", "How long the oldest Kafka has waited for a place", age);
+    registry.register("kafkas_waiting", "Kafkas that wait for capacity", waiting);
+    registry.register(
+        "queue_age_seconds",
+        "Time that the oldest Kafka has waited for capacity",
+        age,
+    );
     Ok(())
 }

@@ -23,7 +23,7 @@ use crate::workers::Workers;
 #[derive(Debug, thiserror::Error)]
 pub enum ServiceError {
     /// What it was told makes no sense.
-    #[error("the configuration makes no sense")]
+    #[error("the configuration is not valid")]
     Config(#[source] ConfigError),
     /// The store.
     #[error("cannot open the store")]

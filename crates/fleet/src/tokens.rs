@@ -25,7 +25,7 @@ pub enum TokenError {
     #[error("cannot read the key in {0:?}")]
     ReadKey(PathBuf, #[source] io::Error),
     /// No key can be made.
-    #[error("cannot make a key in {0:?}")]
+    #[error("cannot generate a key in {0:?}")]
     MakeKey(PathBuf, #[source] io::Error),
     /// It cannot be signed.
     #[error("cannot sign")]

@@ -7,8 +7,8 @@ pub(crate) const EXIT_CODES: &str = "\
 Exit codes:
   0  done
   1  not done: the reason is on stderr
-  2  the command line makes no sense
-  3  a change was asked for, and whether it happened is not known: look before you do anything else";
+  2  invalid command line
+  3  a change was requested and its outcome is unknown: check the cluster before you retry";
 
 /// A command line that makes no sense.
 #[derive(Debug, thiserror::Error)]

@@ -77,7 +77,7 @@ impl Finish for Lines {
 
 fn sentence(event: &Event<'_>) -> Option<String> {
     Some(match event {
-        Event::Waiting { what } => format!("Another process is fetching {what}; waiting for it"),
+        Event::Waiting { what } => format!("Another process is downloading {what}; waiting for it"),
         Event::Damaged { root, reason } => {
             format!("{} is damaged ({reason}) and will be replaced", root.display())
         }

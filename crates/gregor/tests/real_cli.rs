@@ -131,7 +131,7 @@ fn a_wrong_command_line_is_told_in_one_sentence() {
         ("quorum", "which cluster? Name brokers with --bootstrap HOST:PORT"),
         ("quorum --bootstrap a:1 --controllers b:1", "exclude each other"),
         ("quorum --bootstrap a:b", "is not HOST:PORT"),
-        ("quorum --bootstrap a:1 --cert x", "--cert needs --key with it"),
+        ("quorum --bootstrap a:1 --cert x", "--cert needs --key"),
         ("topics --controllers a:1", "controllers cannot tell about topics"),
         ("offsets --controllers a:1 x", "controllers cannot tell about offsets"),
         ("unregister-broker 1 --controllers a:1", "do not tell whether broker 1 is alive"),

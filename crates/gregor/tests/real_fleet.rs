@@ -85,7 +85,7 @@ async fn a_manager_that_is_killed_goes_on_with_its_local_data_planes() {
     let seen = world.plane(&id).await["last_seen"].clone();
     world.until("the agent goes on", async || world.plane(&id).await["last_seen"] != seen).await;
 
-    // Killed while it is deleted: nothing of it is left in the end.
+    // Killed while it is deleted: it is deleted completely in the end.
     world.admin("DELETE", &format!("/data_planes/{id}"), None).await;
     world.until("it is to go", async || world.wish(&id).contains("\"deleting\": true")).await;
     manager.kill();

@@ -132,7 +132,7 @@ fn a_cluster_that_is_not_there(scene: &Scene<'_>) {
         &plan,
         2,
         &[
-            "Kafka my-cluster in namespace plan, which is not there yet",
+            "Kafka my-cluster in namespace plan, which does not exist yet",
             "start nodes 0 and 1 of both",
             "start nodes 2 and 3 of more",
             "make claims data-my-cluster-both-0, data-my-cluster-both-1",
@@ -462,7 +462,7 @@ fn without_kafka(scene: &Scene<'_>) {
     let plan = scene.plan("log.retention.ms: 86400000", "log.retention.ms: 96400000");
     says(&plan, 2, &["Not known:", "no node of Kafka is ready"]);
     let more = scene.plan("replicas: 1\n  roles: [broker]", "replicas: 0\n  roles: [broker]");
-    says(&more, 3, &["refused for node 1: whether it still has partitions could not be read"]);
+    says(&more, 3, &["refused for node 1: it is unknown whether it still has partitions"]);
     let status = scene.gregor(&["status", CLUSTER, "-n", PLACE]);
     says(&status, 4, &["my-cluster-more-1", "no node of Kafka is ready"]);
 }

@@ -99,7 +99,7 @@ fn a_broker_with_data_keeps_its_role(elastic: &Elastic<'_>) {
     assert_eq!(elastic.pods("dual-role"), before);
 }
 
-/// It is no voter any more before it is stopped, and nothing of it is left.
+/// It is no voter any more before it is stopped, and it is deleted completely.
 fn a_controller_leaves(elastic: &Elastic<'_>) {
     let before = elastic.pods("dual-role");
     elastic.place.kubectl(&["delete", "kafkanodepool", "extra", "--wait=false"]);

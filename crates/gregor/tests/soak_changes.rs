@@ -297,7 +297,7 @@ fn what_changes_is_rolled_out_and_what_fails_stops_the_rest() {
     report.check().unwrap();
 }
 
-/// A pool is deleted by hand while nobody looks, and the operator's record with it: only Kafka still knows
+/// A pool is deleted by an administrator while nobody looks, and the operator's record with it: only Kafka still knows
 /// the broker, and a partition is assigned to it.
 fn a_broker_is_lost_track_of(rolled: &Rolled<'_>) {
     let place = &rolled.place;

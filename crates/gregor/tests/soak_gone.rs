@@ -79,7 +79,7 @@ fn a_broker_that_hangs_and_holds_nothing_goes(scene: &Scene<'_>) {
     has_left(scene, hangs);
 }
 
-/// Waits until Kafka does not know a broker; nothing of it is left.
+/// Waits until Kafka does not know a broker; it is deleted completely.
 fn has_left(scene: &Scene<'_>, broker: i64) {
     wait_for(|| {
         let registered = scene.registered()?;

@@ -39,10 +39,10 @@ pub enum BodyError {
     #[error("the answer did not end within {} s", .0.as_secs())]
     Late(Duration),
     /// Answers of other peers use all memory that there is for them.
-    #[error("too many answers are being read at the same time")]
+    #[error("too many answers are being read concurrently")]
     OverBudget,
     /// The connection broke.
-    #[error("the answer breaks off")]
+    #[error("the answer is truncated")]
     Broken(#[source] BoxError),
 }
 

@@ -83,7 +83,7 @@ struct NotSent(Method);
 
 /// Somebody wanted to read or write with a client that sends nothing.
 #[derive(Debug, thiserror::Error)]
-#[error("Kubernetes is not asked: what is known is in the snapshot")]
+#[error("Kubernetes is not asked: all facts are in the snapshot")]
 struct Closed;
 
 #[derive(Clone)]

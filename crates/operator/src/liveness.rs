@@ -4,7 +4,7 @@
 //! probe has failed three times, with SIGTERM and then SIGKILL; until then the Lease is renewed, so no other replica
 //! acts meanwhile.
 //!
-//! If all threads of the runtime are blocked, no beat is recorded and nobody answers the probe either: it fails by its
+//! If all threads of the runtime are blocked, no beat is recorded and no answer the probe either: it fails by its
 //! time-out, which the kubelet counts like a 503.
 
 use std::collections::BTreeMap;

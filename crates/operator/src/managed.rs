@@ -92,7 +92,7 @@ async fn tell(ctx: &Context, kafka: &ObjectReference, names: &Names, message: St
     }
 }
 
-/// Whether a cluster exists and is not known to be managed. What belongs to it is left alone.
+/// Whether a cluster exists and is not known to be managed. What belongs to it is left unchanged.
 pub(crate) async fn is_left_alone(ctx: &Context, names: &Names) -> Result<bool, kube::Error> {
     match ctx.managed.get(names) {
         Some(is_managed) => Ok(!is_managed),

@@ -65,7 +65,7 @@ pub enum Ended {
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// There is no client of the API server.
-    #[error("cannot make a client of the API server")]
+    #[error("cannot create a Kubernetes client")]
     Client(#[source] Box<kube::Error>),
     /// The address for probes cannot be had.
     #[error("cannot listen on {address}")]

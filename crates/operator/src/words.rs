@@ -23,6 +23,6 @@ where
     Q: Error + 'static,
 {
     if let Err(controller::Error::QueueError(error)) = done {
-        tracing::warn!("a watch was broken off and begins anew: {}", chain(error));
+        tracing::warn!("a watch was interrupted and restarts: {}", chain(error));
     }
 }

@@ -340,7 +340,7 @@ impl Writer {
             }
             Ok(Deleted::Absent) => self.count(act, WriteOutcome::Unchanged),
             Ok(Deleted::Another) => {
-                tracing::info!("{}: another one has its name by now", act.what);
+                tracing::info!("{}: another object has this name now", act.what);
                 self.count(act, WriteOutcome::Unchanged);
             }
             Err(_) => self.count(act, WriteOutcome::Failed),
@@ -399,7 +399,7 @@ impl Writer {
         }
     }
 
-    /// Whether this process leads for longer than a call can take. That is so when it is asked, and not for longer than
+    /// Whether this process is the leader for longer than a call can take. That is so when it is asked, and not for longer than
     /// the process runs without a pause (4).
     #[must_use]
     pub fn lead(&self, deadline: Duration) -> bool {

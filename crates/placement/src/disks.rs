@@ -39,7 +39,7 @@ pub struct BrokerDisks {
     pub broker: NodeId,
     /// Its disks.
     pub disks: Vec<DiskSpec>,
-    /// Its replicas. A replica on an unlisted disk is left alone.
+    /// Its replicas. A replica on an unlisted disk is left unchanged.
     pub replicas: Vec<DiskReplica>,
 }
 

@@ -195,7 +195,7 @@ fn held_rows() -> Vec<Row> {
 
 #[rustfmt::skip]
 fn silent_rows() -> Vec<Row> {
-    const NO_CONTROLLER: &str = "no controller tells how the quorum is";
+    const NO_CONTROLLER: &str = "no controller describes the quorum";
     vec![
         Row { meanwhile: silent_for_a_minute,
               ..row("R10 brokers that cannot be asked at first", "B0-4", -1, &[0, 1, 2, 3, 4]) },

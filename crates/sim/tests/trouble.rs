@@ -155,7 +155,7 @@ fn ephemeral_rows() -> Vec<Row> {
               ..row("a controller that hangs", "C0-2", 0, &[2]) },
         Row { before: |c| { keep_reasons(c, &[]); ephemeral(c); in_trouble(c, &[1, 2], Recovery::Hung) },
               meanwhile: |c| { in_trouble(c, &[1, 2], Recovery::Hung); lead_by_majority(c) },
-              standing: Failed, message: "no controller tells how the quorum is",
+              standing: Failed, message: "no controller describes the quorum",
               ..row("two of three controllers hang", "C0-2", -1, &[]) },
         Row { before: |c| { share(c); ephemeral(c) },
               ..row("all are rolled, and voters follow their disks", "B0-2 C3-5", 3, &[4, 5, 3, 0, 1, 2]) },

@@ -41,7 +41,7 @@ impl Authority {
         let mut params = params(name, now - BACKDATE, now + VALID)?;
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-        let key = KeyPair::generate().context("cannot make a key")?;
+        let key = KeyPair::generate().context("cannot generate a key")?;
         let issuer = CertifiedIssuer::self_signed(params, key);
         Ok(Self(issuer.context("cannot make a certificate authority")?))
     }
@@ -80,7 +80,7 @@ impl Authority {
     }
 
     fn issue(&self, params: &CertificateParams) -> anyhow::Result<Identity> {
-        let key = KeyPair::generate().context("cannot make a key")?;
+        let key = KeyPair::generate().context("cannot generate a key")?;
         let certificate = params.signed_by(&key, &self.0).context("cannot sign")?;
         Ok(Identity { certificate_pem: certificate.pem(), key_pem: key.serialize_pem() })
     }

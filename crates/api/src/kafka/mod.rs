@@ -38,7 +38,7 @@ use template::KafkaTemplate;
     printcolumn(
         name = "Ready",
         type_ = "string",
-        description = "Whether the cluster is as it was asked for",
+        description = "Whether the cluster matches its spec",
         json_path = r#".status.conditions[?(@.type=="Ready")].status"#
     ),
     printcolumn(

@@ -1,4 +1,4 @@
-//! Whatever Strimzi's schema accepts as a `KafkaTopic`, decisions take: each gets a status or is left alone, and none panics.
+//! Whatever Strimzi's schema accepts as a `KafkaTopic`, decisions take: each gets a status or is left unchanged, and none panics.
 
 use std::collections::BTreeMap;
 

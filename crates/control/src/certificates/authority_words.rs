@@ -24,7 +24,7 @@ impl fmt::Display for Act {
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Expiring => "it is near its end",
+            Self::Expiring => "it expires soon",
             Self::Forced => "a user asked for it",
             Self::KeyLost => "its key is lost",
         })
@@ -39,21 +39,21 @@ impl fmt::Display for Reason {
                  certificate (ca.crt) are not there: create them"
             }
             Self::Lost => {
-                "both Secrets of the authority are gone while pods that trust it are running: put \
-                 them back from a backup"
+                "both Secrets of the authority are gone while pods that trust it are running: \
+                 restore them from a backup"
             }
             Self::UseUnknown => {
-                "the Secrets of the authority are not there, and whether pods are could not be read"
+                "the Secrets of the authority do not exist, and the pods cannot be read"
             }
             Self::KeyUnreadable => {
-                "what is stored as the key of the authority is no private key in PEM: put the key back"
+                "the entry for the key of the authority is not a private key in PEM: restore it"
             }
             Self::KeyLost => {
                 "the key of the authority is gone, so that nothing can be signed: put it back, or annotate \
                  the Secret of the certificate with strimzi.io/force-renew=true to have the key replaced"
             }
             Self::CertificateUnreadable => {
-                "what is stored as the certificate of the authority is no certificate in PEM: put it back"
+                "the entry for the certificate of the authority is not a certificate in PEM: restore it"
             }
             Self::Mismatch => {
                 "the key and the certificate of the authority do not belong together: put back the one \
@@ -76,14 +76,14 @@ impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::SuppliedExpires { .. } => {
-                "the certificate of the authority is near its end, and only who supplied it can renew it"
+                "the certificate of the authority expires soon, and only its supplier can renew it"
             }
             Self::WaitsForWindow { .. } => {
                 "the certificate of the authority is renewed in the next maintenance window"
             }
             Self::RenewalCapped => {
-                "renewalDays is more than half of the validity of the certificate; it is renewed when \
-                 half of its time is over"
+                "renewalDays is more than half of the validity of the certificate; the \
+                 certificate is renewed at half of its validity"
             }
             Self::NotOurs => {
                 "the authority is supplied by the user, so that force-renew and force-replace are ignored"

@@ -132,13 +132,13 @@ impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Missing => "there is none",
-            Self::Unreadable => "what was there could not be read",
+            Self::Unreadable => "the existing object cannot be read",
             Self::OtherKey => "the key beside it was another one",
             Self::AuthorityReplaced => "the key of the authority was replaced",
             Self::AuthorityRenewed => "the certificate of the authority was renewed",
             Self::Subject => "it was for somebody else",
             Self::Names => "its names changed",
-            Self::Expiring => "it was near its end",
+            Self::Expiring => "it was about to expire",
         })
     }
 }

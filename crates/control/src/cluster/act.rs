@@ -73,7 +73,7 @@ pub enum What {
     DeleteClaim {
         /// Its name.
         name: String,
-        /// Its uid: another claim with that name is left alone.
+        /// Its uid: another claim with that name is left unchanged.
         uid: String,
     },
     /// Delete an object that nothing needs any more.
@@ -82,7 +82,7 @@ pub enum What {
         kind: ObjectKind,
         /// Its name.
         name: String,
-        /// Its uid: another object with that name is left alone.
+        /// Its uid: another object with that name is left unchanged.
         uid: String,
     },
     /// Raise `kraft.version`, which makes a static quorum dynamic.
@@ -107,7 +107,7 @@ pub enum What {
         id: NodeId,
         /// Its pod.
         pod: String,
-        /// The uid of the pod: another pod with that name is left alone.
+        /// The uid of the pod: another pod with that name is left unchanged.
         uid: String,
         /// Why.
         reasons: Vec<reasons::Reason>,
@@ -242,7 +242,7 @@ pub enum Rule {
     MovesAreUnclaimed,
     /// A Secret says what Kafka was given: it is marked before the first change of the credential and after the last.
     SecretIsMarked,
-    /// Kafka was not given the password of the Secret, and has no credential of another origin by that name.
+    /// the password of the Secret is not set in Kafka, and no other credential of that name exists.
     PasswordIsNew,
     /// The Secret is being deleted, and its credential was made from it.
     UserIsRemoved,
@@ -260,7 +260,7 @@ impl Rule {
             }
             Self::VoterLeaves => "a majority of the remaining voters has caught up",
             Self::RegistrationIsStale => {
-                "two passes in a row found the registration stale: fenced, without a pod, without partitions"
+                "two passes in a row found the broker fenced, without a pod and without partitions"
             }
             Self::LeavingIsCordoned => "a broker that leaves takes no new replicas",
             Self::StayingIsOpen => "a broker that does not leave takes new replicas",
@@ -275,7 +275,7 @@ impl Rule {
             Self::NothingNeedsIt => "the node, pool or listener that it belongs to is gone",
             Self::RestartIsSafe => {
                 "partitions keep their minimum of in-sync replicas, and the quorum its majority, without the nodes \
-                 that restart; or these serve nobody"
+                 that restart; or the partitions are offline anyway"
             }
             Self::SettingsDiffer => {
                 "a node runs with other settings than the desired ones, and can change them without a restart"
@@ -288,31 +288,33 @@ impl Rule {
                 "the object does not exist, or differs from what the spec asks for"
             }
             Self::ObjectIsOutdated => {
-                "what the object gives cannot be changed, so it is created anew"
+                "an immutable field of the object changed, so the object is created again"
             }
             Self::PoolIsGone => "the pool of the set is gone, and the node has no pod any more",
             Self::AuthorityIsDue => {
                 "the certificate authority is missing, is due, or a stage of the replacement of its key has ended"
             }
-            Self::TrustComesFirst => "nodes trust what the authorities have signed and will sign",
+            Self::TrustComesFirst => {
+                "nodes trust the current and the next certificates of the authorities"
+            }
             Self::CertificateIsDue => {
-                "the certificate is missing, is due, or does not fit any more, and its authority may sign"
+                "the certificate is missing, due for renewal or out of date, and its authority may sign"
             }
             Self::BrokersAreScaled => {
-                "brokers are to be drained or filled, and no other rebalance of the cluster's own exists"
+                "brokers have to be drained or filled, and no other automatic rebalance exists"
             }
             Self::BrokersHaveChanged => {
-                "the brokers to be drained or filled are others than those of the rebalance"
+                "the brokers to drain or fill differ from those of the rebalance"
             }
-            Self::RebalanceIsObsolete => "no broker is to be drained or filled with it any more",
+            Self::RebalanceIsObsolete => "no broker has to be drained or filled with it any longer",
             Self::RebalanceHasEnded => "the rebalance is being deleted, and none of its moves runs",
             Self::MovesAreUnclaimed => "the rebalance that the moves were made for is gone",
             Self::SecretIsMarked => {
-                "a Secret says what Kafka was given: it is marked before the first change of the credential and \
-                 after the last"
+                "the Secret records the credential that Kafka has: it is marked before the first \
+                 change and after the last"
             }
             Self::PasswordIsNew => {
-                "Kafka was not given the password of the Secret, and has no credential of another origin by that name"
+                "the password of the Secret is not set in Kafka, and no other credential of that name exists"
             }
             Self::UserIsRemoved => {
                 "the Secret is being deleted, and its credential was made from it"
@@ -442,7 +444,7 @@ pub(crate) fn settle(
     if let What::Unregister { id } = act.what {
         // The words of a failed call name seconds, and would be a new status each time.
         let message = match answer {
-            Answer::Unknown => Some("nothing in time".to_owned()),
+            Answer::Unknown => Some("no answer in time".to_owned()),
             Answer::Done
             | Answer::NotSent
             | Answer::Duplicate
@@ -471,8 +473,8 @@ impl fmt::Display for What {
                 write!(f, "remove controller {id} with directory {directory} from the voters")
             }
             Self::Unregister { id } => write!(f, "unregister broker {id}"),
-            Self::Cordon { id } => write!(f, "close broker {id} for new replicas"),
-            Self::Uncordon { id } => write!(f, "open broker {id} for new replicas"),
+            Self::Cordon { id } => write!(f, "cordon broker {id}"),
+            Self::Uncordon { id } => write!(f, "uncordon broker {id}"),
             Self::DeleteClaim { name, .. } => write!(f, "delete PersistentVolumeClaim {name}"),
             Self::Delete { kind, name, .. } => write!(f, "delete {kind:?} {name}"),
             Self::RaiseKraftVersion { level } => write!(f, "raise kraft.version to {level}"),
@@ -504,7 +506,7 @@ impl fmt::Display for What {
             Self::StoreOperatorCertificate => f.write_str("store the certificate of the operator"),
             Self::StoreCertificate { id } => write!(f, "store the certificate of node {id}"),
             Self::Rebalance(act) => write!(f, "{act}"),
-            Self::StopUnclaimedMoves => f.write_str("cancel moves whose KafkaRebalance is gone"),
+            Self::StopUnclaimedMoves => f.write_str("cancel moves of a deleted KafkaRebalance"),
             Self::RememberCredential { user, mark: Mark::Set(_) } => {
                 write!(f, "mark the Secret of {user}: its password is set")
             }

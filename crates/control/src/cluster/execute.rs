@@ -165,7 +165,7 @@ impl Execution {
     fn outdate(&mut self, record: &mut Record, again: Decision) {
         self.ended = Some(match again.outcome() {
             Outcome::Done => {
-                let message = "the facts of this pass were old; the next one decides on new ones";
+                let message = "the facts of this pass were too old; the next pass reads them again";
                 Outcome::Progressing(Note::new(Reason::FactsOutdated, message))
             }
             outcome @ (Outcome::Progressing(_) | Outcome::Held(_) | Outcome::Paused) => outcome,

@@ -39,7 +39,7 @@ pub enum InvalidQuantity {
     #[error("\"{0}\" is negative")]
     Negative(String),
     /// More than Kubernetes can write.
-    #[error("\"{0}\" is larger than any amount that Kubernetes knows")]
+    #[error("\"{0}\" is larger than the largest amount of Kubernetes")]
     TooLarge(String),
 }
 

@@ -45,8 +45,8 @@ impl fmt::Display for Missing {
         match self {
             Self::Rack(label) => write!(
                 f,
-                "it has no label {label}, which is to say in which rack the broker is: add the label, \
-                 or change spec.kafka.rack"
+                "it has no label {label}, which names the rack of the broker: add the label, or \
+                 change spec.kafka.rack"
             ),
             Self::Address => f.write_str("it has no address yet"),
         }

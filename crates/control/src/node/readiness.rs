@@ -1,7 +1,7 @@
 //! Whether a node is ready, from what it says about itself.
 //!
 //! 1. A broker is ready while Kafka says that it runs: it is registered, unfenced and has caught up with
-//!    the metadata. Before that it starts or recovers its logs; afterwards it is on its way out.
+//!    the metadata. Before that it starts or recovers its logs; afterwards it is leaving.
 //! 2. A controller is ready while it follows a leader and keeps up with it, as a voter or as an
 //!    observer. An open port says nothing about that.
 //! 3. A node with both roles is ready as a broker. It does not run before its controller has caught
@@ -235,16 +235,16 @@ fn await_controller(facts: &ControllerFacts, beat_ms: Option<u64>) -> Option<Awa
 impl fmt::Display for Awaited {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Answer => f.write_str("Kafka has not said anything about itself yet"),
+            Self::Answer => f.write_str("Kafka has not answered yet"),
             Self::Running(state) => {
                 write!(f, "the broker is {} ({})", state.name(), state.number())
             }
             Self::Leader => f.write_str("the controller has no leader"),
             Self::HighWatermark => {
-                f.write_str("the controller has not heard from its leader what is committed")
+                f.write_str("the controller has not received the high watermark from its leader")
             }
             Self::CatchUp(lag_ms) => {
-                write!(f, "the controller does not keep up: its last record is {lag_ms} ms old")
+                write!(f, "the controller lags: its last record is {lag_ms} ms old")
             }
             Self::Nothing => f.write_str("the node was asked to stop"),
         }

@@ -40,12 +40,15 @@ impl Strangers {
     pub fn note(&self) -> Option<Note> {
         let restart = (!self.restart.is_empty()).then(|| {
             format!(
-                "before voters go, nodes are restarted that know none of those that stay: {}",
+                "before voters are removed, nodes whose list of controllers names no remaining voter are restarted: {}",
                 list(&self.restart)
             )
         });
         let unknown = (!self.unknown.is_empty()).then(|| {
-            format!("before voters go, nodes have to say whom they know: {}", list(&self.unknown))
+            format!(
+                "before voters are removed, nodes have to report their list of controllers: {}",
+                list(&self.unknown)
+            )
         });
         let lines: Vec<String> = restart.into_iter().chain(unknown).collect();
         (!lines.is_empty()).then(|| Note::new(Reason::QuorumWaiting, lines.join("; ")))

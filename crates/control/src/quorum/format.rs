@@ -10,7 +10,7 @@
 //!    empty disk of one that has been seen is formatted only if the operator says so, which it does for one
 //!    controller at a time, on a user's word, while enough others have everything ([`super::replace`]).
 //! 3. What is not known is not guessed: an unknown quorum mode or an unknown "seen" formats nothing.
-//! 4. A disk of another cluster or of another node is left alone, and so is one with files of which
+//! 4. A disk of another cluster or of another node is left unchanged, and so is one with files of which
 //!    nobody says whose they are.
 //! 5. Nothing is ever deleted. No decision has a word for it, least of all for `quorum-state`, where a
 //!    controller remembers whom it voted for.
@@ -401,8 +401,8 @@ impl fmt::Display for Reason {
             ),
             Self::Foreign { path, example } => write!(
                 f,
-                "{path} has files (such as {example}) but no meta.properties that says whose they \
-                 are: put it back, or empty the directory"
+                "{path} has files (such as {example}) but no meta.properties, which names their \
+                 node: restore it, or empty the directory"
             ),
             Self::Unreadable { path, why } => write!(
                 f,
@@ -410,21 +410,21 @@ impl fmt::Display for Reason {
             ),
             Self::StaleVoters { path } => write!(
                 f,
-                "{path} has the voters of a format that was never finished, and this controller must \
-                 not have them any more: empty the directory"
+                "{path} has the initial voters of an unfinished format, which this controller \
+                 must not have: empty the directory"
             ),
             Self::ModeUnknown => f.write_str(
-                "the disks are empty and it is not known yet whether the quorum is static or dynamic: \
-                 the operator has to tell",
+                "the disks are empty, and it is not known yet whether the quorum is static or \
+                 dynamic: waiting for the operator",
             ),
             Self::SeenUnknown => f.write_str(
-                "the disks are empty and it is not known yet whether this controller has been seen in \
-                 the quorum: the operator has to tell",
+                "the disks are empty, and it is not known yet whether this controller was a \
+                 voter before: waiting for the operator",
             ),
             Self::MetadataLost { path } => write!(
                 f,
                 "{path}, where the metadata log was, is empty, and this controller would vote in a static \
-                 quorum with an empty log: bring the disk back, or annotate the pod with {}=true",
+                 quorum with an empty log: restore the disk, or annotate the pod with {}=true",
                 Annotation::DiskReplaced.name()
             ),
         }
@@ -441,7 +441,7 @@ impl fmt::Display for Note {
             ),
             Self::ComesBackAsObserver { former } => write!(
                 f,
-                "this controller begins with an empty disk and a new directory id; it is an observer \
+                "this controller starts with an empty disk and a new directory id; it is an observer \
                  until it is added to the quorum, and the voter with directory id {former} is gone"
             ),
             Self::DiskUnreadable { path, why } => {

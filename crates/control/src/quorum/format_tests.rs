@@ -17,7 +17,7 @@ fn node(id: i32) -> NodeId {
 }
 
 /// A disk in one word: `-` empty, `voters` and `begun` unfinished, `new` formatted, `used` formatted and
-/// run on, `cluster` and `node` those of somebody else, `files` foreign, `broken` unreadable.
+/// run on, `cluster` and `node` those of another owner, `files` foreign, `broken` unreadable.
 fn disk(word: &str) -> Disk {
     let stamp = |name, id, used| Disk::Formatted {
         stamp: Stamp { cluster: cluster(name), node: node(id), directory: B.parse().ok() },

@@ -328,14 +328,14 @@ impl fmt::Display for Hold {
                 let parts = [
                     part("not running:", down),
                     part("not caught up:", behind),
-                    part("wished for or voting, but not both:", differ),
+                    part("desired or voting, but not both:", differ),
                 ];
                 let parts: Vec<String> = parts.into_iter().flatten().collect();
                 write!(f, "the migration waits for all controllers ({})", parts.join("; "))
             }
             Self::Raise(None) => f.write_str("kraft.version is being raised"),
             Self::Raise(Some(said)) => {
-                write!(f, "kraft.version is being raised; Kafka said: {said}")
+                write!(f, "kraft.version is being raised; Kafka answered: {said}")
             }
             Self::Disks => f.write_str("the directory ids of the controllers are being read"),
             Self::Roll => {

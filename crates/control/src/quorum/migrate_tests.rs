@@ -77,7 +77,7 @@ fn the_rows_hold() {
         ("the metadata version is too old",   Idle, with(asked(), |f| f.metadata_level = Some(20)),          None),
         ("it is just new enough",             Idle, with(asked(), |f| f.metadata_level = Some(21)),          Some(Asked)),
         ("kraft.version is not known",        Idle, with(asked(), |f| f.kraft_version = None),               None),
-        ("P16: raised by somebody else",      Idle, with(raised(), |f| f.asked = false),                     Some(FoundDynamic)),
+        ("P16: raised outside of Gregor",      Idle, with(raised(), |f| f.asked = false),                     Some(FoundDynamic)),
         ("adopted, and dynamic already",      Idle, with(raised(), |f| f.record = QuorumRecord::default()),  Some(FoundDynamic)),
         ("dynamic: the annotation is ignored", Idle, recorded(),                                             None),
         ("all are up",                        Gathering, asked(),                                            Some(Ready)),

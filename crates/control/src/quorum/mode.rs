@@ -116,8 +116,8 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::AskKafka => {
-                "whether the quorum is static or dynamic is not recorded, and no controller answers: \
-                 waiting for one that does"
+                "the quorum mode is not recorded, and no controller answers: waiting for one \
+                 that does"
             }
             Self::Contradiction => {
                 "the quorum is recorded as dynamic, but Kafka reports kraft.version 0: check that the \
@@ -131,7 +131,7 @@ impl fmt::Display for Note {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::RaisedByHand => f.write_str(
-                "kraft.version was raised by somebody else: the quorum is dynamic now, and the nodes \
+                "kraft.version was raised outside of Gregor: the quorum is dynamic now, and the nodes \
                  are moved to controller.quorum.bootstrap.servers",
             ),
         }
@@ -161,7 +161,7 @@ mod tests {
             ("Kafka answers for one that never was", Unknown, false, false, Some(0), is(Static)),
             ("static, silent",                      Static,  false, true,  None,    is(Static)),
             ("static",                              Static,  false, true,  Some(0), is(Static)),
-            ("P16: raised by somebody else",        Static,  false, true,  Some(1), RAISED),
+            ("P16: raised outside of Gregor",        Static,  false, true,  Some(1), RAISED),
             ("dynamic, silent",                     Dynamic, true,  true,  None,    is(Dynamic)),
             ("dynamic",                             Dynamic, true,  true,  Some(1), is(Dynamic)),
             ("a level that is newer than we are",   Dynamic, true,  true,  Some(2), is(Dynamic)),

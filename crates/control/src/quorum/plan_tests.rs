@@ -343,7 +343,7 @@ fn sentences_name_the_voters() {
     assert_eq!(
         sentence("1", "1- 2* 3"),
         "controllers 2 and 3 stay: the voters that would be left (1 in all) have no majority that has \
-         caught up; behind: 1. Bring these up, or ask for others"
+         caught up; behind: 1. Start these, or change the spec"
     );
     assert_eq!(sentence("1 2 3 4!", "1* 2 3"), "controller 4 does not run as a controller yet");
     assert_eq!(

@@ -48,8 +48,8 @@ impl fmt::Display for Step {
             }
             Self::Remove { id, why: Removal::DiskReplaced, directory } => write!(
                 f,
-                "controller {id} has another disk: its former self ({directory}) is removed from the \
-                 voters, and it is added again"
+                "controller {id} has another disk: its entry with the former directory id \
+                 {directory} is removed from the voters, and it is added again"
             ),
             Self::Remove { id, why: Removal::NotWished, .. } => {
                 write!(f, "controller {id} is removed from the voters")
@@ -58,12 +58,12 @@ impl fmt::Display for Step {
                 let all: Vec<String> = waiting.iter().map(ToString::to_string).collect();
                 f.write_str(&all.join("; "))
             }
-            Self::Settled => f.write_str("the voters are those that are asked for"),
+            Self::Settled => f.write_str("the voters match the spec"),
             Self::Refuse(refusal) => refusal.fmt(f),
             Self::QuorumLost(QuorumLost { lost, left }) => write!(
                 f,
-                "the metadata is lost: controllers {} have come back with other disks, and {} cannot \
-                 be a majority. Bring the old disks back; nothing is done until then",
+                "the metadata is lost: controllers {} have restarted with other disks, and {} \
+                 cannot be a majority. Restore the old disks; nothing is changed until then",
                 list(lost),
                 list(left)
             ),
@@ -99,13 +99,10 @@ impl fmt::Display for Waiting {
                 list(behind)
             ),
             Self::Pod(id) => write!(f, "controller {id} does not run as a controller yet"),
-            Self::Disk(id) => write!(f, "controller {id} has not told which disk it has"),
+            Self::Disk(id) => write!(f, "the directory id of controller {id} is unknown"),
             Self::CatchUp(id) => write!(f, "controller {id} has not caught up yet"),
             Self::DiskContradicts(id) => {
-                write!(
-                    f,
-                    "controller {id} has another disk, and votes with the old one all the same"
-                )
+                write!(f, "controller {id} has another disk, but is still a voter with the old one")
             }
         }
     }
@@ -118,7 +115,7 @@ impl fmt::Display for Refusal {
             Self::NoMajority { keep, behind, left } => write!(
                 f,
                 "controllers {} stay: the voters that would be left ({left} in all) have no majority that \
-                 has caught up; behind: {}. Bring these up, or ask for others",
+                 has caught up; behind: {}. Start these, or change the spec",
                 list(keep),
                 list(behind)
             ),
@@ -135,7 +132,7 @@ impl fmt::Display for Warning {
             ),
             Self::EvenCount(count) => write!(
                 f,
-                "{count} controllers bear no more failures than {}: an odd number is recommended",
+                "{count} controllers tolerate no more failures than {}: an odd number is recommended",
                 count - 1
             ),
             Self::CannotAdd { id, times } => write!(
@@ -150,11 +147,11 @@ impl fmt::Display for Warning {
 impl fmt::Display for Hold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Unknown => "whether it votes is not known",
+            Self::Unknown => "it is unknown whether it is a voter",
             Self::Votes => "it is still a voter",
             Self::Refused => "it stays a voter, because its removal is refused",
-            Self::Leads => "it still leads the quorum, on its way out",
-            Self::NotCommitted => "that it votes no more has not reached a majority yet",
+            Self::Leads => "it still leads the quorum while it leaves",
+            Self::NotCommitted => "its removal from the voters has not reached a majority yet",
         })
     }
 }

@@ -164,12 +164,12 @@ impl fmt::Display for Warning {
             Self::Unmarked(id) => write!(
                 f,
                 "controller {id} has an empty disk and would vote in the static quorum with an empty log, so it \
-                 does not start: bring its disk back, or, if it is lost, annotate its pod with {}=true",
+                 does not start: restore its disk, or, if it is lost, annotate its pod with {}=true",
                 Annotation::DiskReplaced.name()
             ),
             Self::NotDescribed(id) => write!(
                 f,
-                "the empty disk of controller {id} is not formatted while the quorum has no leader: bring back \
+                "the empty disk of controller {id} is not formatted while the quorum has no leader: restore \
                  the disks of a majority of the controllers, or accept that metadata is lost with {}=true on \
                  the Kafka resource",
                 Annotation::AcceptMetadataLoss.name()

@@ -236,13 +236,13 @@ impl fmt::Display for Waiting {
             Self::Level => f.write_str("the metadata version could not be read from Kafka"),
             Self::Nodes(nodes) => write!(
                 f,
-                "the metadata version stays until all nodes run the Kafka that is asked for; still \
-                 to come: {}",
+                "the metadata version stays until all nodes run the requested Kafka version; \
+                 missing: {}",
                 list(nodes)
             ),
             Self::Unregistration(brokers) => write!(
                 f,
-                "the metadata version stays until Kafka has forgotten {}, which do not exist any more",
+                "the metadata version stays until these are unregistered, which no longer exist: {}",
                 list(brokers)
             ),
         }
@@ -255,22 +255,22 @@ impl fmt::Display for Reason {
             Self::NotAVersion(text) => {
                 write!(
                     f,
-                    "\"{text}\" is no known metadata version: write one such as 4.1-IV1 or 4.1"
+                    "\"{text}\" is not a known metadata version: use one such as 4.1-IV1 or 4.1"
                 )
             }
             Self::TooNew { wished, newest } => write!(
                 f,
-                "metadata version {wished} is newer than the Kafka that is asked for, which has up \
-                 to {newest}"
+                "metadata version {wished} is newer than the requested Kafka version, which \
+                 supports up to {newest}"
             ),
             Self::NewerThanKnown => f.write_str(
-                "this Kafka, or the metadata version of the cluster, is newer than what is known \
-                 here: the metadata version stays as it is",
+                "this Kafka version or the metadata version of the cluster is newer than this \
+                 operator supports: the metadata version stays as it is",
             ),
             Self::NoWayBack { from, to, over } => write!(
                 f,
-                "metadata version {from} cannot go back to {to}: {over} changed the form of what is \
-                 stored"
+                "metadata version {from} cannot be downgraded to {to}: {over} changed the format \
+                 of stored metadata"
             ),
             Self::DynamicQuorum(to) => write!(
                 f,

@@ -150,7 +150,7 @@ impl Decision {
     #[must_use]
     pub fn progress(&self) -> Option<Note> {
         let pending = self.pending();
-        let message = || format!("Kafka is to forget brokers that are gone: {}", list(&pending));
+        let message = || format!("Unregistering brokers that no longer exist: {}", list(&pending));
         (!pending.is_empty()).then(|| Note::new(Reason::Unregistering, message()))
     }
 
@@ -162,7 +162,7 @@ impl Decision {
             Kept::LookAgain => None,
             Kept::NotFenced | Kept::HasPartitions(_) | Kept::PartitionsUnknown => Some(Note::new(
                 Reason::StaleBrokerRegistration,
-                format!("broker {id} has no pod and is not asked for, but {kept}"),
+                format!("broker {id} has no pod and is not requested, but {kept}"),
             )),
         };
         let mut notes: Vec<Note> = self.kept.iter().filter_map(worth_telling).collect();
@@ -176,9 +176,9 @@ impl Decision {
 
 fn ghost_sentence(ghosts: &BTreeSet<NodeId>) -> String {
     format!(
-        "Kafka still knows {} {}, which {} gone. It cannot be made to forget a controller before Kafka \
-         4.4, and refuses metadata versions that these did not support; a controller with the same id \
-         that runs the new Kafka renews the registration",
+        "Kafka still knows {} {}, which {} gone. Kafka cannot unregister a controller before \
+         4.4, and refuses metadata versions that these did not support; a controller with the \
+         same id that runs the new Kafka renews the registration",
         if ghosts.len() == 1 { "controller" } else { "controllers" },
         list(ghosts),
         if ghosts.len() == 1 { "is" } else { "are" },
@@ -188,10 +188,10 @@ fn ghost_sentence(ghosts: &BTreeSet<NodeId>) -> String {
 impl fmt::Display for Kept {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::LookAgain => f.write_str("it is looked at once more before Kafka forgets it"),
+            Self::LookAgain => f.write_str("it is checked again before it is unregistered"),
             Self::NotFenced => f.write_str(
-                "Kafka still hears of it: something runs under this id that is not ours, and has to be \
-                 stopped before Kafka can forget it",
+                "Kafka still receives its heartbeats: a process that the operator does not \
+                 manage runs with this id; stop it, so that it can be unregistered",
             ),
             Self::HasPartitions(partitions) => write!(
                 f,
@@ -202,7 +202,7 @@ impl fmt::Display for Kept {
                 }
             ),
             Self::PartitionsUnknown => {
-                f.write_str("whether partitions are assigned to it could not be read")
+                f.write_str("it is unknown whether partitions are assigned to it")
             }
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! 1. A restart is recorded with the uid of the pod before the pod is deleted. The deletion is repeated
 //!    only while that very pod is there, and only if it is safe then: `Unsafe` takes the record back.
-//! 2. A node is left alone until its pod is ready, its replicas are in sync and it leads what it should;
+//! 2. A node is left unchanged until its pod is ready, its replicas are in sync and it leads what it should;
 //!    each of these waits has an end.
 //! 3. A node that recovers its logs is waited for without an end, and never restarted. One whose JVM hangs recovers
 //!    nothing, and so does one whose pod is being deleted. One that cannot be asked for as long as a pod may take to

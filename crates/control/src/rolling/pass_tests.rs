@@ -166,7 +166,7 @@ fn what_is_not_known_restarts_nobody() {
     };
     // Q8 the quorum cannot be described.
     let decision = blind(|facts| facts.quorum = None);
-    assert_eq!(hold(&decision, 10), "no controller tells how the quorum is");
+    assert_eq!(hold(&decision, 10), "no controller describes the quorum");
     let decision = blind(|facts| facts.quorum_settled = None);
     assert_eq!(hold(&decision, 11), "the voters are being changed first");
     let decision = blind(|facts| facts.nodes[0].pod = Pod::Unknown);
@@ -178,7 +178,7 @@ fn what_is_not_known_restarts_nobody() {
     });
     assert_eq!(
         hold(&decision, 0),
-        "no broker that keeps up with the controllers tells which replicas are in sync"
+        "no broker that keeps up with the controllers reports the in-sync replicas"
     );
 }
 

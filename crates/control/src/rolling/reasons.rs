@@ -101,7 +101,7 @@ impl fmt::Display for Reason {
             Self::PodStuck => "its pod cannot start",
             Self::PodUnresponsive => "it does not answer",
             Self::PodUnready => "it has not become ready in time",
-            Self::PodForceRestartOnError => "it could not be checked",
+            Self::PodForceRestartOnError => "it cannot be checked",
         })
     }
 }

@@ -274,7 +274,7 @@ fn brokers_that_waited_for_a_leader_have_time_to_start() {
     }
 }
 
-/// One question that nobody answers does not renew the time of a broker that has had it.
+/// One question that no answer does not renew the time of a broker that has had it.
 #[test]
 fn a_broker_that_is_late_stays_so_while_no_leader_is_known() {
     let mut facts = quiet();

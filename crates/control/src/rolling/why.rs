@@ -183,9 +183,10 @@ impl fmt::Display for Why {
     }
 }
 
-const TERMINATING: &str = "its pod was deleted and has not gone: check its machine, and delete the Node if that is gone; \
-                           the others are restarted without it";
-const COPIES_UNKNOWN: &str = "no broker that keeps up with the controllers tells which replicas are in sync, and its data \
+const TERMINATING: &str = "its pod was deleted but still exists: check its machine, and delete \
+                           the Node if the machine is gone; the other nodes are restarted \
+                           without it";
+const COPIES_UNKNOWN: &str = "no broker that keeps up with the controllers reports the in-sync replicas, and its data \
                               is deleted with its pod: wait for such a broker, or delete the pod to accept that its data \
                               is lost";
 
@@ -205,15 +206,15 @@ impl fmt::Display for Hold {
             ),
             Self::NoPod => f.write_str("it has no pod, and none has been made in time"),
             Self::DidNotHelp => f.write_str(
-                "it was restarted and has not become well since: look at its log, and change what is \
-                 wrong or delete its pod",
+                "it was restarted and has not become ready since: check its log, then correct \
+                 the cause or delete its pod",
             ),
             Self::StateUnknown => f.write_str(
-                "it is not ready and cannot be asked whether it recovers its logs; it is asked again before it \
+                "it is not ready and cannot be asked whether it recovers its logs; the operator asks again before it \
                  is restarted",
             ),
-            Self::Unreachable => f.write_str("Kafka does not answer on it; it is asked again"),
-            Self::QuorumUnknown => f.write_str("no controller tells how the quorum is"),
+            Self::Unreachable => f.write_str("Kafka does not answer on it; the operator asks again"),
+            Self::QuorumUnknown => f.write_str("no controller describes the quorum"),
             Self::QuorumUnsettled => f.write_str("the voters are being changed first"),
             Self::Quorum(quorum::Hold::NoLeader) => f.write_str("the quorum has no leader"),
             Self::Quorum(quorum::Hold::Majority { caught_up, needed, behind }) => write!(
@@ -231,7 +232,7 @@ impl fmt::Display for Hold {
                 write!(f, "it is the active controller and comes after {}", list(others))
             }
             Self::PartitionsUnknown => f.write_str(
-                "no broker that keeps up with the controllers tells which replicas are in sync",
+                "no broker that keeps up with the controllers reports the in-sync replicas",
             ),
             Self::CopiesUnknown => f.write_str(COPIES_UNKNOWN),
             Self::MinIsr { partition, count } => min_isr(f, partition, *count),
@@ -245,7 +246,7 @@ impl fmt::Display for Hold {
                 write!(f, "controllers come first; to be restarted: {}", list(nodes))
             }
             Self::StoppedBy { node } => {
-                write!(f, "nothing is restarted while node {node} does not come up")
+                write!(f, "nothing is restarted while node {node} does not become ready")
             }
             Self::PodsUnknown { nodes } => {
                 write!(f, "nothing is restarted while the pods of {} cannot be read", list(nodes))
@@ -276,9 +277,7 @@ fn min_isr(f: &mut fmt::Formatter<'_>, hold: &availability::Hold, count: usize) 
             f,
             "partition {partition} has {in_sync} replicas in sync, without it {left}, and needs {min}"
         )?,
-        None => {
-            write!(f, "nobody knows how many replicas of partition {partition} must be in sync")?
-        }
+        None => write!(f, "min.insync.replicas of partition {partition} is unknown")?,
     }
     and_more(f, count)
 }
@@ -299,7 +298,7 @@ const fn under_way(phase: Phase) -> &'static str {
         Phase::Stuck => "its new pod cannot start",
         Phase::Late => "its new pod has not become ready in time",
         Phase::Healing => "its replicas are catching up",
-        Phase::Electing => "it is given back its leaderships",
+        Phase::Electing => "leaderships are moved back to it",
     }
 }
 

@@ -527,7 +527,7 @@ fn drained(facts: &Facts, id: NodeId, lines: &mut Vec<Line>) -> bool {
         return true;
     }
     let Some(partitions) = &facts.partitions else {
-        lines.push(refused("whether it still has partitions could not be read".to_owned()));
+        lines.push(refused("it is unknown whether it still has partitions".to_owned()));
         return false;
     };
     match partitions.get(&id).copied().unwrap_or(0) {

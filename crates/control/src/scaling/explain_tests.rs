@@ -122,7 +122,7 @@ fn brokers_go() {
         ],
     );
     edit.partitions = None;
-    let unknown = "whether it still has partitions could not be read";
+    let unknown = "it is unknown whether it still has partitions";
     check(
         &edit,
         Outcome::Refused,
@@ -202,7 +202,7 @@ fn an_unsafe_scale_down_is_refused() {
         Outcome::Refused,
         &[
             "refused for nodes 1 and 2: controllers 1 and 2 stay: the voters that would be left (1 in all) \
-           have no majority that has caught up; behind: 0. Bring these up, or ask for others",
+           have no majority that has caught up; behind: 0. Start these, or change the spec",
         ],
     );
 }

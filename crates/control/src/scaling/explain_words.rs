@@ -14,7 +14,7 @@ impl fmt::Display for Line {
         match self {
             Self::Invalid(note) => write!(f, "refused: {} ({})", note.message, note.reason),
             Self::Blocked(why) => write!(f, "not yet: {why}"),
-            Self::TakeBack(node) => write!(f, "keep broker {node}, which was to go"),
+            Self::TakeBack(node) => write!(f, "keep broker {node}"),
             Self::MakeClaims(claims) => write!(f, "make {}", claims_named(claims)),
             Self::Grow(Growth { claim, from, to }) => {
                 write!(f, "grow claim {claim} from {from} to {to}")
@@ -46,7 +46,7 @@ impl fmt::Display for Line {
                 write!(f, "remove controller {node}, which is gone or far behind, from the voters")
             }
             Self::RemoveVoter { node, why: Removal::DiskReplaced } => {
-                write!(f, "remove the former self of controller {node} from the voters")
+                write!(f, "remove the entry of controller {node} with its former directory id from the voters")
             }
             Self::RemoveVoter { node, why: Removal::NotWished } => {
                 write!(f, "remove controller {node} from the voters")
@@ -71,7 +71,7 @@ impl fmt::Display for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.value {
             Some(value) => write!(f, "set {} to {value}", self.key)?,
-            None => write!(f, "take {} back to what holds without it", self.key)?,
+            None => write!(f, "reset {} to its default", self.key)?,
         }
         match self.node {
             Some(node) => write!(f, " on node {node}, without a restart"),

@@ -11,7 +11,7 @@
 //! 5. After the stop the assignments are read again, when Kafka has fenced the broker. What has landed there
 //!    meanwhile brings the broker back.
 //! 6. Only a broker that does not run, is fenced and holds nothing is unregistered, and only when Kafka has
-//!    forgotten it are its claims deleted. That it holds nothing is read in the same pass, each time.
+//!    forgotten it are its claims deleted. That it has no partitions is read in the same pass, each time.
 //! 7. Until then the wish can be taken back at any moment, and the broker runs again.
 //! 8. The last broker stays.
 //!
@@ -43,7 +43,7 @@ pub enum Phase {
     Stopping,
     /// It does not run as a broker any more, and is looked at once more.
     Stopped,
-    /// Kafka is being made to forget it.
+    /// it is being unregistered.
     Unregistering,
     /// Its claims are being deleted.
     Cleaning,
@@ -316,7 +316,7 @@ pub enum Hold {
     Quorum(plan::Hold),
     /// Its process has to end.
     Process,
-    /// Kafka has to notice that it is gone.
+    /// Kafka has not noticed yet that it is gone.
     Fence,
     /// Kafka has to forget it.
     Registration,
@@ -403,19 +403,17 @@ impl fmt::Display for Hold {
             }
             Self::Partitions { partitions, moving: false } => write!(
                 f,
-                "it still has {}: move them to other brokers, or take the scale-down back",
+                "it still has {}: move them to other brokers, or cancel the scale-down",
                 count(*partitions, "partition")
             ),
-            Self::PartitionsUnknown => {
-                f.write_str("whether it still has partitions could not be read")
-            }
+            Self::PartitionsUnknown => f.write_str("it is unknown whether it still has partitions"),
             Self::Rebalance => f.write_str("a rebalance that it takes part in has not ended"),
             Self::LastBroker => f.write_str("it would be the last broker"),
-            Self::Cordon => f.write_str("it is being closed for new replicas"),
+            Self::Cordon => f.write_str("it is being cordoned"),
             Self::Quorum(hold) => write!(f, "as a controller: {hold}"),
             Self::Process => f.write_str("it is being stopped"),
-            Self::Fence => f.write_str("Kafka has to notice that it is gone"),
-            Self::Registration => f.write_str("Kafka is being made to forget it"),
+            Self::Fence => f.write_str("Kafka has not noticed yet that it is gone"),
+            Self::Registration => f.write_str("it is being unregistered"),
             Self::Claims => f.write_str("its claims are being deleted"),
             Self::Return => f.write_str("it is being brought back"),
         }

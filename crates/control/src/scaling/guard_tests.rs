@@ -257,7 +257,7 @@ fn sentences_say_what_is_awaited() {
     let busy = Facts { partitions: BUSY, ..EMPTY };
     assert_eq!(
         sentence(busy),
-        "it still has 17 partitions: move them to other brokers, or take the scale-down back"
+        "it still has 17 partitions: move them to other brokers, or cancel the scale-down"
     );
     assert_eq!(
         sentence(Facts { partitions: Some(1), held: Some(true), ..busy }),

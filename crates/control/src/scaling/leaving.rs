@@ -58,7 +58,7 @@ impl Leaving {
         }
     }
 
-    /// Whether the broker is to get no new replicas: it is on its way out, and does not come back.
+    /// Whether the broker is to get no new replicas: it is leaving, and does not come back.
     #[must_use]
     pub const fn is_closed(&self) -> bool {
         !matches!(self.phase, Phase::Returning | Phase::Kept)
@@ -194,7 +194,7 @@ impl Pass {
         let said = |id: &NodeId| match self.holds.get(id) {
             Some(hold) if hold.is_warning() => None,
             Some(hold) => Some(format!("broker {id}: {hold}")),
-            None => Some(format!("broker {id}: it is on its way out")),
+            None => Some(format!("broker {id}: it is leaving")),
         };
         let ongoing = self.leaving.iter().filter(|(_, one)| !one.is_role_gone());
         let all: Vec<String> = ongoing.filter_map(|(id, _)| said(id)).collect();
@@ -339,8 +339,8 @@ mod tests {
         assert_eq!(
             notes[0].message,
             "the scale-down of KafkaNodePool a waits for 0 and 1. broker 0: it still has 3 \
-             partitions: move them to other brokers, or take the scale-down back; broker 1: whether \
-             it still has partitions could not be read"
+             partitions: move them to other brokers, or cancel the scale-down; broker 1: it is \
+             unknown whether it still has partitions"
         );
         assert_eq!(pass.progress(), None);
     }
@@ -352,12 +352,12 @@ mod tests {
         let next = pass(&all, &[(id(0), held), (id(1), facts(Some(0)))].into());
         assert_eq!(next.warnings().len(), 1);
         let said = |pass: &Pass| pass.progress().map(|note| note.message);
-        assert_eq!(said(&next).unwrap(), "broker 1: it is on its way out");
+        assert_eq!(said(&next).unwrap(), "broker 1: it is leaving");
         let gone = Facts { runs: Some(false), registration: Some(Registration::Live), ..held };
         let stopped = leaving(&[(0, Phase::Draining, Kind::Node), (1, Phase::Stopped, Kind::Node)]);
         let gone = Facts { partitions: Some(0), ..gone };
         let next = pass(&stopped, &[(id(0), held), (id(1), gone)].into());
-        assert_eq!(said(&next).unwrap(), "broker 1: Kafka has to notice that it is gone");
+        assert_eq!(said(&next).unwrap(), "broker 1: Kafka has not noticed yet that it is gone");
     }
 
     #[test]

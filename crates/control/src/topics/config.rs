@@ -6,7 +6,7 @@ use super::report::{Problem, Reason, Warning};
 use super::resource::{ConfigMode, Resource, Spec, Value};
 use super::settings::Settings;
 
-/// Settings that moves of replicas make for a while. They are left alone unless the spec has them.
+/// Settings that moves of replicas make for a while. They are left unchanged unless the spec has them.
 const THROTTLES: [&str; 2] =
     ["follower.replication.throttled.replicas", "leader.replication.throttled.replicas"];
 

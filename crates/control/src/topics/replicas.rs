@@ -102,7 +102,7 @@ impl Wait {
                  Lower min.insync.replicas first"
             ),
             Self::TooFewBrokers { wanted, open } => format!(
-                "{wanted} replicas need as many brokers that are up and not leaving; there are {open}"
+                "{wanted} replicas need {wanted} brokers that are up and not leaving; there are {open}"
             ),
             Self::NotInSync(number) => {
                 format!("partition {number} has too few in-sync replicas to remove one")

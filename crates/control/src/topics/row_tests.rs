@@ -31,7 +31,7 @@ fn an_annotation_that_is_removed_again_leaves_no_trace() {
 
 #[test]
 fn the_finalizer_of_a_resource_that_is_left_alone_is_neither_set_nor_removed() {
-    // T5.2: only a plan sets or removes it, and what is left alone gets a status and no plan.
+    // T5.2: only a plan sets or removes it, and what is left unchanged gets a status and no plan.
     for has_finalizer in [true, false] {
         for (is_managed, is_paused) in [(false, false), (true, true), (false, true)] {
             let one = Resource { has_finalizer, is_managed, is_paused, ..resource("a") };

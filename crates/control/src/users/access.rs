@@ -113,7 +113,7 @@ pub struct Rule {
 pub struct Access {
     /// Those that a `KafkaUser` can have.
     pub rules: BTreeSet<Rule>,
-    /// How many others there are, such as for delegation tokens. They are left alone.
+    /// How many others there are, such as for delegation tokens. They are left unchanged.
     pub others: usize,
 }
 

@@ -7,7 +7,7 @@
 //!
 //! 1. A resource never affects another one: whatever is wrong with it is said in its own status.
 //! 2. What a user has in Kafka is deleted only if a record says that it was managed for a resource, and the record is
-//!    written before Kafka is changed. Users that somebody else created are left alone.
+//!    written before Kafka is changed. Users that somebody else created are left unchanged.
 //! 3. A password is in Kafka before it is in the Secret, so that no client holds one that Kafka does not know.
 //! 4. Rules that deny are created before rules that allow, and deleted after them: at no moment may a user do what
 //!    neither its former rules nor its new ones allow.

@@ -13,7 +13,7 @@ pub const QUOTAS: [(&str, bool); 4] = [
 /// By name, the new value, or nothing to remove the quota.
 pub type QuotaChanges = BTreeMap<&'static str, Option<f64>>;
 
-/// What brings the quotas that Kafka has to the desired ones. Quotas of other names are left alone.
+/// What brings the quotas that Kafka has to the desired ones. Quotas of other names are left unchanged.
 #[must_use]
 pub(super) fn changes(
     desired: &BTreeMap<&'static str, f64>,

@@ -227,7 +227,7 @@ impl Problem {
     pub(super) fn rules_kept(count: usize) -> Self {
         let message = format!(
             "Kafka has {count} access rules of this user that a KafkaUser cannot express, such as for delegation tokens: \
-             they are left alone"
+             they are left unchanged"
         );
         Self::new(Reason::RulesKept, message)
     }

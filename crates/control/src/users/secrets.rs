@@ -156,7 +156,7 @@ impl fmt::Display for Note {
             Self::Taken { user } => write!(
                 f,
                 "Kafka has a SCRAM credential of {user} that was not made from the Secret {user}: it is \
-                 left alone; delete it in Kafka, or the Secret"
+                 left unchanged; delete it in Kafka, or the Secret"
             ),
             Self::NoPassword { user } => {
                 write!(f, "the Secret of user {user} has no entry \"password\" with a text in it")

@@ -226,7 +226,7 @@ enum Removal {
 }
 
 /// What is said of a namespace that a Kafka should have and somebody else made.
-const NOT_OURS: &str = "the namespace exists and was not made by this agent for this Kafka";
+const NOT_OURS: &str = "the namespace exists and was not created by this agent for this Kafka";
 
 /// Whether the agent made a namespace for this Kafka.
 fn is_for(namespace: &Namespace, kafka: &str) -> bool {

@@ -62,7 +62,9 @@ pub enum AgentError {
     #[error("cannot read {0:?}")]
     Token(PathBuf, #[source] std::io::Error),
     /// Whoever is on the way could read the token.
-    #[error("{0} must begin with https://, unless it is on this machine; no token is sent to it")]
+    #[error(
+        "{0} must begin with https://, unless it is a loopback address; no token is sent to it"
+    )]
     Insecure(String),
     /// The identity provider gives no token.
     #[error("cannot get a token")]
@@ -71,7 +73,7 @@ pub enum AgentError {
     #[error("cannot {0}")]
     Manager(&'static str, #[source] ClientError),
     /// The answer of the manager makes no sense.
-    #[error("the manager's answer makes no sense")]
+    #[error("the manager's answer is not valid")]
     Answer(#[source] serde_json::Error),
     /// The nodes cannot be read.
     #[error("cannot list the nodes")]
@@ -141,12 +143,12 @@ impl Agent {
         if !is_confidential(&self.options.manager) {
             return Err(AgentError::Insecure(self.options.manager.clone()));
         }
-        let config: AgentConfig = self.get("ask for the configuration", "").await?;
-        let wanted: ManagedKafkaList = self.get("ask for the Kafkas", "/kafkas").await?;
+        let config: AgentConfig = self.get("get the configuration", "").await?;
+        let wanted: ManagedKafkaList = self.get("get the Kafkas", "/kafkas").await?;
         let statuses = self.bring_about(&config, &wanted).await?;
         if !statuses.is_empty() {
             let body = serde_json::to_value(&statuses).map_err(AgentError::Answer)?;
-            self.put("tell of the Kafkas", "/kafkas/status", &body).await?;
+            self.put("report the Kafkas", "/kafkas/status", &body).await?;
         }
         let mut report = self.survey(&config).await?;
         self.sequence = now_ms().max(self.sequence + 1);

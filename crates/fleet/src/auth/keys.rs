@@ -33,7 +33,7 @@ pub enum KeysError {
     #[error("cannot read {0:?}")]
     File(PathBuf, #[source] std::io::Error),
     /// They are not served.
-    #[error("cannot ask for them")]
+    #[error("cannot get them")]
     Ask(#[source] ClientError),
     /// They are no keys.
     #[error("not a valid JWKS document")]

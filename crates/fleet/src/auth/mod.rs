@@ -41,13 +41,13 @@ const CHECKED_MAX: usize = 50_000;
 #[derive(Debug, thiserror::Error)]
 pub enum AuthError {
     /// It is no token, has run out, or its signature is wrong.
-    #[error("the token is not good")]
+    #[error("the token is not valid")]
     Token(#[source] jsonwebtoken::errors::Error),
     /// The configuration is not valid.
     #[error("cannot use the configuration")]
     Config(#[source] ConfigError),
     /// Nobody we know has signed it.
-    #[error("the key of the token is not known")]
+    #[error("the key of the token is unknown")]
     UnknownKey,
     /// The keys are not available.
     #[error("cannot get the keys that sign tokens")]

@@ -271,7 +271,7 @@ pub struct AgentNodes {
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// An amount that cannot be read.
-    #[error("{0} is no amount of bytes")]
+    #[error("{0} is not an amount of bytes")]
     Quantity(String),
     /// Tokens could not be checked.
     #[error(
@@ -282,7 +282,7 @@ pub enum ConfigError {
     #[error("auth.jwks_file and auth.jwks_url are for one issuer; give each realm its own")]
     SharedKeys,
     /// Anybody on the way could read what is sent, or change what is answered.
-    #[error("{0} must begin with https://, unless it is on this machine")]
+    #[error("{0} must begin with https://, unless it is a loopback address")]
     Insecure(String),
     /// A lease that ends before the provider must have answered.
     #[error("lease_ms must be more than provider_ms and more than twice round_ms")]

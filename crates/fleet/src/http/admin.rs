@@ -12,7 +12,7 @@ use super::error::{Code, Error, Refusal};
 use super::{App, BASE, rfc3339};
 use crate::store::{Decision, DecisionKind, NewDecision, NewPlane, Plane, PlaneFilter, new_id};
 
-/// As many nodes as no data plane has.
+/// The largest number of nodes that a request may ask for.
 const NODES_MAX: i64 = 10_000;
 
 /// A data plane.
@@ -28,18 +28,18 @@ pub(super) struct DataPlane {
     status: String,
     /// Why it is in this state.
     status_reason: String,
-    /// Why its nodes come, go or stay.
+    /// Why the number of its nodes changes or stays.
     nodes_reason: String,
-    /// What its last report contradicts itself in.
+    /// Contradictions in its last report.
     #[serde(skip_serializing_if = "Option::is_none")]
     contradictions: Option<String>,
-    /// Why Kafkas cannot be placed on its nodes, however many there are. A person has to change the nodes.
+    /// Why Kafkas cannot be placed on its nodes, whatever their number. An administrator has to change the nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     nodes_unsuitable: Option<String>,
-    /// Why the provider cannot make the nodes that are wanted.
+    /// Why the provider cannot create the desired nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     nodes_failed: Option<String>,
-    /// Nothing is placed on it.
+    /// Whether new Kafkas are placed elsewhere (cordoned).
     draining: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     nodes_wanted: Option<i64>,
@@ -47,7 +47,7 @@ pub(super) struct DataPlane {
     nodes_desired: Option<i64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     nodes_actual: Option<i64>,
-    /// When its agent was last heard of.
+    /// When its agent last reported.
     #[serde(skip_serializing_if = "Option::is_none")]
     last_seen: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -58,7 +58,7 @@ pub(super) struct DataPlane {
     updated_at: String,
 }
 
-/// Some of many data planes.
+/// A page of data planes.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct DataPlaneList {
     kind: String,
@@ -68,15 +68,15 @@ pub(super) struct DataPlaneList {
     items: Vec<DataPlane>,
 }
 
-/// Which page.
+/// Selects a page.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(default)]
 #[into_params(parameter_in = Query)]
 pub(super) struct PageParams {
-    /// The page, from 1.
+    /// Number of the page, starting at 1.
     #[param(minimum = 1, maximum = 1_000_000)]
     page: i64,
-    /// How many are on a page.
+    /// Number of items per page.
     #[param(minimum = 1, maximum = 1000)]
     size: i64,
 }
@@ -125,7 +125,7 @@ fn served(plane: &Plane) -> DataPlane {
     }
 }
 
-/// All data planes.
+/// List the data planes.
 #[utoipa::path(get, path = "/api/kafkas_mgmt/v1/admin/data_planes", tag = "admin",
     params(PageParams),
     responses((status = 200, body = DataPlaneList), (status = 400, body = Error),
@@ -147,22 +147,22 @@ pub(super) async fn list_planes(
     }))
 }
 
-/// A data plane that is to be made, or that is there already.
+/// A data plane to create, or to register if it exists already.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DataPlaneRequest {
     cloud_provider: String,
     region: String,
-    /// The id, for a `standalone` one whose agent has it already.
+    /// The id, for a `standalone` data plane whose agent has it already.
     #[serde(default)]
     #[schema(pattern = "^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$")]
     id: Option<String>,
-    /// Who makes it; as the region says if nothing is said here.
+    /// The provider that creates it; the provider of the region by default.
     #[serde(default)]
     provider_type: Option<String>,
 }
 
-/// Asks for a data plane.
+/// Create a data plane.
 #[utoipa::path(post, path = "/api/kafkas_mgmt/v1/admin/data_planes", tag = "admin",
     request_body = DataPlaneRequest,
     responses((status = 202, body = DataPlane), (status = 400, body = Error),
@@ -207,7 +207,7 @@ pub(super) async fn create_plane(
         was: String::new(),
         becomes: PlaneState::Accepted.to_string(),
         code: "ByHand",
-        reason: "created by hand".to_owned(),
+        reason: "created by an administrator".to_owned(),
         dry_run: false,
     })
     .await?;
@@ -221,7 +221,7 @@ async fn plane(app: &App, id: &str) -> Result<Plane, Refusal> {
     app.store.plane(id).await?.ok_or_else(Refusal::not_found)
 }
 
-/// One data plane.
+/// Show a data plane.
 #[utoipa::path(get, path = "/api/kafkas_mgmt/v1/admin/data_planes/{id}", tag = "admin",
     params(("id" = String, Path)),
     responses((status = 200, body = DataPlane), (status = 401, body = Error),
@@ -234,7 +234,7 @@ pub(super) async fn get_plane(
     Ok(Json(served(&plane(&app, &id).await?)))
 }
 
-/// Asks for an empty data plane to be deleted.
+/// Delete an empty data plane.
 #[utoipa::path(delete, path = "/api/kafkas_mgmt/v1/admin/data_planes/{id}", tag = "admin",
     params(("id" = String, Path)),
     responses((status = 202, body = DataPlane), (status = 401, body = Error),
@@ -254,7 +254,7 @@ pub(super) async fn delete_plane(
     }
     if !plane.state().is_going() {
         let next = PlaneState::Deprovisioning;
-        let because = ("ByHand", "deleted by hand");
+        let because = ("ByHand", "deleted by an administrator");
         tx.change_state(DecisionKind::Remove, &mut plane, next, because).await?;
         plane.removed_by_hand = true;
         tx.save_plane(&plane).await?;
@@ -265,15 +265,15 @@ pub(super) async fn delete_plane(
     Ok((StatusCode::ACCEPTED, Json(served(&plane))))
 }
 
-/// Whether a data plane is kept free.
+/// Whether a data plane is cordoned.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DrainRequest {
-    /// Nothing is placed on it from now on, or again.
+    /// `true` places no new Kafkas on it, `false` permits them again.
     draining: bool,
 }
 
-/// Keeps a data plane free of new Kafkas, or no longer.
+/// Cordon or uncordon a data plane.
 #[utoipa::path(put, path = "/api/kafkas_mgmt/v1/admin/data_planes/{id}/drain", tag = "admin",
     params(("id" = String, Path)), request_body = DrainRequest,
     responses((status = 200, body = DataPlane), (status = 400, body = Error),
@@ -300,12 +300,12 @@ pub(super) async fn drain_plane(
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ScaleRequest {
-    /// How many there are to be.
+    /// The desired number.
     #[schema(minimum = 0, maximum = 10_000)]
     nodes: i64,
 }
 
-/// Scales a data plane by hand. Never below what its last report says the workload needs.
+/// Scale a data plane. Its workload's minimum, as last reported, is the lower limit.
 #[utoipa::path(put, path = "/api/kafkas_mgmt/v1/admin/data_planes/{id}/scale", tag = "admin",
     params(("id" = String, Path)), request_body = ScaleRequest,
     responses((status = 200, body = DataPlane), (status = 400, body = Error),
@@ -324,11 +324,11 @@ pub(super) async fn scale_plane(
         return Err(Refusal::new(Code::Fields, "nodes must be 0 to 10000"));
     }
     if plane.state().is_going() {
-        return Err(Refusal::new(Code::Conflict, "the data plane is on its way out"));
+        return Err(Refusal::new(Code::Conflict, "the data plane is being deleted"));
     }
     let minimum = plane.report.as_ref().map_or(0, |report| i64::from(report.nodes[3]));
     if request.nodes < minimum {
-        let reason = format!("what runs there needs {minimum} nodes");
+        let reason = format!("the workload needs at least {minimum} nodes");
         return Err(Refusal::new(Code::Conflict, reason));
     }
     tx.decide(NewDecision {
@@ -338,7 +338,7 @@ pub(super) async fn scale_plane(
         was: plane.nodes_wanted.map(|nodes| nodes.to_string()).unwrap_or_default(),
         becomes: request.nodes.to_string(),
         code: "ByHand",
-        reason: "scaled by hand".to_owned(),
+        reason: "scaled by an administrator".to_owned(),
         dry_run: false,
     })
     .await?;
@@ -350,7 +350,7 @@ pub(super) async fn scale_plane(
     Ok(Json(served(&plane)))
 }
 
-/// Something that was decided.
+/// A decision.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ServedDecision {
     id: String,
@@ -365,11 +365,11 @@ pub(super) struct ServedDecision {
     becomes: String,
     /// Why.
     reason: String,
-    /// It was decided and not done.
+    /// Whether it was only decided, because acts are disabled.
     dry_run: bool,
 }
 
-/// What was decided, newest first.
+/// A page of decisions, newest first.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct DecisionList {
     kind: String,
@@ -391,7 +391,7 @@ fn history(decisions: Vec<Decision>) -> Json<DecisionList> {
     Json(DecisionList { kind: "DecisionList".to_owned(), items: items.collect() })
 }
 
-/// What was decided about a data plane, with reasons; also about one that is gone.
+/// List the decisions about a data plane, with reasons; also about a deleted one.
 #[utoipa::path(get, path = "/api/kafkas_mgmt/v1/admin/data_planes/{id}/decisions", tag = "admin",
     params(("id" = String, Path)),
     responses((status = 200, body = DecisionList), (status = 401, body = Error),
@@ -404,7 +404,7 @@ pub(super) async fn plane_decisions(
     Ok(history(app.store.decisions(Some(&id), 1000).await?))
 }
 
-/// What was decided, about whatever.
+/// List all decisions.
 #[utoipa::path(get, path = "/api/kafkas_mgmt/v1/admin/decisions", tag = "admin",
     responses((status = 200, body = DecisionList), (status = 401, body = Error),
         (status = 404, body = Error), (status = 429, body = Error)))]
@@ -415,15 +415,15 @@ pub(super) async fn list_decisions(
     Ok(history(app.store.decisions(None, 1000).await?))
 }
 
-/// What can be switched at run time.
+/// Settings that can be changed at run time.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Settings {
-    /// Nodes and data planes are decided about, and the decisions are remembered, but nothing is done.
+    /// Decisions about nodes and data planes are recorded and not carried out.
     dry_run: bool,
 }
 
-/// What is switched.
+/// Show the settings that can be changed at run time.
 #[utoipa::path(get, path = "/api/kafkas_mgmt/v1/admin/settings", tag = "admin",
     responses((status = 200, body = Settings), (status = 401, body = Error),
         (status = 404, body = Error), (status = 429, body = Error)))]
@@ -435,7 +435,7 @@ pub(super) async fn get_settings(
     Ok(Json(Settings { dry_run }))
 }
 
-/// Switches.
+/// Change settings at run time.
 #[utoipa::path(put, path = "/api/kafkas_mgmt/v1/admin/settings", tag = "admin",
     request_body = Settings,
     responses((status = 200, body = Settings), (status = 400, body = Error),
@@ -454,7 +454,7 @@ pub(super) async fn put_settings(
     Ok(Json(settings))
 }
 
-/// Something that somebody asked for.
+/// An entry of the audit log.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct AuditEntry {
     at: String,
@@ -464,14 +464,14 @@ pub(super) struct AuditEntry {
     status: i64,
 }
 
-/// Who asked for what, newest first.
+/// A page of the audit log, newest first.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct AuditList {
     kind: String,
     items: Vec<AuditEntry>,
 }
 
-/// Who asked for what.
+/// List the audit log.
 #[utoipa::path(get, path = "/api/kafkas_mgmt/v1/admin/audit", tag = "admin",
     responses((status = 200, body = AuditList), (status = 401, body = Error),
         (status = 404, body = Error), (status = 429, body = Error)))]

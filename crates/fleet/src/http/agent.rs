@@ -19,40 +19,40 @@ use crate::reports::{Received, ReportOutcome};
 use crate::store::{Credential, Kafka, Tx, new_id, now_ms};
 use crate::tenants::organisation_label;
 
-/// What a condition says when there is no capacity after all.
+/// The reason of the condition when there is no capacity after all.
 const INSUFFICIENT: &str = "Cluster has insufficient resources";
 
 /// More than any chain of certificates takes.
 const PEM_MAX: usize = 16_384;
 
-/// What an agent is told about its data plane.
+/// The configuration of a data plane, for its agent.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[schema(as = DataplaneClusterAgentConfig)]
 pub struct AgentConfig {
-    /// What is set for it.
+    /// Its specification.
     pub spec: AgentSpec,
 }
 
-/// What is set for a data plane.
+/// The specification of a data plane.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentSpec {
-    /// Whether Kafkas are reached from inside only.
+    /// Whether Kafkas are reachable from inside the data plane only.
     pub net: Net,
-    /// By type of Kafkas: how many nodes there may be.
+    /// Limits of the number of nodes, by instance type.
     pub capacity: BTreeMap<String, MaxNodes>,
     /// Its nodes.
     pub nodes: PoolSpec,
-    /// Whether it is in several zones.
+    /// Whether its nodes are in several zones.
     pub multi_az: bool,
-    /// What one Kafka of Model T is made of.
+    /// The capacity and brokers of one Kafka of size Model T.
     pub model_t: KafkaSpec,
 }
 
-/// How Kafkas are reached.
+/// The network of Kafkas.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Net {
-    /// From inside only.
+    /// Reachable from inside the data plane only.
     pub private: bool,
 }
 
@@ -60,25 +60,25 @@ pub struct Net {
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MaxNodes {
-    /// The most there may be.
+    /// The largest number.
     pub max_nodes: u32,
 }
 
-/// What is set for the nodes of a data plane.
+/// Limits of the nodes of a data plane.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PoolSpec {
-    /// The least number.
+    /// The smallest number.
     pub min: u32,
-    /// The greatest number.
+    /// The largest number.
     pub max: u32,
-    /// The nodes of one step.
+    /// The number of nodes of one scaling step.
     pub delta: u32,
-    /// The room that one node gives.
+    /// The capacity of one node.
     pub per_node: KafkaCapacity,
 }
 
-/// All Kafkas that a data plane is to have.
+/// The desired Kafkas of a data plane.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct ManagedKafkaList {
     /// Always `ManagedKafkaList`.
@@ -87,16 +87,16 @@ pub struct ManagedKafkaList {
     pub items: Vec<ManagedKafka>,
 }
 
-/// A Kafka that a data plane is to have.
+/// A desired Kafka of a data plane.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct ManagedKafka {
     /// Its id.
     pub id: String,
     /// Always `ManagedKafka`.
     pub kind: String,
-    /// Its name and place.
+    /// Its name and namespace.
     pub metadata: Metadata,
-    /// What it is to be.
+    /// Its specification.
     pub spec: KafkaSpec,
     /// Passwords of its owners that the agent has not stored yet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -120,7 +120,7 @@ impl std::fmt::Debug for OwnerCredential {
     }
 }
 
-/// A name and a place.
+/// Metadata of a resource.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct Metadata {
     /// The name of the resource.
@@ -133,35 +133,35 @@ pub struct Metadata {
     pub labels: BTreeMap<String, String>,
 }
 
-/// What a Kafka is to be.
+/// The specification of a Kafka.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct KafkaSpec {
-    /// What it is sized for.
+    /// Its capacity.
     pub capacity: KafkaCapacity,
     /// Its brokers.
     pub brokers: u32,
     /// The memory of a broker, as a quantity.
     pub broker_memory: String,
-    /// Thousandths of a processor of a broker.
+    /// CPU of a broker, in millicores.
     pub broker_cpu_milli: u64,
     /// Whether brokers are in several zones.
     pub multi_az: bool,
-    /// Who may manage it.
+    /// The users who administer it.
     pub owners: Vec<String>,
-    /// It is to be deleted. Nothing else ever means that.
+    /// Whether to delete it. An agent deletes a Kafka for no other reason.
     pub deleted: bool,
 }
 
-/// What a Kafka is sized for.
+/// The capacity of a Kafka.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct KafkaCapacity {
-    /// Bytes a second, in and out.
+    /// Bytes per second, inbound and outbound.
     pub ingress_egress_throughput_per_sec: u64,
     /// Client connections.
     pub total_max_connections: u64,
-    /// Bytes that are kept.
+    /// Bytes of storage.
     pub max_data_retention_size: u64,
     /// Partitions.
     pub max_partitions: u64,
@@ -189,15 +189,15 @@ impl From<&KafkaCapacity> for Capacity {
     }
 }
 
-/// What an agent says of a Kafka.
+/// The status of a Kafka, as its agent reports it.
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DataPlaneKafkaStatus {
-    /// `Ready` says how it is.
+    /// The condition `Ready` holds its state.
     pub conditions: Option<Vec<Condition>>,
-    /// Which versions it runs.
+    /// The versions that it runs.
     pub versions: Option<Versions>,
-    /// Where clients begin.
+    /// Bootstrap address for clients.
     pub bootstrap_server_host: Option<String>,
     /// The certificate authority that its listeners are signed by, in PEM.
     pub ca_certificate: Option<String>,
@@ -209,7 +209,7 @@ pub struct DataPlaneKafkaStatus {
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(default)]
 pub struct Versions {
-    /// Of Kafka.
+    /// The version of Apache Kafka.
     pub kafka: Option<String>,
 }
 
@@ -218,7 +218,7 @@ fn no_such_agent(id: &str) -> Refusal {
     Refusal::new(Code::BadRequest, format!("Cluster agent with ID '{id}' not found"))
 }
 
-/// What the agent should know of its data plane.
+/// Show the configuration of a data plane to its agent.
 #[utoipa::path(get, path = "/api/kafkas_mgmt/v1/agent-clusters/{id}", tag = "agent",
     params(("id" = String, Path)),
     responses((status = 200, body = AgentConfig), (status = 400, body = Error),
@@ -268,7 +268,7 @@ fn spec(size: &Size, deleted: bool, owners: Vec<String>) -> KafkaSpec {
     }
 }
 
-/// A report: what there is, what is left, and what one step would change.
+/// Report the capacity of a data plane: in use, left, and the change by one scaling step.
 #[utoipa::path(put, path = "/api/kafkas_mgmt/v1/agent-clusters/{id}/status", tag = "agent",
     params(("id" = String, Path)), request_body = AgentReport,
     responses((status = 204), (status = 400, body = Error), (status = 401, body = Error),
@@ -298,7 +298,7 @@ pub(super) async fn put_status(
     }
 }
 
-/// The Kafkas that this data plane is to have. One that is missing here is none of the agent's business.
+/// List the desired Kafkas of a data plane. The agent leaves a Kafka that is missing here unchanged.
 #[utoipa::path(get, path = "/api/kafkas_mgmt/v1/agent-clusters/{id}/kafkas", tag = "agent",
     params(("id" = String, Path)),
     responses((status = 200, body = ManagedKafkaList), (status = 400, body = Error),
@@ -356,7 +356,7 @@ fn managed(app: &App, kafka: &Kafka, credentials: Vec<Credential>) -> Option<Man
     })
 }
 
-/// How the Kafkas of this data plane are. One that is on another data plane by now is passed over.
+/// Report the status of the Kafkas of a data plane. Kafkas that were moved to another data plane are ignored.
 #[utoipa::path(put, path = "/api/kafkas_mgmt/v1/agent-clusters/{id}/kafkas/status", tag = "agent",
     params(("id" = String, Path)), request_body = BTreeMap<String, DataPlaneKafkaStatus>,
     responses((status = 200), (status = 400, body = Error), (status = 401, body = Error),
@@ -384,7 +384,7 @@ pub(super) async fn put_kafkas_status(
     Ok(StatusCode::OK)
 }
 
-/// What the condition `Ready` says.
+/// The value of the condition `Ready`.
 fn word(status: &DataPlaneKafkaStatus) -> (AgentWord, String) {
     let conditions = status.conditions.as_deref().unwrap_or_default();
     let is_ready = |one: &&Condition| {

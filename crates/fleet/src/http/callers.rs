@@ -20,14 +20,14 @@ const ADMIN_ROLES: [&str; 3] = [
     "kas-fleet-manager-admin-full",
 ];
 
-/// The agent of a data plane, which may speak for that one only.
+/// The agent of a data plane, which may report for that data plane only.
 #[derive(Debug)]
 pub(super) struct Agent {
     /// The id of its data plane.
     pub(super) plane: String,
 }
 
-/// A person.
+/// A user.
 #[derive(Debug)]
 pub(super) struct User {
     pub(super) name: String,
@@ -67,7 +67,7 @@ fn limit(app: &App, caller: &str) -> Result<(), Refusal> {
 impl FromRequestParts<App> for Agent {
     type Rejection = Refusal;
 
-    /// A token that is not for this data plane is answered as if there were nothing here.
+    /// A token for another data plane gets 404, like an unknown id.
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Refusal> {
         let claims = claims(parts, app).await?;
         let Id(plane) = Id::from_request_parts(parts, app).await?;
@@ -115,7 +115,7 @@ impl FromRequestParts<App> for Admin {
     }
 }
 
-/// A change that is asked for, as the audit log has it. It is written in the transaction of the change.
+/// A requested change, for the audit log. It is written in the transaction of the change.
 #[derive(Debug)]
 pub(super) struct Change {
     subject: String,
@@ -129,7 +129,7 @@ impl Change {
         &self.subject
     }
 
-    /// Remembers the change, if the transaction is.
+    /// Records the change, provided that the transaction is committed.
     pub(super) async fn audit(&self, tx: &mut Tx, status: StatusCode) -> Result<(), Refusal> {
         let (method, status) = (self.method.as_str(), status.as_u16());
         Ok(tx.audit(&self.subject, method, &self.path, status).await?)
@@ -147,7 +147,7 @@ impl FromRequestParts<App> for Change {
     }
 }
 
-/// Who asks, for the audit log; whether they may is decided elsewhere.
+/// The caller, for the audit log; permissions are checked elsewhere.
 pub(super) async fn subject(parts: &Parts, app: &App) -> Option<String> {
     let claims = claims(parts, app).await.ok()?;
     Some(claims.name().unwrap_or(&claims.sub).to_owned())
@@ -204,7 +204,7 @@ impl<T: DeserializeOwned> FromRequest<App> for Body<T> {
     }
 }
 
-/// What stands behind the question mark.
+/// The query string.
 #[derive(Debug)]
 pub(super) struct Params<T>(pub(super) T);
 

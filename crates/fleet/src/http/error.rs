@@ -9,58 +9,58 @@ use utoipa::ToSchema;
 use super::BASE;
 use crate::store::{StoreError, new_id};
 
-/// The body of every refusal.
+/// The body of every error.
 #[derive(Debug, Clone, Serialize, ToSchema)]
 pub(crate) struct Error {
-    /// The number of the error.
+    /// Id of the error.
     pub id: String,
     /// Always `Error`.
     pub kind: String,
-    /// Where the error is described.
+    /// Link to the description of the error.
     pub href: String,
-    /// The number with a prefix.
+    /// Code of the error: a prefix and the id.
     pub code: String,
-    /// What is wrong.
+    /// A message.
     pub reason: String,
-    /// Names this one refusal in the log.
+    /// Identifies this response in the log.
     pub operation_id: String,
 }
 
-/// Why a request is refused.
+/// An error of the API.
 #[derive(Debug)]
 pub(crate) struct Refusal {
     code: Code,
     reason: String,
 }
 
-/// The errors there are. The numbers are part of the API.
+/// All errors. Their ids are part of the API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Code {
-    /// This caller may not do that.
+    /// The caller lacks a permission.
     Forbidden = 4,
-    /// A limit of the organisation or the user.
+    /// A quota of the organisation or the user.
     Quota = 5,
-    /// What is there does not allow it.
+    /// A conflict with the current state.
     Conflict = 6,
-    /// There is no such thing, or not for this caller.
+    /// The resource does not exist, or not for this caller.
     NotFound = 7,
-    /// Our own fault.
+    /// An internal error.
     General = 9,
-    /// There is no such method here.
+    /// Unknown method.
     NotImplemented = 10,
-    /// Nobody we know.
+    /// The token is missing or not valid.
     Unauthenticated = 15,
-    /// It cannot be read.
+    /// Malformed request.
     Malformed = 17,
-    /// It can be read, but makes no sense.
+    /// Well-formed request with a value that is not valid.
     BadRequest = 21,
-    /// The search cannot be read.
+    /// Malformed search.
     Search = 23,
-    /// There is no such provider.
+    /// Unknown provider.
     Provider = 30,
-    /// There is no such region.
+    /// Unknown region.
     Region = 31,
-    /// Not a name for a Kafka.
+    /// Name that is not valid for a Kafka.
     KafkaName = 32,
     /// Too short.
     MinimumLength = 33,
@@ -68,13 +68,13 @@ pub(crate) enum Code {
     MaximumLength = 34,
     /// The name is taken.
     DuplicateName = 36,
-    /// Fields are missing or make no sense.
+    /// Missing or invalid fields.
     Fields = 37,
-    /// There is no such type.
+    /// Unknown instance type.
     InstanceType = 41,
-    /// There is no such size.
+    /// Unknown size.
     Plan = 42,
-    /// What takes long is only done asynchronously.
+    /// Synchronous requests are not supported.
     Synchronous = 103,
     /// Too many requests.
     TooMany = 429,
@@ -106,7 +106,7 @@ pub(crate) const CODES: [Code; 21] = [
 ];
 
 impl Code {
-    /// The status that it is answered with.
+    /// Its HTTP status.
     #[must_use]
     pub(super) fn status(self) -> StatusCode {
         match self {
@@ -132,7 +132,7 @@ impl Code {
         }
     }
 
-    /// What it means.
+    /// Its description.
     #[must_use]
     pub(super) fn meaning(self) -> &'static str {
         match self {
@@ -176,12 +176,12 @@ impl Code {
 }
 
 impl Refusal {
-    /// With that code and reason.
+    /// With this code and reason.
     pub(super) fn new(code: Code, reason: impl Into<String>) -> Self {
         Self { code, reason: reason.into() }
     }
 
-    /// There is no such thing, or not for this caller; the two look alike.
+    /// The resource does not exist, or not for this caller; the response is the same.
     #[must_use]
     pub(super) fn not_found() -> Self {
         Self::new(Code::NotFound, Code::NotFound.meaning())

@@ -21,7 +21,7 @@ pub(super) struct AdminKafka {
     owner: String,
     organisation: String,
     status: String,
-    /// Why it failed, or what it waits for.
+    /// Why it failed, or why it waits.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
     cloud_provider: String,

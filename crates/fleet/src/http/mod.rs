@@ -55,10 +55,10 @@ pub const BASE: &str = "/api/kafkas_mgmt/v1";
 /// No request takes longer; whoever waits for longer has gone away.
 const REQUEST_MAX: Duration = Duration::from_secs(30);
 
-/// Between two questions to the database whether it answers.
+/// Interval of the checks of the database.
 const PING_PAUSE: Duration = Duration::from_secs(5);
 
-/// What the numbers are written in.
+/// The content type of metrics.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// What handlers share.
@@ -69,7 +69,7 @@ pub struct App {
     auth: Arc<Authenticator>,
     limiter: Arc<Limiter>,
     config: Arc<Config>,
-    /// Wakes the workers: there is something to do.
+    /// Wakes the workers.
     wake: Arc<Notify>,
     counters: Counters,
     /// When the database last answered, and whether it did.
@@ -93,7 +93,7 @@ impl App {
         }
     }
 
-    /// What is counted while it runs.
+    /// Counters.
     #[must_use]
     pub fn counters(&self) -> Counters {
         self.counters.clone()
@@ -171,7 +171,7 @@ pub fn router(app: App) -> Router {
         .with_state(app)
 }
 
-/// Whether the database answers. It is asked seldom, however often anybody asks this.
+/// Readiness: whether the database answers. The database is checked at an interval, not per request.
 async fn ready(State(app): State<App>) -> StatusCode {
     let mut pinged = app.pinged.lock().await;
     let answers = match *pinged {
@@ -185,7 +185,7 @@ async fn ready(State(app): State<App>) -> StatusCode {
     if answers { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }
 }
 
-/// The numbers of the fleet, for administrators: they say how large it is.
+/// Metrics of the fleet, for administrators only: they show its size.
 async fn metrics(State(app): State<App>, _: callers::Admin) -> Result<Response, Refusal> {
     let text = app.counters.encode(&app.store).await?;
     Ok(([("content-type", OPEN_METRICS)], text).into_response())
@@ -195,7 +195,7 @@ async fn in_time(request: Request, next: Next) -> Response {
     match tokio::time::timeout(REQUEST_MAX, next.run(request)).await {
         Ok(response) => response,
         Err(_) => {
-            let body = Json(Code::General.body("it took too long"));
+            let body = Json(Code::General.body("the request timed out"));
             (StatusCode::GATEWAY_TIMEOUT, body).into_response()
         }
     }

@@ -14,27 +14,27 @@ use super::{App, BASE, rfc3339};
 use crate::store::{Kafka, KafkaFilter, NewKafka, Tx, parse_order, parse_search};
 use crate::tenants::organisation_label;
 
-/// As many as a page may have.
+/// The largest number of items per page.
 const PAGE_MAX: i64 = 65_500;
 
 /// The longest name of a Kafka.
 const NAME_MAX: usize = 32;
 
-/// A Kafka that is asked for.
+/// A Kafka to create.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = KafkaRequestPayload)]
 pub(super) struct KafkaRequestPayload {
-    /// Lower-case letters, digits and dashes, beginning with a letter.
+    /// Lower-case letters, digits and dashes, starting with a letter.
     #[schema(min_length = 1, max_length = 32, pattern = "^[a-z]([-a-z0-9]*[a-z0-9])?$")]
     name: String,
-    /// The cloud provider; the first one if none is named.
+    /// The cloud provider; the first configured one by default.
     #[serde(default)]
     cloud_provider: Option<String>,
-    /// The region; the first one of the provider if none is named.
+    /// The region; the first configured one of the provider by default.
     #[serde(default)]
     region: Option<String>,
-    /// The type and size, such as `standard.x1`; the first ones if none are named.
+    /// The instance type and size, such as `standard.x1`; the first configured ones by default.
     #[serde(default)]
     plan: Option<String>,
 }
@@ -51,12 +51,12 @@ pub(super) struct KafkaRequest {
     region: String,
     owner: String,
     name: String,
-    /// Where clients begin, once it is ready.
+    /// Bootstrap address for clients, once it is ready.
     #[serde(skip_serializing_if = "Option::is_none")]
     bootstrap_server_host: Option<String>,
     created_at: String,
     updated_at: String,
-    /// Why it failed, or what it waits for.
+    /// Why it failed, or why it waits.
     #[serde(skip_serializing_if = "Option::is_none")]
     failed_reason: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -70,7 +70,7 @@ pub(super) struct KafkaRequest {
     size_id: String,
 }
 
-/// Some of many Kafkas.
+/// A page of Kafkas.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct KafkaRequestList {
     kind: String,
@@ -80,20 +80,20 @@ pub(super) struct KafkaRequestList {
     items: Vec<KafkaRequest>,
 }
 
-/// Which ones, and in which order.
+/// Filters and sorts a list.
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(rename_all = "camelCase", default)]
 #[into_params(parameter_in = Query)]
 pub(super) struct ListParams {
-    /// The page, from 1.
+    /// Number of the page, starting at 1.
     #[param(minimum = 1, maximum = 2_147_483_647_i64)]
     pub(super) page: i64,
-    /// How many are on a page.
+    /// Number of items per page.
     #[param(minimum = 1, maximum = 65_500)]
     size: i64,
-    /// For example `name LIKE 'a%' AND region = 'us-east-1'`.
+    /// A filter, for example `name LIKE 'a%' AND region = 'us-east-1'`.
     pub(super) search: String,
-    /// For example `name asc, created_at desc`.
+    /// The order, for example `name asc, created_at desc`.
     pub(super) order_by: String,
 }
 
@@ -115,12 +115,12 @@ impl ListParams {
     }
 }
 
-/// What takes long is only done asynchronously.
+/// Synchronous requests are not supported.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(default)]
 #[into_params(parameter_in = Query)]
 pub(super) struct AsyncParams {
-    /// Must be true.
+    /// Must be true: requests are asynchronous only.
     #[serde(rename = "async")]
     #[param(rename = "async")]
     is_async: bool,
@@ -162,7 +162,7 @@ fn served(kafka: &Kafka) -> KafkaRequest {
     }
 }
 
-/// The Kafkas of the organisation.
+/// List the Kafkas of the organisation.
 #[utoipa::path(get, path = "/api/kafkas_mgmt/v1/kafkas", tag = "public", params(ListParams),
     responses((status = 200, body = KafkaRequestList), (status = 400, body = Error),
         (status = 401, body = Error), (status = 403, body = Error), (status = 429, body = Error)))]
@@ -190,7 +190,7 @@ pub(super) async fn list_kafkas(
     }))
 }
 
-/// Asks for a Kafka. It is accepted at once; a place is found afterwards.
+/// Create a Kafka. The request is accepted at once, and the Kafka is placed on a data plane afterwards.
 #[utoipa::path(post, path = "/api/kafkas_mgmt/v1/kafkas", tag = "public", params(AsyncParams),
     request_body = KafkaRequestPayload,
     responses((status = 202, body = KafkaRequest), (status = 400, body = Error),
@@ -221,7 +221,7 @@ pub(super) async fn create_kafka(
     Ok((StatusCode::ACCEPTED, Json(served(&kafka))))
 }
 
-/// Whether the organisation and the user may have one more of that size.
+/// Checks the quotas of the organisation and the user for one more Kafka of that size.
 async fn check_quotas(app: &App, tx: &mut Tx, new: &NewKafka) -> Result<(), Refusal> {
     tx.hold_organisation(&new.organisation).await?;
     let quotas = &app.config.quotas;
@@ -239,10 +239,10 @@ async fn check_quotas(app: &App, tx: &mut Tx, new: &NewKafka) -> Result<(), Refu
 
 fn check_name(name: &str) -> Result<(), Refusal> {
     if name.is_empty() {
-        return Err(Refusal::new(Code::MinimumLength, "name has at least 1 character"));
+        return Err(Refusal::new(Code::MinimumLength, "name must have at least 1 character"));
     }
     if name.len() > NAME_MAX {
-        return Err(Refusal::new(Code::MaximumLength, "name has at most 32 characters"));
+        return Err(Refusal::new(Code::MaximumLength, "name must have at most 32 characters"));
     }
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let begins = name.starts_with(|c: char| c.is_ascii_lowercase());
@@ -253,7 +253,7 @@ fn check_name(name: &str) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// What is not named is the first one that is configured.
+/// A value that is missing becomes the first configured one.
 fn wanted(app: &App, user: User, payload: &KafkaRequestPayload) -> Result<NewKafka, Refusal> {
     let providers = &app.config.cloud_providers;
     let provider = match &payload.cloud_provider {
@@ -297,7 +297,7 @@ fn wanted(app: &App, user: User, payload: &KafkaRequestPayload) -> Result<NewKaf
     })
 }
 
-/// One Kafka of the organisation.
+/// Show a Kafka of the organisation.
 #[utoipa::path(get, path = "/api/kafkas_mgmt/v1/kafkas/{id}", tag = "public",
     params(("id" = String, Path)),
     responses((status = 200, body = KafkaRequest), (status = 401, body = Error),
@@ -321,7 +321,7 @@ pub(super) async fn owned(tx: &mut Tx, user: &User, id: &str) -> Result<Kafka, R
     kafka.ok_or_else(Refusal::not_found)
 }
 
-/// Asks for a Kafka to be deleted, with all its data.
+/// Delete a Kafka with all its data.
 #[utoipa::path(delete, path = "/api/kafkas_mgmt/v1/kafkas/{id}", tag = "public",
     params(("id" = String, Path), AsyncParams),
     responses((status = 202, body = KafkaRequest), (status = 400, body = Error),
@@ -347,7 +347,7 @@ pub(super) async fn delete_kafka(
     Ok((StatusCode::ACCEPTED, Json(served(&kafka))))
 }
 
-/// A list of things to choose from.
+/// A list of choices.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ChoiceList {
     kind: String,
@@ -357,7 +357,7 @@ pub(super) struct ChoiceList {
     items: Vec<Choice>,
 }
 
-/// Something to choose.
+/// A choice.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct Choice {
     id: String,
@@ -369,7 +369,7 @@ pub(super) struct Choice {
     sizes: Vec<SizeChoice>,
 }
 
-/// A size to choose.
+/// A size.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct SizeChoice {
     id: String,
@@ -391,7 +391,7 @@ fn choice(kind: &str, id: &str, display_name: &str) -> Choice {
     Choice { id, kind, display_name, enabled: true, sizes: Vec::new() }
 }
 
-/// The cloud providers that there are.
+/// List the cloud providers.
 #[utoipa::path(get, path = "/api/kafkas_mgmt/v1/cloud_providers", tag = "public",
     responses((status = 200, body = ChoiceList), (status = 401, body = Error),
         (status = 403, body = Error), (status = 429, body = Error)))]
@@ -401,7 +401,7 @@ pub(super) async fn list_cloud_providers(State(app): State<App>, _: User) -> Jso
     choices("CloudProviderList", items)
 }
 
-/// The regions of a cloud provider.
+/// List the regions of a cloud provider.
 #[utoipa::path(get, path = "/api/kafkas_mgmt/v1/cloud_providers/{id}/regions", tag = "public",
     params(("id" = String, Path)),
     responses((status = 200, body = ChoiceList), (status = 401, body = Error),
@@ -417,7 +417,7 @@ pub(super) async fn list_regions(
     Ok(choices("CloudRegionList", items.collect()))
 }
 
-/// The types and sizes of Kafkas in a region.
+/// List the instance types and sizes of Kafkas in a region.
 #[utoipa::path(get, path = "/api/kafkas_mgmt/v1/instance_types/{cloud_provider}/{cloud_region}",
     tag = "public",
     params(("cloud_provider" = String, Path), ("cloud_region" = String, Path)),
@@ -447,7 +447,7 @@ pub(super) async fn list_instance_types(
     Ok(choices("InstanceTypeList", items.collect()))
 }
 
-/// All errors.
+/// All errors of the API.
 #[derive(Debug, Serialize, ToSchema)]
 pub(super) struct ErrorList {
     kind: String,
@@ -457,7 +457,7 @@ pub(super) struct ErrorList {
     items: Vec<Error>,
 }
 
-/// The errors that there are.
+/// List the errors of the API.
 #[utoipa::path(get, path = "/api/kafkas_mgmt/v1/errors", tag = "public",
     responses((status = 200, body = ErrorList)), security(()))]
 pub(super) async fn list_errors() -> Json<ErrorList> {
@@ -466,7 +466,7 @@ pub(super) async fn list_errors() -> Json<ErrorList> {
     Json(ErrorList { kind: "ErrorList".to_owned(), page: 1, size: count, total: count, items })
 }
 
-/// One error.
+/// Show an error of the API.
 #[utoipa::path(get, path = "/api/kafkas_mgmt/v1/errors/{id}", tag = "public",
     params(("id" = String, Path)),
     responses((status = 200, body = Error), (status = 404, body = Error)), security(()))]

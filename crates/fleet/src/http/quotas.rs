@@ -16,14 +16,14 @@ use crate::store::SetQuota;
 /// The longest name of an organisation or a user.
 const NAME_MAX: usize = 255;
 
-/// How much somebody may have.
+/// A quota of an organisation or a user.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = FleetQuota)]
 pub(super) struct QuotaPayload {
     #[schema(min_length = 1, max_length = 255)]
     organisation: String,
-    /// A user of the organisation; without one it is for the organisation.
+    /// A user of the organisation; without it the quota is that of the organisation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(min_length = 1, max_length = 255)]
     user: Option<String>,
@@ -32,19 +32,19 @@ pub(super) struct QuotaPayload {
     partitions: u64,
 }
 
-/// The defaults, and what is set in their place.
+/// The default quotas, and those that replace them.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = FleetQuotaList)]
 pub(super) struct QuotaList {
     kind: String,
-    /// What every organisation may have.
+    /// The default quota of an organisation.
     organisation_default: Limits,
-    /// What every user may have.
+    /// The default quota of a user.
     user_default: Limits,
     items: Vec<QuotaPayload>,
 }
 
-/// The most that somebody may have.
+/// Limits of a quota.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = FleetQuotaLimits)]
 pub(super) struct Limits {
@@ -60,7 +60,7 @@ impl From<Most> for Limits {
     }
 }
 
-/// Whose quota.
+/// The owner of a quota.
 #[derive(Debug, Default, Deserialize, IntoParams)]
 #[serde(default)]
 #[into_params(parameter_in = Query)]
@@ -76,7 +76,7 @@ fn is_name(text: &str) -> bool {
     (1..=NAME_MAX).contains(&text.len()) && !text.contains('\0')
 }
 
-/// The quotas that are set, and the defaults.
+/// List the quotas and the default quotas.
 #[utoipa::path(get, path = "/api/kafkas_mgmt/v1/admin/quotas", tag = "admin",
     responses((status = 200, body = QuotaList), (status = 401, body = Error),
         (status = 404, body = Error), (status = 429, body = Error)))]
@@ -100,7 +100,7 @@ pub(super) async fn list_quotas(
     }))
 }
 
-/// Sets a quota. What is there already stays, also if it is more.
+/// Set a quota. Existing Kafkas stay, also if they exceed it.
 #[utoipa::path(put, path = "/api/kafkas_mgmt/v1/admin/quotas", tag = "admin",
     request_body = QuotaPayload,
     responses((status = 200, body = QuotaPayload), (status = 400, body = Error),
@@ -131,7 +131,7 @@ pub(super) async fn put_quota(
     Ok(Json(payload))
 }
 
-/// Lets the default hold again.
+/// Reset a quota to its default.
 #[utoipa::path(delete, path = "/api/kafkas_mgmt/v1/admin/quotas", tag = "admin",
     params(WhoseParams),
     responses((status = 204), (status = 400, body = Error), (status = 401, body = Error),

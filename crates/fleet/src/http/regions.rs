@@ -17,15 +17,15 @@ use super::{App, rfc3339};
 pub(super) struct Region {
     cloud_provider: String,
     id: String,
-    /// Who makes its data planes.
+    /// The provider of its data planes.
     provider_type: String,
-    /// The most data planes that are made by themselves.
+    /// The largest number of data planes that are created automatically.
     data_planes_max: u64,
-    /// How many data planes there are, by status.
+    /// Number of data planes by status.
     data_planes: BTreeMap<String, u64>,
-    /// Kafkas that wait for a place.
+    /// Number of Kafkas that wait for capacity.
     kafkas_waiting: u64,
-    /// Why it does not get the data plane that it needs.
+    /// Why it does not get another data plane although it needs one.
     #[serde(skip_serializing_if = "Option::is_none")]
     held: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -40,7 +40,7 @@ pub(super) struct RegionList {
     items: Vec<Region>,
 }
 
-/// All regions, with their data planes and whether they may get another.
+/// List the regions, with their data planes and whether they may get another one.
 #[utoipa::path(get, path = "/api/kafkas_mgmt/v1/admin/regions", tag = "admin",
     responses((status = 200, body = RegionList), (status = 401, body = Error),
         (status = 404, body = Error), (status = 429, body = Error)))]

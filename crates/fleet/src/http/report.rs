@@ -5,27 +5,27 @@ use fleet_control::{AgentReady, Capacity, NodeInfo, Report, ResizeInfo, Unsuitab
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// What an agent says of its data plane.
+/// The report of an agent about its data plane.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schema(as = DataPlaneClusterUpdateStatusRequest)]
 pub struct AgentReport {
-    /// Grows from report to report; an older one changes nothing.
+    /// Sequence number of the report; a report with an older number is ignored.
     #[schema(minimum = 0)]
     pub sequence: Option<i64>,
-    /// `Ready` says whether the agent works; `NodesSuitable` with the status `False`, that Kafkas cannot be placed on the
-    /// nodes, however many there are.
+    /// `Ready` reports whether the agent works; `NodesSuitable` is `False` if Kafkas cannot be placed on the
+    /// nodes, whatever their number.
     pub conditions: Option<Vec<Condition>>,
-    /// All the room there is.
+    /// The total capacity.
     #[schema(required)]
     pub total: Option<Amounts>,
-    /// The room that is left.
+    /// The capacity that is left.
     #[schema(required)]
     pub remaining: Option<Amounts>,
     /// The nodes.
     #[schema(required)]
     pub node_info: Option<Nodes>,
-    /// One step.
+    /// One scaling step.
     #[schema(required)]
     pub resize_info: Option<Resize>,
 }
@@ -34,28 +34,28 @@ pub struct AgentReport {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Condition {
-    /// Which.
+    /// Type of the condition.
     #[serde(rename = "type")]
     pub kind: Option<String>,
     /// `True`, `False` or `Unknown`.
     pub status: Option<String>,
-    /// Why, in one word.
+    /// A reason in one word.
     pub reason: Option<String>,
-    /// Why, in a sentence.
+    /// A message for people.
     pub message: Option<String>,
 }
 
-/// Amounts of room.
+/// Amounts of capacity.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Amounts {
-    /// Bytes a second, in and out, as a quantity such as `40Gi`.
+    /// Bytes per second, inbound and outbound, as a quantity such as `40Gi`.
     #[schema(required)]
     pub ingress_egress_throughput_per_sec: Option<String>,
     /// Client connections.
     #[schema(required, minimum = 0)]
     pub connections: Option<i64>,
-    /// Bytes that are kept, as a quantity.
+    /// Bytes of storage, as a quantity.
     #[schema(required)]
     pub data_retention_size: Option<String>,
     /// Partitions.
@@ -67,40 +67,40 @@ pub struct Amounts {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Nodes {
-    /// The most there may be.
+    /// The largest number.
     #[schema(required, minimum = 0)]
     pub ceiling: Option<i64>,
-    /// The least there may be.
+    /// The smallest number.
     #[schema(required, minimum = 0)]
     pub floor: Option<i64>,
-    /// How many there are.
+    /// The current number.
     #[schema(required, minimum = 0)]
     pub current: Option<i64>,
-    /// The least that what runs there now can do with.
+    /// The smallest number that the current workload needs.
     #[schema(required, minimum = 0)]
     pub current_work_load_minimum: Option<i64>,
 }
 
-/// One step.
+/// One scaling step.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Resize {
-    /// The nodes of one step.
+    /// The number of nodes of one scaling step.
     #[schema(required, minimum = 0)]
     pub node_delta: Option<i64>,
-    /// The room of so many nodes.
+    /// The capacity of these nodes.
     #[schema(required)]
     pub delta: Option<Amounts>,
 }
 
-/// The condition that is `False` where Kafkas cannot be placed on the nodes, however many there are.
+/// The condition that is `False` if Kafkas cannot be placed on the nodes, whatever their number.
 pub(crate) const NODES_SUITABLE: &str = "NodesSuitable";
 
-/// What cannot be used, each with the path of its field.
+/// Invalid values, each with the path of its field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldErrors(pub Vec<String>);
 
-/// Collects all that is wrong, so that an agent's author sees it at once.
+/// Collects all problems, so that the author of an agent sees them at once.
 #[derive(Default)]
 struct Reader {
     errors: Vec<String>,
@@ -128,7 +128,7 @@ impl Reader {
     fn nodes(&mut self, path: &str, value: Option<i64>) -> u32 {
         let value = self.number(path, value);
         u32::try_from(value).unwrap_or_else(|_| {
-            self.errors.push(format!("{path} is no number of nodes"));
+            self.errors.push(format!("{path} is not a number of nodes"));
             0
         })
     }
@@ -158,10 +158,10 @@ impl Reader {
 }
 
 impl AgentReport {
-    /// The report, if it can be used.
+    /// The report, if it is valid.
     ///
     /// # Errors
-    /// All that is missing, negative, or not what it should be.
+    /// All fields that are missing, negative or not valid.
     pub fn read(&self) -> Result<Report, FieldErrors> {
         let mut reader = Reader::default();
         let mut nodes = NodeInfo::default();
@@ -202,13 +202,13 @@ impl AgentReport {
         })
     }
 
-    /// What the agent says about unsuitable nodes, for people.
+    /// The agent's message about unsuitable nodes.
     #[must_use]
     pub fn message(&self) -> String {
         self.unsuitable().and_then(|one| one.message.clone()).unwrap_or_default()
     }
 
-    /// Without the condition the agent is not ready; with a value that means nothing the report is refused.
+    /// Without the condition the agent is not ready; a report with another value is refused.
     fn ready(&self, reader: &mut Reader) -> AgentReady {
         let conditions = self.conditions.as_deref().unwrap_or_default();
         let ready = conditions.iter().find(|one| one.kind.as_deref() == Some("Ready"));

@@ -39,11 +39,11 @@ enum TlsError {
     Read(PathBuf, #[source] std::io::Error),
     #[error("{0:?} is not valid PEM")]
     Pem(PathBuf, #[source] pem::Error),
-    #[error("the certificate and its key are not usable")]
+    #[error("the certificate and its key are not valid")]
     Identity(#[source] rustls::Error),
 }
 
-/// Serves until told to stop, and then until what was begun is answered.
+/// Serves until it is stopped, and completes requests in progress.
 ///
 /// # Errors
 /// If the certificate cannot be used.
@@ -85,7 +85,7 @@ pub async fn serve(
     Ok(())
 }
 
-/// What every connection needs.
+/// The state that connections share.
 #[derive(Clone)]
 struct One {
     router: Router,
@@ -106,7 +106,7 @@ impl One {
         }
     }
 
-    /// Whatever goes wrong is the peer's own affair.
+    /// Errors concern the peer alone.
     async fn answer<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(mut self, stream: S) {
         let mut builder = http1::Builder::new();
         builder.timer(TokioTimer::new()).header_read_timeout(self.header);

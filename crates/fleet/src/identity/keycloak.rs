@@ -30,7 +30,7 @@ pub struct Keycloak {
 enum KeycloakError {
     #[error("the answer has no {0}")]
     Missing(&'static str),
-    #[error("the client that was just made is not there")]
+    #[error("the client that was just created does not exist")]
     NotMade,
 }
 

@@ -19,10 +19,10 @@ pub use keycloak::Keycloak;
 #[derive(Debug, thiserror::Error)]
 pub enum IdentityError {
     /// The client for people who log in to the data plane.
-    #[error("cannot make the identity client of the data plane")]
+    #[error("cannot create the identity client of the data plane")]
     MakeClient(#[source] Cause),
     /// The service account of its agent.
-    #[error("cannot make the service account of the agent")]
+    #[error("cannot create the service account of the agent")]
     MakeAccount(#[source] Cause),
     /// The client for people who log in to the data plane.
     #[error("cannot remove the identity client of the data plane")]

@@ -55,7 +55,7 @@ impl std::fmt::Debug for Capi {
 enum CapiError {
     #[error("the cluster has neither MachineDeployment nor MachinePool")]
     Workers,
-    #[error("the number of replicas is not known")]
+    #[error("the number of replicas is unknown")]
     Replicas,
     #[error("there is no kubeconfig of the cluster yet")]
     KubeconfigMissing,

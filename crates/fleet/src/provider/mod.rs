@@ -28,13 +28,13 @@ pub enum ProviderError {
     #[error("cannot create the data plane")]
     Create(#[source] Cause),
     /// Say how far it has come.
-    #[error("cannot ask how far the data plane has come")]
+    #[error("cannot get the status of the data plane")]
     Progress(#[source] Cause),
     /// Put an agent on it.
     #[error("cannot install the agent")]
     InstallAgent(#[source] Cause),
     /// Say how many nodes there are.
-    #[error("cannot ask for the nodes")]
+    #[error("cannot get the nodes")]
     Nodes(#[source] Cause),
     /// Make or remove nodes.
     #[error("cannot scale the nodes")]
@@ -171,7 +171,7 @@ pub struct Standalone;
 pub const STANDALONE: &str = "standalone";
 
 #[derive(Debug, thiserror::Error)]
-#[error("the nodes of a standalone data plane are not ours")]
+#[error("the manager does not scale the nodes of a standalone data plane")]
 struct NotOurs;
 
 impl Provider for Standalone {

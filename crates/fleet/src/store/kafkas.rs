@@ -143,10 +143,10 @@ enum Compare {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SearchError {
     /// Only some columns can be searched or sorted by.
-    #[error("\"{0}\" is no field that can be searched or sorted by")]
+    #[error("\"{0}\" is not a field to search or sort by")]
     Field(String),
     /// It ends too early, or goes on too long.
-    #[error("the search makes no sense at \"{0}\"")]
+    #[error("the search is not valid at \"{0}\"")]
     Syntax(String),
     /// It is longer than anyone needs.
     #[error("a search has at most 10 conditions")]

@@ -70,7 +70,7 @@ pub enum StoreError {
         error: sqlx::Error,
     },
     /// A row says something that we never wrote.
-    #[error("{what} is stored as \"{value}\", which means nothing")]
+    #[error("{what} is stored as \"{value}\", which is not valid")]
     Corrupt {
         /// What.
         what: &'static str,

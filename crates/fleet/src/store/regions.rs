@@ -91,7 +91,7 @@ impl Store {
 }
 
 impl Store {
-    /// By provider and region: how many Kafkas wait for a place, and since when the oldest does.
+    /// By provider and region: how many Kafkas wait for capacity, and since when the oldest does.
     ///
     /// # Errors
     /// If the database does not answer.

@@ -4,7 +4,7 @@
 //!    repeats something that can be repeated.
 //! 2. A worker writes only while it holds the right to ([`Tx::fence`]), and asks a provider only if that right
 //!    outlasts the answer.
-//! 3. One that fails goes on with the next; it is tried again in the next round.
+//! 3. One that fails goes on with the next; retrying in the next round.
 
 mod kafkas;
 mod nodes;
@@ -35,13 +35,13 @@ pub enum WorkError {
     #[error(transparent)]
     Identity(#[from] IdentityError),
     /// Nobody provides such data planes.
-    #[error("there is no provider called \"{0}\"")]
+    #[error("there is no provider named \"{0}\"")]
     NoProvider(String),
     /// The answer took too long. Whether it was done is not known; it is asked for again.
-    #[error("the provider takes too long")]
+    #[error("the provider timed out")]
     TimedOut,
     /// Another replica does it now.
-    #[error("another replica does this now")]
+    #[error("another replica has taken over")]
     LeaseLost,
 }
 
@@ -121,7 +121,7 @@ impl Workers {
             }
         }
         if let Err(error) = self.store.give_lease_back(kind.name(), &self.holder).await {
-            tracing::warn!(error = %crate::chain(&error), "a lease was not given back");
+            tracing::warn!(error = %crate::chain(&error), "a lease was not released");
         }
     }
 

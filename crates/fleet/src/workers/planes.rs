@@ -84,7 +84,7 @@ impl Workers {
         match work.ask(provider.progress(&spec).map_err(ProviderError::Progress)).await? {
             Progress::Coming => Ok(()),
             Progress::There => {
-                let reason = "the provider says that it is there".to_owned();
+                let reason = "the provider reports that it exists".to_owned();
                 self.change(work, &plane, |_| (PlaneState::Provisioned, reason)).await
             }
             Progress::Failed(why) => self.change(work, &plane, |_| (PlaneState::Failed, why)).await,
@@ -114,7 +114,7 @@ impl Workers {
         if !work.ask(provider.delete(&spec).map_err(ProviderError::Delete)).await? {
             return Ok(());
         }
-        let reason = "the provider says that it is gone".to_owned();
+        let reason = "the provider reports that it is gone".to_owned();
         self.change(work, &plane, |_| (PlaneState::Cleanup, reason)).await
     }
 
@@ -167,7 +167,7 @@ impl Workers {
             was: plane.state().to_string(),
             becomes: "deleted".to_owned(),
             code: "Gone",
-            reason: "nothing of it is left".to_owned(),
+            reason: "it is deleted completely".to_owned(),
             dry_run: false,
         })
         .await?;
@@ -262,10 +262,15 @@ impl Workers {
         }
         let (becomes, reason) = match &held {
             Some(reason) => {
-                tracing::warn!(provider, region, reason, "the region does not grow any more");
+                tracing::warn!(
+                    provider,
+                    region,
+                    reason,
+                    "the region cannot get another data plane"
+                );
                 ("held", reason.clone())
             }
-            None => ("free", "nothing holds it any more".to_owned()),
+            None => ("free", "nothing blocks it any longer".to_owned()),
         };
         let mut tx = work.begin().await?;
         tx.hold_region((provider, region), held.as_deref()).await?;

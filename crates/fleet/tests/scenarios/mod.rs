@@ -388,7 +388,7 @@ pub(crate) async fn a_fleet_grows_and_shrinks(database: &str) {
     let expected = [
         "create ->cluster_accepted: the region has no data plane",
         "state cluster_accepted->cluster_provisioning: the provider creates it",
-        "state cluster_provisioning->cluster_provisioned: the provider says that it is there",
+        "state cluster_provisioning->cluster_provisioned: the provider reports that it exists",
         "state cluster_provisioned->waiting_for_kas_fleetshard_operator: the agent is installed",
         "state waiting_for_kas_fleetshard_operator->compute_node_scaling_up: room for no more than 0 \
          connections and 0 partitions; more nodes are permitted",
@@ -399,7 +399,7 @@ pub(crate) async fn a_fleet_grows_and_shrinks(database: &str) {
     assert_eq!(steps[..8], expected.map(str::to_owned), "{steps:#?}");
     let empty = format!("remove ready->deprovisioning: empty, and {second} is ready");
     assert!(steps.contains(&empty), "{steps:#?}");
-    assert_eq!(steps.last().unwrap(), "remove cleanup->deleted: nothing of it is left");
+    assert_eq!(steps.last().unwrap(), "remove cleanup->deleted: it is deleted completely");
 }
 
 /// What administrators may do by hand, and what they may not.

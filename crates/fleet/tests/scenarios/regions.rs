@@ -50,8 +50,10 @@ pub(crate) async fn nodes_without_zones_are_told_and_make_no_data_planes(databas
     eventually("nothing holds it", async || manager.region("us-east-1").await["held"].is_null())
         .await;
     let holds = manager.region_decisions("hold").await;
-    let expected =
-        [format!("hold free->held: {held}"), "hold held->free: nothing holds it any more".into()];
+    let expected = [
+        format!("hold free->held: {held}"),
+        "hold held->free: nothing blocks it any longer".into(),
+    ];
     assert_eq!(holds, expected);
 }
 

@@ -50,14 +50,14 @@ impl Down {
 /// Tells the supervising process to stop everything, and waits for it.
 fn end(dir: &StateDir, holder: &ProcessIdentity) -> anyhow::Result<()> {
     let pid = holder.pid;
-    note(&format!("process {pid} ends everything in {}", shown(dir.root())));
+    note(&format!("process {pid} stops everything in {}", shown(dir.root())));
     holder.terminate().with_context(|| format!("cannot send a signal to process {pid}"))?;
     let begun = Instant::now();
     while holder.is_alive() {
         if begun.elapsed() > PATIENCE {
             anyhow::bail!(
-                "process {pid} has not ended after {} s: look at it, kill it, and run gregor down \
-                 again",
+                "process {pid} has not exited after {} s: inspect it, kill it, and run gregor \
+                 down again",
                 PATIENCE.as_secs()
             );
         }

@@ -55,7 +55,7 @@ fn parse(text: &str) -> anyhow::Result<BTreeMap<String, IpAddr>> {
         let Some(address) = words.next() else { continue };
         let address: IpAddr = address
             .parse()
-            .with_context(|| format!("line {}: {address:?} is no address", index + 1))?;
+            .with_context(|| format!("line {}: {address:?} is not an address", index + 1))?;
         for name in words {
             table.entry(name.to_owned()).or_insert(address);
         }

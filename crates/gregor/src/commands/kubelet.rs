@@ -76,8 +76,8 @@ impl Kubelet {
     }
 
     async fn live(self) -> anyhow::Result<()> {
-        let mut interrupt = signal(SignalKind::interrupt()).context("cannot hear signals")?;
-        let mut terminate = signal(SignalKind::terminate()).context("cannot hear signals")?;
+        let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for signals")?;
+        let mut terminate = signal(SignalKind::terminate()).context("cannot listen for signals")?;
         let keep_pods = self.keep_pods;
         let node = Node::start(self.options().await?).await?;
         output::note(&format!("node {} is registered", node.name()));
@@ -88,7 +88,7 @@ impl Kubelet {
         if keep_pods {
             return Ok(());
         }
-        output::note("ending the containers; the next start continues them");
+        output::note("stopping the containers; the next start resumes them");
         node.stop().await;
         Ok(())
     }
@@ -132,7 +132,7 @@ async fn connect(path: &Path) -> anyhow::Result<(kube::Client, SocketAddr)> {
             .and_then(|mut addresses| addresses.next())
             .with_context(|| format!("the API server's name {host} has no address"))?,
     };
-    let client = kube::Client::try_from(config).context("cannot make a client")?;
+    let client = kube::Client::try_from(config).context("cannot create a client")?;
     Ok((client, address))
 }
 

@@ -71,7 +71,7 @@ pub(crate) struct Operator {
         value_parser = clap::value_parser!(u64).range(TIMEOUT_MIN_MS..=TIMEOUT_MAX_MS)
     )]
     operation_timeout_ms: u64,
-    /// Honour `watchedNamespace` in `spec.entityOperator`: manage KafkaTopics and KafkaUsers in other
+    /// Honor `watchedNamespace` in `spec.entityOperator`: manage KafkaTopics and KafkaUsers in other
     /// namespaces
     #[arg(
         long,
@@ -212,14 +212,14 @@ impl Operator {
 }
 
 async fn live(options: Options) -> anyhow::Result<Ended> {
-    let mut interrupt = signal(SignalKind::interrupt()).context("cannot hear signals")?;
-    let mut terminate = signal(SignalKind::terminate()).context("cannot hear signals")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for signals")?;
+    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for signals")?;
     let shutdown = async move {
         tokio::select! {
             _ = interrupt.recv() => {}
             _ = terminate.recv() => {}
         }
-        tracing::info!("asked to stop: finishing what is in hand");
+        tracing::info!("shutting down: finishing requests in progress");
     };
     // A pod of local mode sees the user's files: a kubeconfig there is not the operator's own.
     let of_pod = match std::env::var_os("KUBECONFIG") {

@@ -35,7 +35,7 @@ impl Reach {
     /// A client, and the namespace.
     pub(crate) async fn client(&self) -> anyhow::Result<(Client, String)> {
         let (config, namespace) = self.config().await?;
-        let client = Client::try_from(config).context("cannot make a client for Kubernetes")?;
+        let client = Client::try_from(config).context("cannot create a Kubernetes client")?;
         Ok((client, namespace))
     }
 
@@ -65,9 +65,9 @@ impl Reach {
 
     async fn read(&self) -> anyhow::Result<Config> {
         if self.kubeconfig.is_none() && self.context.is_none() {
-            return Config::infer().await.context(
-                "cannot find out how to reach Kubernetes: name a kubeconfig with --kubeconfig",
-            );
+            return Config::infer()
+                .await
+                .context("cannot find a kubeconfig: name one with --kubeconfig");
         }
         let file = match &self.kubeconfig {
             Some(path) => Kubeconfig::read_from(path)
@@ -77,6 +77,6 @@ impl Reach {
         let options =
             KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() };
         let config = Config::from_custom_kubeconfig(file, &options).await;
-        config.context("the kubeconfig does not say how to reach Kubernetes")
+        config.context("the kubeconfig has no address of an API server")
     }
 }

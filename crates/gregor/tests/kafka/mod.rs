@@ -292,7 +292,7 @@ impl Place<'_> {
         Some(found.first()?["message"].as_str().unwrap().to_owned())
     }
 
-    /// Waits until the cluster is as it was asked for in its present generation.
+    /// Waits until the cluster matches its spec in its present generation.
     pub(crate) fn ready(&self, cluster: &str) -> Value {
         let is_ready = || {
             let kafka = self.get("kafka", cluster);

@@ -54,7 +54,7 @@ pub enum AlterScramError {
         user: String,
     },
     /// The operating system has no randomness to give.
-    #[error("the operating system gives no random numbers for a salt")]
+    #[error("the operating system provides no random numbers for a salt")]
     NoRandomness,
     /// Kafka said no.
     #[error("Kafka refused to change the SCRAM credential of {user}")]
@@ -74,7 +74,7 @@ pub enum AlterScramCredentialsError {
     #[error("cannot change SCRAM credentials")]
     Call(#[from] CallError),
     /// The operating system has no randomness to give.
-    #[error("the operating system gives no random numbers for a salt")]
+    #[error("the operating system provides no random numbers for a salt")]
     NoRandomness,
 }
 

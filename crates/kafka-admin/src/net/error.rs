@@ -225,7 +225,7 @@ pub enum ConnectError {
     #[error("the handshake failed")]
     Handshake(#[source] LinkError),
     /// The operating system has no randomness to give, without which nothing here is safe.
-    #[error("the operating system gives no random numbers")]
+    #[error("the operating system provides no random numbers")]
     NoRandomness,
     /// It took too long.
     #[error("it took longer than {} s", waited.as_secs_f32())]

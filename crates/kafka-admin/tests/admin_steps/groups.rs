@@ -78,7 +78,7 @@ async fn while_it_reads(admin: &Admin, id: &str, kind: GroupKind) -> anyhow::Res
     .await
 }
 
-/// Offsets that nobody reads any more are set and deleted by hand.
+/// Offsets that nobody reads any more are set and deleted by an administrator.
 async fn admin_of_nobody(admin: &Admin) -> anyhow::Result<()> {
     let made = "made-by-hand";
     let offsets = CommittedOffsets::from([(partition("plain", 0), 5), (partition("plain", 2), 7)]);

@@ -220,7 +220,7 @@ impl Actor {
     }
 
     /// Removes directories that a crash left behind before they were used: marked, empty, and without volume
-    /// and claim. Anything unclear is left alone.
+    /// and claim. Anything unclear is left unchanged.
     pub(super) async fn sweep(&self, nodes: &[NodeVolumes]) {
         for node in nodes {
             let volumes = node.volumes.clone();

@@ -97,7 +97,7 @@ pub enum StorageError {
     },
     /// A directory is not marked as the data of the expected claim.
     #[error(
-        "the directory {} is not marked as the data of this claim and is left alone; \
+        "the directory {} is not marked as the data of this claim and is left unchanged; \
          move it away to go on", path.display()
     )]
     ForeignDirectory {

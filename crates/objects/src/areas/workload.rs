@@ -207,7 +207,7 @@ pub(super) mod tests {
              "2 of 3 nodes are ready; waiting for my-broker-0"),
             ("none exists", BTreeMap::clear,
              "0 of 3 nodes are ready; waiting for my-broker-0, my-broker-1, my-controller-2"),
-            ("one of no node is not ready", |p| { p.insert("my-broker-9".to_owned(), pod("my-broker-9", false)); }, ""),
+            ("a pod that belongs to no node is not ready", |p| { p.insert("my-broker-9".to_owned(), pod("my-broker-9", false)); }, ""),
         ];
         for (what, change, expected) in rows {
             let mut pods = ready();

@@ -51,7 +51,7 @@ pub(crate) struct Keys<'a> {
 pub(crate) enum AccessError {
     #[error("the operator's certificate for the cluster cannot be used")]
     Keys(#[source] TlsError),
-    #[error("the cluster has no nodes to talk to")]
+    #[error("the cluster has no nodes to connect to")]
     Nobody(#[source] NoBootstrap),
 }
 

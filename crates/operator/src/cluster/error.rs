@@ -28,13 +28,13 @@ pub(crate) enum PassError {
     Write(#[from] WriteError),
     #[error("cannot build an object of the cluster")]
     Build(#[from] serde_json::Error),
-    #[error("cannot talk to Kafka")]
+    #[error("cannot connect to Kafka")]
     Access(#[from] AccessError),
-    #[error("cannot look after the users of the cluster")]
+    #[error("cannot reconcile the users of the cluster")]
     Users(#[source] Box<UsersError>),
-    #[error("cannot see to rebalances of the cluster")]
+    #[error("cannot reconcile the rebalances of the cluster")]
     Rebalance(#[source] Box<RebalanceError>),
-    #[error("cannot make or read certificates")]
+    #[error("cannot issue or read certificates")]
     Certificates(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 

@@ -124,7 +124,7 @@ fn told(done: Result<(), PassError>) -> bool {
     match &done {
         Ok(()) => {}
         Err(error) if error.is_conflict() => tracing::debug!("{}", chain(error)),
-        Err(error) => tracing::warn!("cannot clean up after a cluster: {}", chain(error)),
+        Err(error) => tracing::warn!("cannot delete the objects of a cluster: {}", chain(error)),
     }
     done.is_ok()
 }

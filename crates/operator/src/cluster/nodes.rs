@@ -58,19 +58,19 @@ pub(crate) enum AskError {
     Connect(#[source] std::io::Error),
     #[error("the name of the node cannot be used")]
     Name,
-    #[error("the answer breaks off")]
+    #[error("the answer is truncated")]
     Broken(#[source] Box<dyn std::error::Error + Send + Sync>),
     #[error("the answer cannot be read")]
     Body(#[source] BodyError),
     #[error("it answers with {0}")]
     Status(StatusCode),
-    #[error("its answer makes no sense: {0}")]
+    #[error("its answer cannot be parsed: {0}")]
     Nonsense(String),
 }
 
 /// Why nodes cannot be asked at all.
 #[derive(Debug, thiserror::Error)]
-#[error("the keys for asking nodes cannot be used: {0}")]
+#[error("the keys for requests to nodes are not valid: {0}")]
 pub(crate) struct InvalidKeys(String);
 
 /// The state of a broker.

@@ -56,7 +56,7 @@ async fn ask(work: &Work, admin: &kafka_admin::Admin, broker: NodeId) -> Option<
     let page = match admin.describe_topics(&[]).await {
         Ok(page) => page,
         Err(error) => {
-            tracing::info!("broker {broker} does not tell the partitions: {}", chain(&error));
+            tracing::info!("cannot read the partitions from broker {broker}: {}", chain(&error));
             return None;
         }
     };

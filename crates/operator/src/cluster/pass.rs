@@ -147,7 +147,7 @@ pub(crate) async fn run(ctx: &Context, kafka: Kafka, written: &Value) -> Result<
             (status::Report::of_nothing((&names, &kafka), Outcome::Held(note), warnings), None)
         }
         Err(error) => {
-            // Topics and users of a cluster whose record cannot be read are left alone, too.
+            // Topics and users of a cluster whose record cannot be read are left unchanged, too.
             ctx.admins.forget(&names);
             let outcome = Outcome::Held(error.note());
             let report = status::Report::of_nothing((&names, &kafka), outcome, Vec::new());

@@ -276,7 +276,7 @@ mod tests {
             .unwrap()
         };
         let request = || vec![kr(json!({ "uid": "r", "labels": { CLUSTER_LABEL: "c" } }))];
-        // How far they are, the uid of the cluster, the requests, whether brokers are held and moves are unclaimed.
+        // How far they are, the uid of the cluster, the requests, whether brokers are held and moves have no owner.
         let rows = [
             (Moving, "k", request(), true, false),
             (Moving, "k", vec![], true, true),

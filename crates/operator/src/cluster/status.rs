@@ -113,7 +113,7 @@ fn written(conditions: &[conditions::Condition]) -> Vec<Condition> {
 async fn tell(ctx: &Context, kafka: &Kafka, outcome: &Outcome) {
     let (type_, reason, note) = match outcome {
         Outcome::Held(note) => (EventType::Warning, note.reason.name(), note.message.clone()),
-        Outcome::Done => (EventType::Normal, "Ready", "the cluster is as it was asked for".into()),
+        Outcome::Done => (EventType::Normal, "Ready", "the cluster matches its spec".into()),
         Outcome::Progressing(_) | Outcome::Paused => return,
     };
     let event = Event {
@@ -124,7 +124,7 @@ async fn tell(ctx: &Context, kafka: &Kafka, outcome: &Outcome) {
         secondary: None,
     };
     if let Err(error) = ctx.recorder.publish(&event, &kafka.object_ref(&())).await {
-        tracing::info!("no Event could be told: {error}");
+        tracing::info!("cannot publish an Event: {error}");
     }
 }
 

@@ -73,7 +73,7 @@ pub enum ClientError {
     #[error("Cruise Control did not answer in time")]
     Late,
     /// The answer breaks off. It may have done what it was asked.
-    #[error("the answer of Cruise Control breaks off")]
+    #[error("the answer of Cruise Control is truncated")]
     Broken(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The answer is too large. It may have done what it was asked.
     #[error("the answer of Cruise Control cannot be read")]

@@ -27,7 +27,7 @@ use crate::metrics::{KafkaEffect, Metrics};
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CollectError {
     /// No pass over the cluster has opened a connection yet, or it has no brokers.
-    #[error("the cluster has no brokers to ask yet")]
+    #[error("the cluster has no brokers yet")]
     NoBrokers,
     /// The brokers are unknown.
     #[error("cannot list the brokers")]

@@ -139,7 +139,7 @@ fn own(all: &[Arc<Packed>]) -> String {
     let took = |one: &Packed| one.took.as_secs_f64();
     family(DURATION, "Duration of the last collection", &took);
     let dropped = |one: &Packed| one.dropped as f64;
-    family(DROPPED, "Series that were left out because the cluster has too many", &dropped);
+    family(DROPPED, "Series that are omitted because the cluster has too many", &dropped);
     text
 }
 

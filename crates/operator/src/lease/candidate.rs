@@ -1,7 +1,7 @@
 //! The rules of the election, without a clock and without an API server.
 //!
 //! 1. Every write of the Lease carries the version that was read: of two who write at once, one is refused.
-//! 2. A Lease of somebody else is taken only if it was seen unchanged, on the own clock, for as long as
+//! 2. A Lease of another owner is taken only if it was seen unchanged, on the own clock, for as long as
 //!    its holder may rely on it. The times that are written in it are for people: clocks differ.
 //! 3. A holder relies on it from before its renewal was sent. So its term ends, on any clock, before
 //!    another's can begin.
@@ -76,7 +76,7 @@ pub struct Candidate {
     term: Option<Term>,
 }
 
-/// The Lease of somebody else.
+/// The Lease of another owner.
 #[derive(Debug, Clone)]
 struct Seen {
     found: Found,

@@ -321,7 +321,7 @@ impl Metrics {
         }
     }
 
-    /// Whether this process leads.
+    /// Whether this process is the leader.
     pub fn set_leader(&self, leads: bool) {
         self.leader.set(i64::from(leads));
     }

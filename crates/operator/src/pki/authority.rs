@@ -94,7 +94,7 @@ impl fmt::Debug for Outcome {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A key or a certificate was not made.
-    #[error("cannot make the {what} of the authority")]
+    #[error("cannot create the {what} of the authority")]
     Issue {
         /// What was being made.
         what: &'static str,
@@ -103,10 +103,10 @@ pub enum Error {
         source: IssueError,
     },
     /// The trust store for Java was not made.
-    #[error("cannot make the trust store of the authority")]
+    #[error("cannot create the trust store of the authority")]
     TrustStore(#[source] Pkcs12Error),
     /// What the decision rests on is not there: a mistake of ours.
-    #[error("the {entry} that the decision rests on is not there")]
+    #[error("{entry}, on which the decision is based, is missing")]
     Gone {
         /// The entry.
         entry: &'static str,

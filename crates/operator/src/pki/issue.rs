@@ -36,13 +36,13 @@ const SERIAL_BYTES: usize = 16;
 #[derive(Debug, thiserror::Error)]
 pub enum IssueError {
     /// The operating system has no randomness to give.
-    #[error("the operating system gives no random numbers")]
+    #[error("the operating system provides no random numbers")]
     NoRandomness,
     /// A moment that no certificate can name.
     #[error("a certificate cannot be made for this time")]
     Time(#[source] time::error::ComponentRange),
     /// No key was made.
-    #[error("cannot make a key")]
+    #[error("cannot generate a key")]
     Key(#[source] rcgen::Error),
     /// Not a name that a certificate could be for.
     #[error("\"{name}\" cannot be in a certificate")]

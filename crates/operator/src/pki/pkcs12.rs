@@ -38,7 +38,7 @@ const SHA256: &[u64] = &[2, 16, 840, 1, 101, 3, 4, 2, 1];
 #[derive(Debug, thiserror::Error)]
 pub enum Pkcs12Error {
     /// The operating system has no randomness to give.
-    #[error("the operating system gives no random numbers")]
+    #[error("the operating system provides no random numbers")]
     NoRandomness,
     /// The key was not encrypted.
     #[error("cannot encrypt the key of a PKCS#12 store")]

@@ -30,7 +30,7 @@ pub enum Error {
     #[error("cannot issue the certificate of a user")]
     Issue(#[source] IssueError),
     /// The key store for Java was not made.
-    #[error("cannot make the key store of a user")]
+    #[error("cannot create the key store of a user")]
     KeyStore(#[source] Pkcs12Error),
 }
 

@@ -66,7 +66,7 @@ pub enum PodSetError {
         source: serde_json::Error,
     },
     /// Something was not written.
-    #[error("the pods of {set} could not be brought to what they shall be")]
+    #[error("the pods of {set} cannot be reconciled")]
     Write {
         /// Which set.
         set: String,
@@ -133,7 +133,7 @@ async fn run_in(
         scope,
         set_store,
         queue
-            .inspect_err(|error| tracing::warn!("a watch of pods broke off: {error}"))
+            .inspect_err(|error| tracing::warn!("a watch of pods was interrupted: {error}"))
             .take_until(shutdown),
         Config::default(),
     );
@@ -171,7 +171,7 @@ async fn pass(set: Arc<StrimziPodSet>, scope: Arc<Scope>) -> Result<Next, PodSet
     let one = reconcile(&set, &scope, &namespace).instrument(span);
     let beats = &scope.context.beats;
     let result = beats.watch_pass(Loop::StrimziPodSet, (&namespace, &set.name_any()), one).await;
-    // A set that is left alone is no failure.
+    // A set that is left unchanged is no failure.
     let is_successful = matches!(result, Ok(()) | Err(PodSetError::LeftAlone { .. }));
     metrics.pass_ended(KIND, &namespace, begun.elapsed(), is_successful);
     match &result {

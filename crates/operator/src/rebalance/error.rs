@@ -17,7 +17,7 @@ pub(crate) enum RebalanceError {
     Write(#[from] WriteError),
     #[error("cannot carry out the plan")]
     Execute(#[from] ExecuteError),
-    #[error("cannot make a plan")]
+    #[error("cannot compute a plan")]
     Plan(#[source] Box<dyn std::error::Error + Send + Sync>),
     #[error("cannot ask Cruise Control")]
     CruiseControl(#[from] crate::cruise_control::ClientError),

@@ -5,7 +5,7 @@
 //! 2. Moves belong to the cluster and are owned by the `Kafka`: whoever deletes a request must not take away
 //!    the only note of what to cancel and which throttle to take back. There is one such note for each cluster, and
 //!    it is only written over the version that was read, so there is one execution.
-//! 3. A ConfigMap of somebody else, or of a former resource of the same name, is never taken for ours.
+//! 3. A ConfigMap of another owner, or of a former resource of the same name, is never taken for ours.
 
 use std::collections::BTreeSet;
 

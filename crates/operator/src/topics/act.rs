@@ -380,7 +380,10 @@ fn answer<T: Clone>(
         Ok(results) => match results.get(topic) {
             Some(Ok(done)) => Ok(done.clone()),
             Some(Err(refusal)) => Err((view::problem(refusal), Some(refusal.code))),
-            None => Err((Problem::no_answer("Kafka answered for other topics only"), None)),
+            None => Err((
+                Problem::no_answer("the answer of Kafka lacks the topics that were asked for"),
+                None,
+            )),
         },
         Err(problem) => Err((problem.clone(), None)),
     }

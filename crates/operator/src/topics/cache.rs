@@ -382,7 +382,7 @@ fn claims(resource: &Resource) -> BTreeSet<(String, String)> {
     topics.map(|topic| (resource.namespace.clone(), topic.to_owned())).into()
 }
 
-/// A resource as the watch shows it. One that cannot be read has no spec, and so is left alone.
+/// A resource as the watch shows it. One that cannot be read has no spec, and so is left unchanged.
 fn entry(mut object: DynamicObject) -> Entry {
     object.metadata.managed_fields = None;
     let has_spec = object.data.get("spec").is_some_and(Value::is_object);

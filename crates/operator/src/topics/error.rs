@@ -12,7 +12,7 @@ use crate::takeover::TakeoverError;
 #[derive(Debug, thiserror::Error)]
 pub enum TopicsError {
     /// No pass over the cluster has opened a connection yet, or it has no brokers.
-    #[error("the cluster has no brokers to ask yet")]
+    #[error("the cluster has no brokers yet")]
     NoBrokers,
     /// An entity operator of Strimzi may run.
     #[error(transparent)]

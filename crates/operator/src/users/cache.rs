@@ -289,7 +289,7 @@ fn cluster(object: DynamicObject) -> Option<Cluster> {
     Some(Cluster { kafka: Arc::new(kafka), users })
 }
 
-/// A resource as the watch shows it. One that cannot be read has no spec, and so is left alone.
+/// A resource as the watch shows it. One that cannot be read has no spec, and so is left unchanged.
 fn entry(mut object: DynamicObject) -> Entry {
     object.metadata.managed_fields = None;
     let has_spec = object.data.get("spec").is_some_and(Value::is_object);

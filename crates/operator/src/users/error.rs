@@ -11,13 +11,13 @@ use crate::takeover::TakeoverError;
 #[derive(Debug, thiserror::Error)]
 pub(super) enum PassError {
     /// No pass over the cluster has opened a connection yet, or it has no brokers.
-    #[error("the cluster has no brokers to ask yet")]
+    #[error("the cluster has no brokers yet")]
     NoBrokers,
     /// An entity operator of Strimzi may run.
     #[error(transparent)]
     Takeover(#[from] TakeoverError),
     /// The record of the users that are managed cannot be read or written.
-    #[error("cannot use the record of users")]
+    #[error("the record of users is not valid")]
     Record(#[from] StoreError),
     /// Kafka does not show its id.
     #[error("cannot describe the cluster")]

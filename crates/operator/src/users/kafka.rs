@@ -256,7 +256,7 @@ fn answer(
 }
 
 fn others_only() -> Result<(), Failure> {
-    Err((Problem::no_answer("Kafka answered for other users only"), None))
+    Err((Problem::no_answer("the answer of Kafka lacks the users that were asked for"), None))
 }
 
 fn refused(result: &Result<(), Refusal>) -> Result<(), Failure> {
@@ -426,7 +426,7 @@ mod tests {
             .iter()
             .map(|(name, access)| (name.as_str(), access.rules.len(), access.others))
             .collect();
-        // U8.8: principals of another kind are left alone.
+        // U8.8: principals of another kind are left unchanged.
         assert_eq!(found, [("CN=b", 1, 0), ("a", 1, 3), ("new", 0, 1)], "U8.9");
     }
 

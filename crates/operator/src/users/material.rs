@@ -203,7 +203,7 @@ pub(super) fn make(
         Credential::Same => only_certificate(stored),
         Credential::Given(entry) => match passwords.texts.get(entry) {
             Some(password) => with_password(user, password),
-            None => return Err(Problem::kubernetes("the password is not there any more")),
+            None => return Err(Problem::kubernetes("the password is missing")),
         },
         Credential::Generated { letters } => {
             let password = user::password(*letters).map_err(|error| not_made(&error))?;
@@ -248,7 +248,7 @@ fn only_certificate(mut content: SecretContent) -> SecretContent {
 fn text(content: &SecretContent) -> Result<String, Problem> {
     let bytes = content.data.get(PASSWORD).cloned().unwrap_or_default();
     let text = String::from_utf8(bytes).ok().filter(|text| !text.is_empty());
-    text.ok_or_else(|| Problem::kubernetes("the password is not in the Secret any more"))
+    text.ok_or_else(|| Problem::kubernetes("the password is no longer in the Secret"))
 }
 
 fn with_password(user: &str, password: &str) -> SecretContent {

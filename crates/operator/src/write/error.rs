@@ -4,25 +4,25 @@
 #[derive(Debug, thiserror::Error)]
 pub enum WriteError {
     /// This process does not lead, or not for long enough. Nothing was sent.
-    #[error("{what}: this process does not lead for long enough to do it")]
+    #[error("{what}: the remaining lease time is too short")]
     NotLeader {
         /// What was to be done.
         what: String,
     },
     /// The object that was to be created is there already.
-    #[error("{what}: it exists already")]
+    #[error("{what}: already exists")]
     Exists {
         /// What was to be done.
         what: String,
     },
     /// The object is not there.
-    #[error("{what}: it does not exist")]
+    #[error("{what}: not found")]
     Missing {
         /// What was to be done.
         what: String,
     },
     /// The object was changed by somebody else in between.
-    #[error("{what}: it was changed in between")]
+    #[error("{what}: changed concurrently")]
     Conflict {
         /// What was to be done.
         what: String,
@@ -67,7 +67,7 @@ impl WriteError {
     pub fn is_of_ending_namespace(&self) -> bool {
         let Self::Kubernetes { source, .. } = self else { return false };
         let kube::Error::Api(status) = source.as_ref() else { return false };
-        status.code == 403 && status.message.contains("because it is being terminated")
+        status.code == 403 && status.message.contains("because the process is stopping")
     }
 }
 
@@ -75,7 +75,7 @@ impl WriteError {
 #[derive(Debug, thiserror::Error)]
 pub enum KafkaWriteError<E: std::error::Error + 'static> {
     /// This process does not lead, or not for long enough. Nothing was sent.
-    #[error("{what}: this process does not lead for long enough to do it")]
+    #[error("{what}: the remaining lease time is too short")]
     NotLeader {
         /// What was to be done.
         what: String,
@@ -111,7 +111,7 @@ mod tests {
             let error = WriteError::Kubernetes { what: "create Pod a/b".to_owned(), source };
             assert_eq!(error.is_of_ending_namespace(), expected, "{code} {message}");
         };
-        let ending = "pods \"b\" is forbidden: unable to create new content in namespace a because it is being terminated";
+        let ending = "pods \"b\" is forbidden: unable to create new content in namespace a because the process is stopping";
         check(403, ending, true);
         check(409, ending, false);
         check(403, "pods is forbidden: User \"x\" cannot create resource \"pods\"", false);

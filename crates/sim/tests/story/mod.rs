@@ -15,7 +15,7 @@ pub(crate) const LONG_MS: u64 = 3_000_000;
 /// A leader that is none of the nodes.
 pub(crate) const ELSEWHERE: i32 = 99;
 pub(crate) const NO_WITNESS: &str =
-    "no broker that keeps up with the controllers tells which replicas are in sync";
+    "no broker that keeps up with the controllers reports the in-sync replicas";
 
 pub(crate) fn id(id: i32) -> NodeId {
     NodeId::new(id).unwrap()

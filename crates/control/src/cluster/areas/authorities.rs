@@ -173,7 +173,7 @@ pub(in crate::cluster) mod tests {
                 "create the key and the certificate of the cluster CA; create the key and the certificate of the clients CA", "stop CertificateAuthority"),
             ("both Secrets are lost",     |v| absent(&mut v.cluster, true), "", "hold CertificateAuthorityMissing"),
             ("pods are unknown",          |v| { absent(&mut v.cluster, true); v.cluster.facts.in_use = None; }, "", "hold CertificateAuthorityMissing"),
-            ("it is due",                 |v| v.clients.facts.timing.now = 350 * DAY, "renew the certificate (it is near its end) of the clients CA", "stop CertificateAuthority"),
+            ("it is due",                 |v| v.clients.facts.timing.now = 350 * DAY, "renew the certificate (it expires soon) of the clients CA", "stop CertificateAuthority"),
             ("it waits for a window",     |v| { v.cluster.facts.timing.now = 350 * DAY; v.cluster.facts.timing.window_open = false; }, "", "go"),
             ("the user supplies it",      |v| v.cluster.settings.source = Source::Supplied, "", "go"),
             ("the user has not supplied it", |v| { v.cluster.settings.source = Source::Supplied; absent(&mut v.cluster, false); }, "", "hold CertificateAuthorityMissing"),
@@ -192,7 +192,7 @@ pub(in crate::cluster) mod tests {
         view.published = false;
         view.cluster.facts.timing.now = 350 * DAY;
         let (acts, flow, _) = decided(view);
-        assert_eq!(acts, "renew the certificate (it is near its end) of the cluster CA");
+        assert_eq!(acts, "renew the certificate (it expires soon) of the cluster CA");
         assert_eq!(flow, "stop CertificateAuthority");
     }
 

@@ -37,7 +37,8 @@ pub fn decide(snapshot: &Snapshot, draft: &mut Draft) -> Flow {
     }
     // While it was unknown, the configuration of nodes was built without it. Nobody is restarted for that.
     if recorded == QuorumMode::Unknown && draft.record.quorum.mode != QuorumMode::Unknown {
-        let message = "the mode of the quorum is known now; the configuration of the nodes follows in the next pass";
+        let message =
+            "the quorum mode is known now; the configuration of the nodes follows in the next pass";
         return Flow::Stop(Note::new(Reason::QuorumModeFound, message));
     }
     match unreachable(snapshot) {
@@ -113,9 +114,9 @@ pub(in crate::cluster) mod tests {
         // What differs from a settled cluster, the mode that is recorded, how the pass goes on.
         let rows: [(&str, Change, QuorumMode, &str); 9] = [
             ("settled",                   |_, _| {}, Dynamic, "go"),
-            ("no node can be asked",      |s, _| s.kafka.quorum = Fact::default(), Dynamic, "go"),
+            ("no node answers",      |s, _| s.kafka.quorum = Fact::default(), Dynamic, "go"),
             ("static",                    |s, r| { r.quorum.mode = Static; level(s, Some(0)); }, Static, "go"),
-            ("raised by somebody else",   |_, r| r.quorum.mode = Static, Dynamic, "go"),
+            ("raised outside of Gregor",   |_, r| r.quorum.mode = Static, Dynamic, "go"),
             ("adopted",                   |_, r| r.quorum.mode = Unknown, Dynamic, "stop QuorumModeFound"),
             ("adopted, and silent",       |s, r| { r.quorum.mode = Unknown; level(s, None); }, Unknown, "hold QuorumModeUnknown"),
             ("another cluster answers",   |s, _| level(s, Some(0)), Dynamic, "hold QuorumModeUnknown"),
@@ -129,7 +130,7 @@ pub(in crate::cluster) mod tests {
             assert_eq!(acts, "", "{name}");
             assert_eq!((draft.record.quorum.mode, went.as_str()), (mode, flow), "{name}");
             let told = draft.warnings.iter().any(|note| note.reason == Reason::QuorumModeChanged);
-            assert_eq!(told, name == "raised by somebody else", "{name}");
+            assert_eq!(told, name == "raised outside of Gregor", "{name}");
         }
     }
 

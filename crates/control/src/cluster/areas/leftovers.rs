@@ -101,7 +101,7 @@ pub(in crate::cluster) mod tests {
             ("of a listener",                Service,   "c-outside",  |s, _| s.desired.services = Some(["c-outside".to_owned()].into()), false),
             ("of a listener that is gone",   Service,   "c-outside",  |_, _| {}, true),
             ("of listeners that are unknown", Service,  "c-outside",  |s, _| s.desired.services = None, false),
-            ("of somebody else",             Service,   "c-mine",     |_, o| o.ours = false, false),
+            ("of another owner",             Service,   "c-mine",     |_, o| o.ours = false, false),
             ("of a pool",                    PodSet,    "broker",     |_, _| {}, false),
             ("of a pool that is gone",       PodSet,    "old",        |_, _| {}, true),
         ];

@@ -183,7 +183,7 @@ pub(in crate::cluster) mod tests {
         let rows: [(&str, Change, &str, Phase, &str); 13] = [
             ("nobody asks",                 |s, _| { s.desired.migration = false; s.desired.migration_annotated = false; }, "", Phase::Idle, "go"),
             ("asked for",                   |_, _| {}, "", Phase::Gathering, "wait QuorumMigration"),
-            ("the metadata is too old",     |s, _| s.kafka.features = Fact::read(FeaturesView { kraft_version: Some(0), metadata_version: Some(20) }, NOW), "", Phase::Idle, "go"),
+            ("the metadata is out of date",     |s, _| s.kafka.features = Fact::read(FeaturesView { kraft_version: Some(0), metadata_version: Some(20) }, NOW), "", Phase::Idle, "go"),
             ("the features are unknown",    |s, _| s.kafka.features = Fact::Unknown(Why::NoAnswer), "", Phase::Idle, "wait QuorumMigration"),
             ("all controllers are ready",   |_, r| r.quorum_migration = Phase::Gathering, RAISE, Phase::Raising, "wait QuorumMigration"),
             ("one is not ready",            |s, r| { r.quorum_migration = Phase::Gathering; s.pods.get_mut("c-controller-1").unwrap().ready = false; }, "", Phase::Gathering, "wait QuorumMigration"),
@@ -204,7 +204,7 @@ pub(in crate::cluster) mod tests {
             assert_eq!(draft.record.journal.is_empty(), phase != Phase::Raising, "{name}");
             // Only the Kafka that cannot do it is a reason to refuse.
             let refused = draft.warnings.iter().any(|n| n.reason == Reason::QuorumMigrationRefused);
-            assert_eq!(refused, name == "the metadata is too old", "{name}");
+            assert_eq!(refused, name == "the metadata is out of date", "{name}");
         }
     }
 

@@ -1,7 +1,7 @@
 //! Objects that are built from the spec: those that do not exist or differ are applied, in their order.
 //!
 //! A pod set that loses a pod stops a node. That it may be stopped is recorded, by an earlier pass. What this pass reads
-//! can only take that back: the set is left alone, and a later pass builds it with the pod.
+//! can only take that back: the set is left unchanged, and a later pass builds it with the pod.
 
 use std::collections::BTreeMap;
 
@@ -218,7 +218,7 @@ pub(in crate::cluster) mod tests {
     #[rustfmt::skip]
     fn a_node_that_is_needed_again_is_not_stopped() {
         let rows: [(&str, i32, Change, bool); 9] = [
-            ("a broker that holds nothing",        5, |_, _| {}, true),
+            ("a broker without partitions",        5, |_, _| {}, true),
             ("replicas were assigned to it",       5, |s, _| assign(s, 5), false),
             ("to another one",                     5, |s, _| assign(s, 4), true),
             ("the user waives the check",          5, |s, _| { assign(s, 5); s.desired.skip_partition_check = true; }, true),

@@ -362,13 +362,13 @@ pub(in crate::cluster) mod tests {
         // What is known, what differs, the acts, how the pass goes on.
         let rows: [(&str, Sample, Change, &str, &str); 22] = [
             ("settled",                         settled, |_, _| {}, "", "go"),
-            ("no node can be asked",            joining, |s, _| s.kafka.quorum = Fact::default(), "", "go"),
+            ("no node answers",            joining, |s, _| s.kafka.quorum = Fact::default(), "", "go"),
             ("no node is ready",                settled, |s, r| lose(s, r, 0), "", "go"),
             ("and one has another disk",        settled, |s, r| lose(s, r, 1), "", "go"),
-            ("and a majority has other disks",  settled, |s, r| lose(s, r, 2), "", "hold QuorumLost"),
+            ("and a majority has new disks",  settled, |s, r| lose(s, r, 2), "", "hold QuorumLost"),
             ("and no disk is known",            settled, |s, r| { lose(s, r, 3); s.kafka.directories.clear(); }, "", "go"),
             ("and the quorum is static",        settled, |s, r| { lose(s, r, 3); r.quorum.mode = crate::quorum::format::QuorumMode::Static; }, "", "go"),
-            ("nobody answers",                  joining, |s, _| s.kafka.quorum = Fact::Unknown(Why::NoAnswer), "", "wait QuorumWaiting"),
+            ("no answer",                  joining, |s, _| s.kafka.quorum = Fact::Unknown(Why::NoAnswer), "", "wait QuorumWaiting"),
             ("a controller joins",              joining, |_, _| {}, ADD, "wait AddingController"),
             ("its directory is unknown",        joining, |s, _| s.kafka.directories.clear(), "", "wait QuorumWaiting"),
             ("its pod is not ready",            joining, |s, _| s.pods.get_mut("c-controller-6").unwrap().ready = false, "", "wait QuorumWaiting"),
@@ -381,8 +381,8 @@ pub(in crate::cluster) mod tests {
             ("the quorum is static",            joining, |_, r| r.quorum.mode = QuorumMode::Static, "", "go"),
             ("no controller would be left",     settled, |s, _| s.nodes.values_mut().for_each(|node| node.desired = node.desired.filter(|roles| roles.is_broker())), "", "go"),
             ("a controller leaves",             leaving, |_, _| {}, REMOVE, "wait RemovingController"),
-            ("a node knows only that one",      leaving, |s, _| { s.kafka.servers.insert(id(3), Fact::read(Some("c-controller-6.c:9090".to_owned()), NOW)); }, "", "wait QuorumWaiting"),
-            ("a node does not say whom it knows", leaving, |s, _| { s.kafka.servers.insert(id(3), Fact::Unknown(Why::NoAnswer)); }, "", "wait QuorumWaiting"),
+            ("a node has only that one in its list of controllers",      leaving, |s, _| { s.kafka.servers.insert(id(3), Fact::read(Some("c-controller-6.c:9090".to_owned()), NOW)); }, "", "wait QuorumWaiting"),
+            ("a node does not report its list of controllers", leaving, |s, _| { s.kafka.servers.insert(id(3), Fact::Unknown(Why::NoAnswer)); }, "", "wait QuorumWaiting"),
         ];
         for (name, sample, change, acts, flow) in rows {
             let (mut snapshot, mut record) = sample();
@@ -505,11 +505,11 @@ pub(in crate::cluster) mod tests {
         fn ephemeral(s: &mut Snapshot) { s.desired.ephemeral_pools.insert("controller".to_owned()); }
         // What differs, the controller that may be formatted, whether people are told.
         let rows: [(&str, Change, Option<i32>, bool); 13] = [
-            ("nobody has said anything",     |_, _| {}, None, true),
+            ("no facts",     |_, _| {}, None, true),
             ("a user says that it is lost",  |s, _| mark(s), Some(2), false),
             ("another one lags",             |s, _| { mark(s); view(s).voters[1].last_caught_up_ms = None; }, None, true),
             ("there is no leader",           |s, r| { mark(s); permit(r, "pod-2"); s.kafka.quorum = Fact::Unknown(Why::NoAnswer); }, None, true),
-            ("no node can be asked",         |s, r| { mark(s); permit(r, "pod-2"); s.kafka.quorum = Fact::default(); }, None, true),
+            ("no node answers",         |s, r| { mark(s); permit(r, "pod-2"); s.kafka.quorum = Fact::default(); }, None, true),
             ("it has caught up",             |s, r| { mark(s); permit(r, "pod-2"); view(s).voters[2].last_caught_up_ms = Some(NOW); s.pods.get_mut("c-controller-2").unwrap().exit_code = None; }, None, false),
             ("the quorum is dynamic",        |s, r| { mark(s); r.quorum.mode = QuorumMode::Dynamic; }, None, false),
             ("its disk goes with its pod",   |s, _| ephemeral(s), Some(2), false),

@@ -85,15 +85,15 @@ const fn rule(act: &Act) -> Rule {
 
 fn awaited(view: &RebalanceView, decision: &Decision) -> Option<&'static str> {
     if view.unclaimed {
-        return Some("moves of a KafkaRebalance that is gone are being cancelled");
+        return Some("cancelling the moves of a deleted KafkaRebalance");
     }
     let is_ours = |partner: &Partner| matches!(partner, Partner::Present(_));
     let has_ours = is_ours(&view.partners.remove) || is_ours(&view.partners.add);
     match decision.recorded.as_ref().map_or(Phase::Idle, |recorded| recorded.phase) {
-        Phase::RebalanceOnScaleDown => Some("brokers that are to leave are being drained"),
-        Phase::RebalanceOnScaleUp => Some("brokers that have come are being filled"),
+        Phase::RebalanceOnScaleDown => Some("draining leaving brokers"),
+        Phase::RebalanceOnScaleUp => Some("filling new brokers"),
         Phase::Idle if decision.acts.is_empty() && !has_ours => None,
-        Phase::Idle => Some("a KafkaRebalance that is not needed any more is being removed"),
+        Phase::Idle => Some("removing a KafkaRebalance that is no longer needed"),
     }
 }
 
@@ -254,13 +254,13 @@ pub(in crate::cluster) mod tests {
     #[test]
     #[rustfmt::skip]
     fn the_rows_hold() {
-        const DRAINED: &str = "AutoRebalancing: brokers that are to leave are being drained";
-        const FILLED: &str = "AutoRebalancing: brokers that have come are being filled";
-        const REMOVED: &str = "AutoRebalancing: a KafkaRebalance that is not needed any more is being removed";
-        const CANCELLED: &str = "AutoRebalancing: moves of a KafkaRebalance that is gone are being cancelled";
+        const DRAINED: &str = "AutoRebalancing: draining leaving brokers";
+        const FILLED: &str = "AutoRebalancing: filling new brokers";
+        const REMOVED: &str = "AutoRebalancing: removing a KafkaRebalance that is no longer needed";
+        const CANCELLED: &str = "AutoRebalancing: cancelling the moves of a deleted KafkaRebalance";
         const DRAIN: &str = "create the KafkaRebalance with remove-brokers of brokers [5]";
         const FILL: &str = "create the KafkaRebalance with add-brokers of brokers [5]";
-        const CANCEL: &str = "cancel moves whose KafkaRebalance is gone";
+        const CANCEL: &str = "cancel moves of a deleted KafkaRebalance";
         const MISSING: Setting = Setting::Template(Some(false));
         // What differs from a settled cluster with both modes on, the acts, the warnings, how the pass goes on.
         let rows: [(&str, Change, &str, &str, &str); 29] = [
@@ -268,15 +268,15 @@ pub(in crate::cluster) mod tests {
             ("off",                           |s, _| view(s).settings = PerMode { remove: Setting::Off, add: Setting::Off }, "", "", "go"),
             ("seen for the first time",       |_, r| r.auto_rebalance = None, "", "", "go"),
             ("a broker leaves",               |s, _| leave(s, &[5]), DRAIN, "", DRAINED),
-            ("it holds nothing",              |s, _| { leave(s, &[5]); empty(s); }, "", "", "go"),
+            ("it has no partitions",              |s, _| { leave(s, &[5]); empty(s); }, "", "", "go"),
             ("the check is waived",           |s, _| { leave(s, &[5]); s.desired.skip_partition_check = true; }, "", "", "go"),
             ("it is waived in a drain",       |s, r| { drain(s, r, Said::Rebalancing); s.desired.skip_partition_check = true; }, "stop the KafkaRebalance with remove-brokers", "", REMOVED),
             ("that mode is off",              |s, _| { leave(s, &[5]); view(s).settings.remove = Setting::Off; }, "", "", "go"),
             ("its template is missing",       |s, _| { leave(s, &[5]); view(s).settings.remove = MISSING; }, "", "AutoRebalanceTemplateMissing", "go"),
-            ("its template is a request",     |s, _| { leave(s, &[5]); view(s).settings.remove = Setting::Unmarked; }, "", "AutoRebalanceTemplateUnmarked", "go"),
-            ("whether it exists is unknown",  |s, _| { leave(s, &[5]); view(s).settings.remove = Setting::Template(None); }, "", "", "go"),
+            ("its template is itself a rebalance request",     |s, _| { leave(s, &[5]); view(s).settings.remove = Setting::Unmarked; }, "", "AutoRebalanceTemplateUnmarked", "go"),
+            ("it is unknown whether it exists",  |s, _| { leave(s, &[5]); view(s).settings.remove = Setting::Template(None); }, "", "", "go"),
             ("its name is taken",             |s, _| { leave(s, &[5]); view(s).partners.remove = Partner::Foreign; }, "", "AutoRebalanceNameTaken", DRAINED),
-            ("it failed a moment ago",        |s, r| { leave(s, &[5]); recorded(r).setbacks.remove = Some(setback()); }, "", "AutoRebalanceFailed", "go"),
+            ("the last attempt has just failed",        |s, r| { leave(s, &[5]); recorded(r).setbacks.remove = Some(setback()); }, "", "AutoRebalanceFailed", "go"),
             ("it is being drained",           |s, r| drain(s, r, Said::Rebalancing), "", "", DRAINED),
             ("the drain is paused",           |s, r| drain(s, r, Said::ReconciliationPaused), "", "AutoRebalancePaused", DRAINED),
             ("another one leaves too",        |s, r| { drain(s, r, Said::Rebalancing); leave(s, &[4]); }, "refresh the KafkaRebalance with remove-brokers of brokers [4, 5]", "", DRAINED),
@@ -288,11 +288,11 @@ pub(in crate::cluster) mod tests {
             ("it is being filled",            |s, r| fill(s, r, Said::Rebalancing), "", "", FILLED),
             ("a drain comes first",           |s, r| { fill(s, r, Said::Rebalancing); leave(s, &[4]); if let Fact::Read { value, .. } = &mut s.kafka.partitions { value.facts[0].replicas = vec![id(4)]; } }, "stop the KafkaRebalance with add-brokers", "", DRAINED),
             ("it is filled",                  |s, r| fill(s, r, Said::Ready), "delete the KafkaRebalance with add-brokers", "", REMOVED),
-            ("it is left over and runs",      |s, _| view(s).partners.add = present(Said::Rebalancing), "stop the KafkaRebalance with add-brokers", "", REMOVED),
+            ("it is no longer requested and runs",      |s, _| view(s).partners.add = present(Said::Rebalancing), "stop the KafkaRebalance with add-brokers", "", REMOVED),
             ("it is being deleted",           |s, _| { view(s).partners.add = present(Said::Ready); deleting(s); }, "remove the finalizer of the KafkaRebalance with add-brokers", "", REMOVED),
             ("it is being deleted and runs",  |s, _| { view(s).partners.add = present(Said::Rebalancing); deleting(s); }, "", "", REMOVED),
-            ("moves are unclaimed",           |s, _| view(s).unclaimed = true, CANCEL, "", CANCELLED),
-            ("and a broker leaves",           |s, _| { view(s).unclaimed = true; leave(s, &[5]); }, "cancel moves whose KafkaRebalance is gone; create the KafkaRebalance with remove-brokers of brokers [5]", "", CANCELLED),
+            ("moves have no owner",           |s, _| view(s).unclaimed = true, CANCEL, "", CANCELLED),
+            ("and a broker leaves",           |s, _| { view(s).unclaimed = true; leave(s, &[5]); }, "cancel moves of a deleted KafkaRebalance; create the KafkaRebalance with remove-brokers of brokers [5]", "", CANCELLED),
         ];
         for (name, change, acts, told, flow) in rows {
             let (mut snapshot, mut record) = on();

@@ -66,7 +66,7 @@ fn forget(snapshot: &Snapshot, draft: &mut Draft, stale: &unregister::Decision) 
         let (what, act) = (What::Unregister { id: *id }, Unregistration(*id));
         let entry = journal.get(act);
         if let Some(said) = entry.and_then(|entry| entry.message.as_ref()) {
-            let message = format!("{what}: Kafka answered: {said}; it is asked again");
+            let message = format!("{what}: Kafka answered: {said}; the operator asks again");
             draft.warn(Reason::UnregistrationFailed, message);
         }
         // An entry without an answer may not have been sent yet.
@@ -227,7 +227,7 @@ pub(in crate::cluster) mod tests {
         // What is known, what differs, the acts, how the pass goes on.
         let rows: [(&str, Sample, Change, &str, &str); 17] = [
             ("settled",                       settled, |_, _| {}, "", "go"),
-            ("no node can be asked",          stale,   |s, _| s.kafka.quorum = Fact::default(), "", "go"),
+            ("no node answers",          stale,   |s, _| s.kafka.quorum = Fact::default(), "", "go"),
             ("stale, seen twice",             stale,   |_, _| {}, UNREGISTER, "wait Unregistering"),
             ("stale, seen once",              stale,   |_, r| r.stale_registrations.clear(), "", "wait Unregistering"),
             ("it may not have been sent",     stale,   |_, r| r.unregistrations.begin(UNREGISTERED, "", NOW - 1_000), UNREGISTER, "wait Unregistering"),
@@ -273,7 +273,7 @@ pub(in crate::cluster) mod tests {
         let (_, _, draft) = brief(decide, &snapshot, &record);
         assert_eq!((draft.acts.len(), reported(&draft)), (1, String::new()));
         // The words of a call without an answer differ each time.
-        for (answer, said) in [(Answer::Refused, "no"), (Answer::Unknown, "nothing in time")] {
+        for (answer, said) in [(Answer::Refused, "no"), (Answer::Unknown, "no answer in time")] {
             let mut record = draft.record.clone();
             let answered = (answer, Some("no".to_owned()));
             assert!(!settle(&mut record, &draft.acts[0], answered, NOW));
@@ -282,7 +282,7 @@ pub(in crate::cluster) mod tests {
             record = serde_json::from_str(&serde_json::to_string(&record).unwrap()).unwrap();
             let (_, _, again) = brief(decide, &snapshot, &record);
             let expected =
-                format!("unregister broker 9: Kafka answered: {said}; it is asked again");
+                format!("unregister broker 9: Kafka answered: {said}; the operator asks again");
             assert_eq!(reported(&again), expected, "{answer:?}");
         }
         let mut done = draft.record.clone();

@@ -95,7 +95,7 @@ pub fn decide(snapshot: &Snapshot, draft: &mut Draft) -> Flow {
     }
     // A node that waits as a broker is reported as such.
     let others = released.iter().filter(|id| !pass.holds.contains_key(id));
-    awaited.extend(others.map(|id| format!("controller {id}: it is on its way out")));
+    awaited.extend(others.map(|id| format!("controller {id}: it is leaving")));
     let progress = pass.progress();
     draft.outputs.leaving = Some(pass);
     match progress {
@@ -296,12 +296,12 @@ pub(in crate::cluster) mod tests {
     #[test]
     #[rustfmt::skip]
     fn the_rows_hold() {
-        const CLOSE: &str = "close broker 5 for new replicas";
-        const OPEN: &str = "open broker 5 for new replicas";
+        const CLOSE: &str = "cordon broker 5";
+        const OPEN: &str = "uncordon broker 5";
         const DELETE: &str = "delete PersistentVolumeClaim data-c-broker-5";
         // The phase, what differs, the acts, the next phase, how the pass goes on.
         let rows: [(&str, &str, Change, &str, Option<Phase>, &str); 13] = [
-            ("it holds nothing",           "requested", |_| {}, CLOSE, Some(Phase::Cordoning), "wait ScalingDown"),
+            ("it has no partitions",           "requested", |_| {}, CLOSE, Some(Phase::Cordoning), "wait ScalingDown"),
             ("its partitions are unknown", "requested", |s| s.kafka.partitions = Fact::Unknown(Why::NoAnswer), "", Some(Phase::Requested), "go"),
             ("it is closed",               "cordoning", |s| cordoned(s, 5, true), "", Some(Phase::Cordoned), "wait ScalingDown"),
             ("it is empty still",          "cordoned",  |s| cordoned(s, 5, true), "", Some(Phase::Stopping), "wait ScalingDown"),
@@ -422,13 +422,13 @@ pub(in crate::cluster) mod tests {
             value.insert(id(5), broker);
         }
         let (acts, flow, draft) = brief(decide, &snapshot, &record);
-        assert_eq!((acts.as_str(), flow.as_str()), ("open broker 5 for new replicas", "go"));
+        assert_eq!((acts.as_str(), flow.as_str()), ("uncordon broker 5", "go"));
         record = draft.record;
         settle(&mut record, &draft.acts[0], (Answer::Refused, None), snapshot.now_ms);
         assert_eq!(brief(decide, &snapshot, &record).0, "", "not at once");
         snapshot.now_ms += 5_000;
         let (acts, _, draft) = brief(decide, &snapshot, &record);
-        assert_eq!(acts, "open broker 5 for new replicas");
+        assert_eq!(acts, "uncordon broker 5");
         record = draft.record;
         settle(&mut record, &draft.acts[0], (Answer::Done, None), snapshot.now_ms);
         assert_eq!(brief(decide, &snapshot, &record).0, "");

@@ -30,7 +30,8 @@ pub fn decide(snapshot: &Snapshot, draft: &mut Draft) -> Flow {
     }
     match known {
         Fact::Unknown(Why::NoAnswer) => {
-            let message = "Kafka does not say which users have a SCRAM credential; waiting for it";
+            let message =
+                "Kafka does not report which users have a SCRAM credential; waiting for it";
             Flow::Wait(Note::new(Reason::UsersNotGiven, message))
         }
         Fact::Read { .. } | Fact::Unknown(Why::NotRead | Why::NobodyToAsk) => Flow::Go,
@@ -100,7 +101,7 @@ pub(in crate::cluster) mod tests {
             ("of another tool",             |s| s.users[0].ours = false, "", false, "go"),
             ("deleted in Kafka",            |s| { given(s, "new"); s.kafka.scram_users = Fact::read([].into(), NOW); }, "set the SCRAM credential of bob", false, "go"),
             ("removed",                     |s| { given(s, "new"); s.users[0].deleting = true; }, DELETE, false, "go"),
-            ("removed before it was given", |s| s.users[0].deleting = true, RELEASE, false, "go"),
+            ("removed before it was applied", |s| s.users[0].deleting = true, RELEASE, false, "go"),
             ("Kafka does not answer",       |s| s.kafka.scram_users = Fact::Unknown(Why::NoAnswer), "", false, "wait UsersNotGiven"),
             ("nobody to ask",               |s| s.kafka.scram_users = Fact::Unknown(Why::NobodyToAsk), "", false, "go"),
             ("removed, and no answer",      |s| { given(s, "new"); s.users[0].deleting = true; s.kafka.scram_users = Fact::Unknown(Why::NoAnswer); }, "", false, "wait UsersNotGiven"),

@@ -78,7 +78,7 @@ pub const REMOVE: &str = Annotation::RemoveNodeIds.name();
 
 /// An id that was recorded for several pools. Whose node it is only a person can say.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("node id {id} is recorded for the pools {}: remove it from the status of all but one", pools.join(", "))]
+#[error("node id {id} is recorded in the status of the pools {}: remove it from all but one", pools.join(", "))]
 pub struct DuplicateId {
     /// The id.
     pub id: NodeId,

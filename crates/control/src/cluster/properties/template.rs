@@ -5,7 +5,7 @@ use model::NodeId;
 
 /// A text that gives no port.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("\"{text}\" gives no port from 1 to 65535 for node {node}")]
+#[error("\"{text}\" does not give a port from 1 to 65535 for node {node}")]
 pub struct InvalidPort {
     text: String,
     node: NodeId,

@@ -46,10 +46,8 @@ impl Decision {
         if self.refused.is_empty() {
             return None;
         }
-        let message = format!(
-            "the storage of pool {pool} is not changed as it was asked for: {}",
-            self.refused.join("; ")
-        );
+        let message =
+            format!("the storage of pool {pool} cannot be changed: {}", self.refused.join("; "));
         Some(Note::new(Reason::Spec(validate::Reason::KafkaStorage), message))
     }
 }
@@ -200,7 +198,7 @@ fn claim_changes(have: &Claim, wish: &Claim, name: &str) -> Vec<String> {
         ));
     }
     if wish.selector != have.selector {
-        wrong.push(format!("the selector of {name} cannot change"));
+        wrong.push(format!("the selector of {name} is immutable"));
     }
     wrong
 }

@@ -21,10 +21,8 @@ pub(super) fn check(spec: &ClusterSpec, findings: &mut Findings) {
     providers(spec, findings);
     let ours: Vec<_> = spec.config.keys().filter(|key| forbidden(key, &spec.listeners)).collect();
     if !ours.is_empty() {
-        let message = format!(
-            "of spec.kafka.config this is left out, because it is for us to set: {}. Remove it",
-            list(&ours)
-        );
+        let message =
+            format!("spec.kafka.config: ignored, set by the operator: {}. Remove it", list(&ours));
         findings.add(Reason::ForbiddenConfiguration, message);
     }
     let gone = [
@@ -96,9 +94,8 @@ fn providers(spec: &ClusterSpec, findings: &mut Findings) {
     let named = spec.config.get("config.providers").map(String::as_str).unwrap_or_default();
     for name in named.split(',').map(str::trim) {
         if RESERVED_PROVIDERS.contains(&name) {
-            let message = format!(
-                "config.providers names {name}, which there is already: choose another name"
-            );
+            let message =
+                format!("config.providers names {name}, which exists already: choose another name");
             findings.add(Reason::ReservedConfigProvider, message);
         }
     }

@@ -21,7 +21,7 @@ const NAME_MAX: usize = 11;
 
 pub(super) fn check(listeners: &[Listener], findings: &mut Findings) {
     if listeners.is_empty() {
-        let message = "there is no listener, so that no client could connect: name one";
+        let message = "spec.kafka.listeners is empty, so no client can connect: add a listener";
         findings.add(Reason::NoListener, message);
     }
     for listener in listeners {
@@ -43,7 +43,7 @@ fn one(listener: &Listener, findings: &mut Findings) {
     let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     if name.is_empty() || name.len() > NAME_MAX || !name.chars().all(plain) {
         let message = format!(
-            "\"{name}\" is no name for a listener: use 1 to {NAME_MAX} small letters and digits"
+            "\"{name}\" is not valid as the name of a listener: use 1 to {NAME_MAX} lower-case letters and digits"
         );
         findings.add(Reason::InvalidListenerName, message);
     }
@@ -64,7 +64,7 @@ fn one(listener: &Listener, findings: &mut Findings) {
     }
     if listener.certificate.is_some() && !listener.tls {
         let message = format!(
-            "listener {name} has a certificate of its own and no TLS: set tls to true, or remove \
+            "listener {name} has its own certificate and no TLS: set tls to true, or remove \
              brokerCertChainAndKey"
         );
         findings.add(Reason::CertificateWithoutTls, message);

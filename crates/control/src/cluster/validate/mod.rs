@@ -271,7 +271,7 @@ fn nodes(spec: &ClusterSpec, findings: &mut Findings) {
         return;
     }
     if total > NODES_MAX {
-        let message = format!("{total} nodes are asked for, and at most {NODES_MAX} can be");
+        let message = format!("{total} nodes are requested, and at most {NODES_MAX} are supported");
         findings.add(Reason::TooManyNodes, message);
     }
     let missing = [
@@ -322,8 +322,8 @@ fn authorities(spec: &ClusterSpec, findings: &mut Findings) {
     for (name, authority) in both {
         if authority.renewal_days >= authority.validity_days {
             let message = format!(
-                "spec.{name}: certificates hold {} days and are renewed {} days before their end, \
-                 which is always: make renewalDays smaller than validityDays",
+                "spec.{name}: certificates are valid for {} days and are renewed {} days before \
+                 they expire, so permanently: make renewalDays smaller than validityDays",
                 authority.validity_days, authority.renewal_days
             );
             findings.add(Reason::CertificateRenewal, message);

@@ -16,8 +16,8 @@ pub(super) fn check(spec: &ClusterSpec, findings: &mut Findings) {
     let letter = cluster.starts_with(|c: char| c.is_ascii_lowercase());
     if !is_label(cluster) || !letter {
         let message = format!(
-            "the name \"{cluster}\" makes names that Services cannot have: use small letters, digits \
-             and -, and begin with a letter"
+            "the name \"{cluster}\" is not valid in names of Services: use lower-case letters, \
+             digits and -, and begin with a letter"
         );
         findings.add(Reason::InvalidName, message);
         return;
@@ -29,8 +29,8 @@ pub(super) fn check(spec: &ClusterSpec, findings: &mut Findings) {
     for pool in &spec.pools {
         if !is_label(&pool.name) {
             let message = format!(
-                "the name of pool \"{}\" makes names that pods cannot have: use small letters, digits \
-                 and -",
+                "the name of pool \"{}\" is not valid in names of pods: use lower-case letters, \
+                 digits and -",
                 pool.name
             );
             findings.add(Reason::InvalidName, message);
@@ -49,7 +49,7 @@ pub(super) fn check(spec: &ClusterSpec, findings: &mut Findings) {
             continue;
         };
         let message =
-            format!("{} has {}: what begins with {prefix} is ours, remove it", key.place, key.key);
+            format!("{} has {}: the prefix {prefix} is reserved, remove it", key.place, key.key);
         findings.add(Reason::ReservedLabel, message);
     }
 }
@@ -57,8 +57,8 @@ pub(super) fn check(spec: &ClusterSpec, findings: &mut Findings) {
 fn fits(name: &str, kind: &str, findings: &mut Findings) {
     if name.len() > LABEL_MAX {
         let message = format!(
-            "the name of the {kind} {name} would have {} characters, and {LABEL_MAX} are possible: \
-             choose shorter names",
+            "the name of the {kind} {name} would have {} characters, and {LABEL_MAX} are \
+             allowed: choose shorter names",
             name.len()
         );
         findings.add(Reason::InvalidName, message);

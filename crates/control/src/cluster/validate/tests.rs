@@ -121,7 +121,7 @@ const VERSIONS: &[Row] = &[
         |s| s.metadata_version = Some("new".to_owned()),
         &[(
             R::InvalidMetadataVersion,
-            "\"new\" is no metadata version that we know: set spec.kafka.metadataVersion to one \
+            "\"new\" is not a known metadata version: set spec.kafka.metadataVersion to one \
              such as 4.3-IV0, or remove it",
         )],
     ),
@@ -156,7 +156,10 @@ const VERSIONS: &[Row] = &[
 const LISTENERS: &[Row] = &[
     (
         |s| s.listeners.clear(),
-        &[(R::NoListener, "there is no listener, so that no client could connect: name one")],
+        &[(
+            R::NoListener,
+            "spec.kafka.listeners is empty, so no client can connect: add a listener",
+        )],
     ),
     (
         |s| s.listeners[0].name = "Plain".to_owned(),
@@ -255,7 +258,7 @@ const LISTENERS: &[Row] = &[
         },
         &[(
             R::CertificateWithoutTls,
-            "listener plain has a certificate of its own and no TLS: set tls to true, or remove \
+            "listener plain has its own certificate and no TLS: set tls to true, or remove \
              brokerCertChainAndKey",
         )],
     ),
@@ -365,7 +368,7 @@ const NAMES: &[Row] = &[
         |s| s.name = "my.cluster".to_owned(),
         &[(
             R::InvalidName,
-            "the name \"my.cluster\" makes names that Services cannot have: use small letters, \
+            "the name \"my.cluster\" is not valid in names of Services: use lower-case letters, \
              digits and -, and begin with a letter",
         )],
     ),
@@ -373,7 +376,7 @@ const NAMES: &[Row] = &[
         |s| s.name = "4ever".to_owned(),
         &[(
             R::InvalidName,
-            "the name \"4ever\" makes names that Services cannot have: use small letters, \
+            "the name \"4ever\" is not valid in names of Services: use lower-case letters, \
              digits and -, and begin with a letter",
         )],
     ),
@@ -381,7 +384,7 @@ const NAMES: &[Row] = &[
         |s| s.pools[0].name = "a.b".to_owned(),
         &[(
             R::InvalidName,
-            "the name of pool \"a.b\" makes names that pods cannot have: use small letters, \
+            "the name of pool \"a.b\" is not valid in names of pods: use lower-case letters, \
              digits and -",
         )],
     ),

@@ -35,7 +35,7 @@ pub(super) fn check(spec: &ClusterSpec, findings: &mut Findings) {
     for pool in &spec.pools {
         for name in jvm::options(&pool.jvm, None).left_out {
             let message = format!(
-                "jvmOptions of pool {}: {name:?} is no single option: remove white space, line breaks \
+                "jvmOptions of pool {}: {name:?} is not a single option: remove white space, line breaks \
                  and = from its name and control characters from its value",
                 pool.name
             );

@@ -46,7 +46,7 @@ pub(super) fn check(
                 "Kafka {text} is not supported: set spec.kafka.version to one of {}",
                 list(known.0.keys())
             ),
-            None => "this operator knows no version of Kafka: it was installed without".to_owned(),
+            None => "this operator was installed without any Kafka image".to_owned(),
         };
         findings.add(Reason::UnsupportedKafkaVersion, message);
         return;
@@ -74,7 +74,7 @@ fn metadata(
     let mut refuse = |message: String| findings.add(Reason::InvalidMetadataVersion, message);
     let Ok(wished) = MetadataVersion::of_user(text) else {
         let message = format!(
-            "\"{text}\" is no metadata version that we know: set spec.kafka.metadataVersion to one \
+            "\"{text}\" is not a known metadata version: set spec.kafka.metadataVersion to one \
              such as {newest}, or remove it"
         );
         return refuse(message);

@@ -150,7 +150,7 @@ impl Request {
     pub(super) fn why(&self) -> Why {
         let failure = self.recorded.as_ref().and_then(|recorded| recorded.failure.as_ref());
         let said = failure.map(ToString::to_string);
-        Why::Failed(said.unwrap_or_else(|| "it did not say why".to_owned()))
+        Why::Failed(said.unwrap_or_else(|| "no reason given".to_owned()))
     }
 }
 

@@ -106,7 +106,7 @@ impl Story {
                     }
                 }
             }
-            _ => panic!("nothing happens with {line}"),
+            _ => panic!("nothing changes with {line}"),
         }
     }
 

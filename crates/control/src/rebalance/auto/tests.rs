@@ -398,7 +398,7 @@ fn a_user_who_waives_the_check_wants_no_drain() {
         ("",                               "Idle"),
         ("brokers 0-5; leaving 4; waived", "RebalanceOnScaleUp add[5] +create-add[5]"),
     ]);
-    // A broker that stays after all is a new one only if it holds nothing.
+    // A broker that stays after all is a new one only if it has no partitions.
     tell(&[
         ("",                               "Idle"),
         ("waived; leaving 4",              "Idle"),
@@ -570,7 +570,7 @@ fn warnings_say_what_to_do() {
     assert_eq!(
         notices[0].to_string(),
         "Auto-rebalancing with remove-brokers of brokers [3, 4] ended without success: it failed: \
-         no goal; it will be tried again"
+         no goal; the operator retries"
     );
     story.happen("leaving -");
     assert!(decide(story.recorded.as_ref(), &story.facts).notices.is_empty());

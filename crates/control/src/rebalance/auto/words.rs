@@ -199,10 +199,10 @@ impl fmt::Display for Notice {
                 list(f, &setback.brokers)?;
                 write!(f, " ended without success: {why}")?;
                 match (mode, why) {
-                    ("remove-brokers", Why::Stopped) => f.write_str(
-                        "; take the scale-down back, or change it, to have it begun again",
-                    ),
-                    ("remove-brokers", _) => f.write_str("; it will be tried again"),
+                    ("remove-brokers", Why::Stopped) => {
+                        f.write_str("; cancel or change the scale-down to restart it")
+                    }
+                    ("remove-brokers", _) => f.write_str("; the operator retries"),
                     _ => f.write_str("; create a KafkaRebalance to have them filled"),
                 }
             }
@@ -233,7 +233,7 @@ impl fmt::Display for Notice {
                 )
             }
             Self::AwaitsBrokers(brokers) => {
-                f.write_str("Auto-rebalancing waits for brokers to run: ")?;
+                f.write_str("Auto-rebalancing waits until brokers run: ")?;
                 list(f, brokers)
             }
         }

@@ -224,28 +224,26 @@ impl fmt::Display for Unknown {
             ids.join(", ")
         };
         match self {
-            Self::TooEarly => f.write_str("the rates are not known: there is only one sample yet"),
+            Self::TooEarly => f.write_str("the rates are unknown: there is only one sample yet"),
             Self::Offsets { partitions, of } => {
-                write!(f, "what comes in is not known of {partitions} of {of} partitions")
+                write!(f, "the inbound rate of {partitions} of {of} partitions is unknown")
             }
-            Self::Metrics { brokers } => write!(
-                f,
-                "what goes out and processor time are not known of brokers {}",
-                list(brokers)
-            ),
+            Self::Metrics { brokers } => {
+                write!(f, "the outbound rate and CPU use of brokers {} are unknown", list(brokers))
+            }
             Self::Capacity { rate, brokers } => {
                 let what = match rate {
                     Rate::Inbound => "inbound network",
                     Rate::Outbound => "outbound network",
                     Rate::Cpu => "processor",
                 };
-                write!(f, "the {what} capacity is not known of brokers {}", list(brokers))
+                write!(f, "the {what} capacity of brokers {} is unknown", list(brokers))
             }
             Self::DiskCapacity { brokers } => {
-                write!(f, "the disk capacity is not known of brokers {}", list(brokers))
+                write!(f, "the disk capacity of brokers {} is unknown", list(brokers))
             }
             Self::Sizes { partitions } => {
-                write!(f, "the size is not known of {partitions} partitions")
+                write!(f, "the size of {partitions} partitions is unknown")
             }
         }
     }

@@ -215,7 +215,7 @@ fn moves(mut session: Session, reply: Reply) -> Change {
 fn measured(state: Option<ExecutorState>) -> Change {
     const MB: u64 = 1 << 20;
     let skipped = |why: String| warning(Warning::NoProgress(why));
-    let Some(state) = state else { return skipped("it does not say what it does".to_owned()) };
+    let Some(state) = state else { return skipped("it reports no state".to_owned()) };
     let Some((done, total)) = state.moved_mb else {
         return skipped(format!("executor is in '{}' state", state.state));
     };

@@ -22,7 +22,7 @@ pub enum Task {
     Completed,
     /// It failed, or was stopped; it does not say which.
     CompletedWithError,
-    /// Cruise Control has too many tasks; it is asked again.
+    /// Cruise Control has too many tasks; the operator asks again.
     Busy,
     /// It could not be asked.
     Failed(Failure),

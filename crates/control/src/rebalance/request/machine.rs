@@ -530,7 +530,7 @@ fn failure(from: Phase, event: Event, facts: &Facts) -> Failure {
         | (Rebalancing, _, Some(Execution::Failed(failure))) => Some(failure.clone()),
         _ => None,
     };
-    said.unwrap_or_else(|| Failure::Final("the engine did not say why".to_owned()))
+    said.unwrap_or_else(|| Failure::Final("the engine gave no reason".to_owned()))
 }
 
 fn warnings(recorded: &Recorded, facts: &Facts, consume: bool) -> Vec<Warning> {

@@ -116,7 +116,7 @@ impl Unmade {
     #[must_use]
     pub fn unloaded(why: Unloaded) -> Self {
         match why {
-            Unloaded::NoClients => Self::Later("the brokers have not been reached yet".to_owned()),
+            Unloaded::NoClients => Self::Later("no broker has answered yet".to_owned()),
             Unloaded::Unread(what) => Self::Later(what),
             Unloaded::Inconsistent(why) => Self::Failed(Failure::Passing(why)),
         }
@@ -172,7 +172,7 @@ pub fn problem(report: &Report) -> Option<String> {
             format!("{} cannot be met, {} violations are left", state.goal, state.findings)
         }
         (0, None) => "no plan was found".to_owned(),
-        (count, _) => format!("{count} partitions have no place on the brokers that stay"),
+        (count, _) => format!("{count} partitions do not fit on the remaining brokers"),
     };
     let hints = report.hints.iter().map(ToString::to_string);
     Some([what].into_iter().chain(hints).collect::<Vec<_>>().join("; "))
@@ -244,7 +244,7 @@ mod tests {
     fn what_is_missing_and_may_come_is_waited_for() {
         let passing = Unmade::Failed(Failure::Passing("changed".to_owned()));
         let rows = [
-            (Unloaded::NoClients, later("the brokers have not been reached yet")),
+            (Unloaded::NoClients, later("no broker has answered yet")),
             (Unloaded::Unread("late".to_owned()), later("late")),
             (Unloaded::Inconsistent("changed".to_owned()), passing),
         ];

@@ -90,7 +90,7 @@ pub enum Failure {
 /// What a user should know, without anything being wrong with the request itself.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Warning {
-    /// The annotation does not fit; it is left alone.
+    /// The annotation does not fit; it is left unchanged.
     InvalidAnnotation {
         /// Its value.
         value: String,
@@ -265,7 +265,7 @@ impl fmt::Display for Warning {
             Self::KafkaNotReady => {
                 f.write_str("Kafka cluster is not Ready; moves that have begun go on")
             }
-            Self::TooLittleKnown(what) => write!(f, "There is too little data for a plan: {what}"),
+            Self::TooLittleKnown(what) => write!(f, "Not enough data for a plan: {what}"),
             Self::CruiseControlUrl(refusal) => {
                 write!(f, "The progress of the rebalance is unknown. {refusal}")
             }

@@ -62,7 +62,7 @@ fn read(asked: &Balance) -> anyhow::Result<Loaded> {
     let removed_disks: BTreeSet<_> =
         asked.volumes.iter().map(|volume| (volume.broker, volume.dir.clone())).collect();
     let wishes = Wishes { removed_disks, ..Wishes::default() };
-    load(&now, None, &wishes).context("what was read makes no cluster")
+    load(&now, None, &wishes).context("the state of the cluster is inconsistent")
 }
 
 /// The brokers of these volumes.
@@ -73,7 +73,7 @@ fn concerned<'a>(
     let mut found: Vec<&BrokerDisks> = Vec::new();
     for Volume { broker, dir } in volumes {
         let Some(disks) = all.iter().find(|one| one.broker == *broker) else {
-            bail!("the disks of broker {broker} are not known: is it one that runs?");
+            bail!("the disks of broker {broker} are unknown: is it running?");
         };
         let paths: Vec<&str> = disks.disks.iter().map(|disk| disk.path.as_str()).collect();
         if !paths.contains(&dir.as_str()) {

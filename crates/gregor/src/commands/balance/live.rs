@@ -55,7 +55,7 @@ fn cluster(asked: &Balance, earlier: Option<&Mark>, now: &Sample) -> anyhow::Res
         pinned: &|topic: &TopicName| asked.exclude_topics.contains(topic),
         ..Wishes::default()
     };
-    let loaded = load(now, earlier, &wishes).context("what was read makes no cluster")?;
+    let loaded = load(now, earlier, &wishes).context("the state of the cluster is inconsistent")?;
     // Of these nothing is known anyway, and that is said once.
     let said = |unknown: &Unknown| {
         !matches!(unknown, Unknown::Capacity { rate: Rate::Outbound | Rate::Cpu, .. })

@@ -43,7 +43,7 @@ Examples:
 Exit codes:
   0  there is a plan, and every hard goal holds with it (perhaps nothing needs to move)
   1  there is none: the reason is on stderr
-  2  the command line makes no sense";
+  2  invalid command line";
 
 /// Output format of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -96,7 +96,7 @@ pub(crate) struct Balance {
     /// Accept a list of goals without all hard ones
     #[arg(long)]
     skip_hard_goal_check: bool,
-    /// Brokers that have just joined and must be filled, overriding the file
+    /// New brokers to fill, overriding the file
     #[arg(long, value_name = "ID,…", value_delimiter = ',')]
     add: Vec<NodeId>,
     /// Brokers to drain, overriding the file
@@ -183,13 +183,13 @@ impl Balance {
         let with_volumes = self.mode == Some(Mode::RemoveDisks);
         let wrong = match self.mode {
             Some(Mode::Full) if !self.add.is_empty() || !self.remove.is_empty() => {
-                "--mode full balances all brokers alike: leave --add and --remove out"
+                "--mode full treats all brokers alike: omit --add and --remove"
             }
             Some(Mode::AddBrokers) if !self.remove.is_empty() => {
-                "--mode add-brokers empties no broker: leave --remove out"
+                "--mode add-brokers does not drain brokers: omit --remove"
             }
             Some(Mode::RemoveBrokers) if !self.add.is_empty() => {
-                "--mode remove-brokers fills no broker: leave --add out"
+                "--mode remove-brokers does not fill brokers: omit --add"
             }
             Some(Mode::RemoveDisks) if self.from.is_some() => {
                 "a folder does not say which disks brokers have: --mode remove-disks needs --bootstrap"

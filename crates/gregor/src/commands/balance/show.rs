@@ -153,7 +153,7 @@ fn why(view: &View, report: &Report) -> String {
     if let Some(finding) = report.after.structure.first() {
         let count = report.after.structure.len();
         return format!(
-            "{count} partitions have no place on the brokers that stay; more brokers or racks are \
+            "{count} partitions do not fit on the remaining brokers; more brokers or racks are \
              needed (the first: {})",
             sentence(finding)
         );
@@ -177,7 +177,7 @@ pub(super) fn remarks(report: &Report) -> Vec<String> {
     });
     let rest = report.rest.map(|rest| {
         format!(
-            "a balancedness of {:.1} would take {:.0} MB more; brokers that leave are emptied, and \
+            "a balancedness of {:.1} would take {:.0} MB more; only leaving brokers are drained, \
              nothing else is moved",
             rest.balancedness, rest.mb
         )

@@ -195,11 +195,11 @@ fn unknown(found: &Found, seen: &Seen) -> Vec<String> {
     let mut unknown = Vec::new();
     match (seen.secrets_readable, &seen.unreachable) {
         (false, _) => unknown.push(
-            "the Secrets of the cluster may not be read here, and with them the key to its Kafka"
+            "no permission to read the Secrets of the cluster, which hold the key to its Kafka"
                 .to_owned(),
         ),
         (true, Some(why)) => unknown.push(format!(
-            "{why}: what only Kafka knows is missing, such as the voters and the partitions"
+            "{why}: facts that only Kafka has are missing, such as the voters and the partitions"
         )),
         (true, None) => {}
     }
@@ -207,7 +207,7 @@ fn unknown(found: &Found, seen: &Seen) -> Vec<String> {
         unknown.push("the KafkaRebalances could not be listed".to_owned());
     }
     if found.kafka.status.is_none() {
-        unknown.push("the operator has not looked at the cluster yet: does it run?".to_owned());
+        unknown.push("the operator has not reconciled the cluster yet: is it running?".to_owned());
     }
     unknown
 }
@@ -229,7 +229,7 @@ impl At {
     async fn find(&self, cluster: &str) -> anyhow::Result<(Client, Found)> {
         let (config, namespace) = self.reach.config().await?;
         let server = config.cluster_url.to_string();
-        let client = Client::try_from(config).context("cannot make a client for Kubernetes")?;
+        let client = Client::try_from(config).context("cannot create a Kubernetes client")?;
         let at = (&client, server.as_str());
         let Some(found) = find_in(at, &namespace, cluster).await? else {
             bail!("there is no Kafka {cluster} in namespace {namespace}");

@@ -46,7 +46,7 @@ impl Roll {
             let pods = self.chosen(&found)?;
             if !self.dry_run {
                 self.ask(&client, &found, &pods).await?;
-                note(&format!("gregor why {} says how far it is", found.names.cluster));
+                note(&format!("gregor why {} shows its progress", found.names.cluster));
             }
             let pods = pods.iter().map(|pod| pod.name_any()).collect();
             out.view(&Asked { pods, dry_run: self.dry_run })
@@ -90,14 +90,14 @@ impl Roll {
             for pool in pools {
                 let name = found.names.pod_set(pool);
                 let asked = api.patch(&name, &params, &patch).await;
-                asked.with_context(|| format!("cannot ask for a restart of pool {pool}"))?;
+                asked.with_context(|| format!("cannot request a restart of pool {pool}"))?;
             }
             return Ok(());
         }
         let api: Api<Pod> = Api::namespaced(client.clone(), namespace);
         for pod in pods {
             let asked = api.patch(&pod.name_any(), &params, &patch).await;
-            asked.with_context(|| format!("cannot ask for a restart of {}", pod.name_any()))?;
+            asked.with_context(|| format!("cannot request a restart of {}", pod.name_any()))?;
         }
         Ok(())
     }

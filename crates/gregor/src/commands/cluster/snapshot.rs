@@ -155,7 +155,7 @@ pub(super) fn read(path: &Path) -> anyhow::Result<(Looked, u64)> {
     let text = report::snapshot_in(&file)
         .with_context(|| format!("cannot read {}", path.display()))?
         .unwrap_or(file);
-    let is_none = || format!("{} is no snapshot of a cluster", path.display());
+    let is_none = || format!("{} is not a snapshot of a cluster", path.display());
     let form: Form = serde_json::from_slice(&text).with_context(is_none)?;
     ensure!(
         form.format <= FORMAT,

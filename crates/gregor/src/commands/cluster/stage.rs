@@ -43,11 +43,11 @@ pub(crate) async fn stage(
     let (config, default) = reach.config().await?;
     let server = config.cluster_url.to_string();
     let names = Names::new(namespace.unwrap_or(&default), cluster);
-    let client = Client::try_from(config.clone()).context("cannot make a client for Kubernetes")?;
+    let client = Client::try_from(config.clone()).context("cannot create a Kubernetes client")?;
     let found = environment(&client).await;
     let assumed = found.is_none().then(|| {
-        "the Deployment of the operator was not found: that it has images for the versions of Kafka that \
-         run or are asked for is assumed"
+        "the Deployment of the operator was not found: assuming that it has images for all Kafka \
+         versions that run or are requested"
             .to_owned()
     });
     let variables = found.unwrap_or_default();

@@ -276,7 +276,7 @@ impl View for ClusterView {
         ]);
         let mut text = facts.take(width) + "\n" + &self.node_table(width);
         if !self.listeners.is_empty() {
-            let mut said = Grid::new(&["LISTENER", "CLIENTS BEGIN AT"]);
+            let mut said = Grid::new(&["LISTENER", "CLIENTS START AT"]);
             for (name, servers) in &self.listeners {
                 said.row([name.clone(), servers.clone()]);
             }
@@ -284,7 +284,7 @@ impl View for ClusterView {
             text.push_str(&said.take(width));
         }
         match self.doing.is_empty() {
-            true => text.push_str("\nNow: nothing is being done\n"),
+            true => text.push_str("\nNow: no operation in progress\n"),
             false => text.push_str(&bullets("Now", &self.doing, None, width)),
         }
         if let Some(progress) = &self.progress {
@@ -395,7 +395,7 @@ NODE  POD    ROLES       READY  VOTES  LAG  PARTITIONS  CURRENT  MACHINE
 2     c-p-2  controller  yes    yes    1    -           yes      -
 4     c-p-4  broker      yes    -      1    7           yes      -
 
-LISTENER  CLIENTS BEGIN AT
+LISTENER  CLIENTS START AT
 plain     h:9092
 
 Now:

@@ -113,7 +113,7 @@ impl Progress {
             Some(ms) => {
                 text + &format!(", about {} left, from the restarts seen so far", duration(ms))
             }
-            None => text + ", how long it takes is not known yet",
+            None => text + ", duration not known yet",
         }
     }
 }
@@ -246,7 +246,7 @@ fn leaving(seen: &Seen) -> Vec<Awaited> {
         let ongoing = seen.leaving.iter().filter(|(_, one)| !guard::FINAL.contains(&one.phase));
         all.extend(ongoing.map(|(id, one)| Awaited {
             about: format!("broker {id}"),
-            what: format!("it is on its way out ({:?}); what it waits for is not known", one.phase),
+            what: format!("it is leaving ({:?}); the reason why it waits is unknown", one.phase),
             ..Awaited::default()
         }));
     }
@@ -364,7 +364,7 @@ impl View for WhyView {
     fn table(&self, width: Option<u16>) -> String {
         let mut text = format!("Kafka {} in namespace {}\n", self.cluster, self.namespace);
         if self.is_settled() {
-            let words = "nothing is awaited: the cluster is as it was asked for";
+            let words = "the cluster matches its spec; nothing is pending";
             text.push_str(&format!("\n{}\n", painted(words, Some(Colour::Green), width)));
         }
         for awaited in &self.awaited {

@@ -59,9 +59,9 @@ fn a_broker_that_stays_is_told_with_its_partitions_and_the_rule() {
     let expected = "\
 Kafka c in namespace n
 
-broker 5: it still has 12 partitions: move them to other brokers, or take the scale-down back
+broker 5: it still has 12 partitions: move them to other brokers, or cancel the scale-down
   Partitions: t-0, t-1, t-2, t-3, t-4, t-5, t-6, t-7, t-8, t-9 and 2 more
-  Rule: a broker is stopped only when it is known to hold nothing
+  Rule: a broker is stopped only when it is known to have no partitions
 ";
     assert_eq!(view.table(None), expected);
     assert_eq!(serde_json::to_value(&view).unwrap()["awaited"][0]["partitions"][11], "t-11");
@@ -153,10 +153,7 @@ fn progress_is_told_in_one_sentence() {
         progress(Some(118_000)).sentence(),
         "4 of 9 restarted, 1 under way, about 2 min left, from the restarts seen so far"
     );
-    assert_eq!(
-        progress(None).sentence(),
-        "4 of 9 restarted, 1 under way, how long it takes is not known yet"
-    );
+    assert_eq!(progress(None).sentence(), "4 of 9 restarted, 1 under way, duration not known yet");
     assert_eq!([0, 89_000, 7_200_000].map(duration), ["1 s", "89 s", "2 h"]);
 }
 
@@ -170,7 +167,7 @@ fn where_kafka_is_silent_nothing_is_made_up() {
     view.unknown = vec!["no node of Kafka answers".to_owned()];
     let text = view.table(None);
     assert!(
-        text.contains("broker 5: it is on its way out (Draining); what it waits for is not known"),
+        text.contains("broker 5: it is leaving (Draining); what it waits for is not known"),
         "{text}"
     );
     assert!(text.contains("Not known:\n  - no node of Kafka answers"), "{text}");
@@ -179,5 +176,5 @@ fn where_kafka_is_silent_nothing_is_made_up() {
 #[test]
 fn a_cluster_as_it_was_asked_for_waits_for_nothing() {
     let text = WhyView::new(&Seen::default(), None, 0).table(None);
-    assert!(text.ends_with("\nnothing is awaited: the cluster is as it was asked for\n"), "{text}");
+    assert!(text.ends_with("\nthe cluster matches its spec; nothing is pending\n"), "{text}");
 }

@@ -122,7 +122,7 @@ impl Manager {
         let url = self.manager.trim_end_matches('/');
         anyhow::ensure!(
             is_confidential(url),
-            "{url} must begin with https://, unless it is on this machine; no token is sent to it"
+            "{url} must begin with https://, unless it is a loopback address; no token is sent to it"
         );
         let token = fs::read_to_string(&self.token_file);
         let token = token.with_context(|| format!("cannot read {:?}", self.token_file))?;

@@ -53,7 +53,7 @@ impl Serve {
         let text = fs::read_to_string(&self.config);
         let text = text.with_context(|| format!("cannot read {:?}", self.config))?;
         let config: Config = serde_saphyr::from_str(&text)
-            .with_context(|| format!("{:?} is no configuration of a fleet", self.config))?;
+            .with_context(|| format!("{:?} is not a configuration of a fleet", self.config))?;
         let programs = match &config.local {
             Some(_) => {
                 let progress = progress::for_stderr();
@@ -97,7 +97,7 @@ impl Serve {
         let stop = super::told_to_stop();
         let served = fleet::service::run(config, &self.database, listener, providers, stop).await;
         if let Some(local) = local {
-            note("ending the data planes of this machine; the next start continues them");
+            note("stopping the data planes on this machine; the next start resumes them");
             local.stop().await;
         }
         Ok(served?)

@@ -89,7 +89,7 @@ impl Token {
                 let name = (create.name.as_str(), "gregor fleet token");
                 let created = local_tokens::create(&mut tx, name, role, create.days).await?;
                 let (stored, token) =
-                    created.context("the operating system gives no random numbers")?;
+                    created.context("the operating system provides no random numbers")?;
                 tx.audit("gregor fleet token", "POST", "token", 201).await?;
                 tx.commit().await?;
                 note(&format!("token {} is valid for {} days", stored.id, create.days));

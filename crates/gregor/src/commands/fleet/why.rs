@@ -107,7 +107,7 @@ fn of_region(region: &Region, decisions: &[Decision]) -> Answer {
         region.data_planes_max,
         by.collect::<Vec<_>>().join(", ")
     )];
-    reasons.push(format!("{} Kafkas wait for a place", region.kafkas_waiting));
+    reasons.push(format!("{} Kafkas wait for capacity", region.kafkas_waiting));
     match (&region.held, &region.held_since) {
         (Some(held), Some(since)) => {
             reasons.push(format!("no further data plane since {since}: {held}"));
@@ -235,7 +235,7 @@ mod tests {
         for line in [
             "region aws/us-east-1",
             "  - 3 of at most 5 data planes: 1 full, 2 ready",
-            "  - 7 Kafkas wait for a place",
+            "  - 7 Kafkas wait for capacity",
         ] {
             assert!(text.lines().any(|one| one == line), "{line}\n{text}");
         }

@@ -86,7 +86,7 @@ impl Configs {
         }
         if what.set.is_empty() && what.delete.is_empty() {
             if what.dry_run {
-                return Err(Usage::error("--dry-run needs --set or --delete with it"));
+                return Err(Usage::error("--dry-run needs --set or --delete"));
             }
             return show(session, out, &resource, what.all).await;
         }

@@ -42,7 +42,7 @@ pub(crate) struct Connection {
     /// Private key of --cert (PEM)
     #[arg(long, global = true, value_name = "FILE")]
     key: Option<PathBuf>,
-    /// Expected name in the servers' certificates instead of the host name
+    /// Name to expect in the servers' certificates instead of the host name
     #[arg(long, global = true, value_name = "NAME")]
     server_name: Option<String>,
     /// SASL mechanism; needs --user and a password
@@ -86,7 +86,7 @@ impl Session {
         match self.asks_brokers {
             true => Ok(()),
             false => Err(Usage::error(format!(
-                "controllers cannot tell about {what}: name brokers with --bootstrap instead"
+                "controllers do not serve {what}: name brokers with --bootstrap instead"
             ))),
         }
     }
@@ -126,7 +126,7 @@ impl Connection {
                 let value = environment(BOOTSTRAP_VARIABLE).filter(|value| !value.is_empty());
                 let value = value.ok_or_else(|| {
                     Usage::error(format!(
-                        "which cluster? Name brokers with --bootstrap HOST:PORT (or in \
+                        "no cluster given: name brokers with --bootstrap HOST:PORT (or in \
                          {BOOTSTRAP_VARIABLE}), or controllers with --controllers HOST:PORT"
                     ))
                 })?;
@@ -141,8 +141,8 @@ impl Connection {
         let identity = match (&self.cert, &self.key) {
             (None, None) => None,
             (Some(cert), Some(key)) => Some((cert, key)),
-            (Some(_), None) => return Err(Usage::error("--cert needs --key with it")),
-            (None, Some(_)) => return Err(Usage::error("--key needs --cert with it")),
+            (Some(_), None) => return Err(Usage::error("--cert needs --key")),
+            (None, Some(_)) => return Err(Usage::error("--key needs --cert")),
         };
         let Some(ca) = &self.ca else {
             let flag = match (identity, &self.server_name) {
@@ -150,7 +150,8 @@ impl Connection {
                 (None, Some(_)) => "--server-name",
                 (None, None) => return Ok(None),
             };
-            let sentence = format!("{flag} needs --ca with it: no authority is trusted unasked");
+            let sentence =
+                format!("{flag} needs --ca: no certificate authority is trusted by default");
             return Err(Usage::error(sentence));
         };
         let authorities = read(ca, "--ca")?;
@@ -178,12 +179,12 @@ impl Connection {
         let Some(mechanism) = self.sasl else {
             return match (&self.user, &self.password_file) {
                 (None, None) => Ok(None),
-                (Some(_), _) => Err(Usage::error("--user needs --sasl with it")),
-                (None, Some(_)) => Err(Usage::error("--password-file needs --sasl with it")),
+                (Some(_), _) => Err(Usage::error("--user needs --sasl")),
+                (None, Some(_)) => Err(Usage::error("--password-file needs --sasl")),
             };
         };
         let username = self.user.clone();
-        let username = username.ok_or_else(|| Usage::error("--sasl needs --user with it"))?;
+        let username = username.ok_or_else(|| Usage::error("--sasl needs --user"))?;
         let password = match &self.password_file {
             Some(file) => {
                 let text = String::from_utf8(read(file, "--password-file")?)
@@ -245,13 +246,13 @@ mod tests {
             ("", "which cluster?"),
             ("--bootstrap a:1 --controllers b:1", "exclude each other"),
             ("--bootstrap a", "\"a\" is not HOST:PORT"),
-            ("--bootstrap a:1 --cert x", "--cert needs --key with it"),
-            ("--bootstrap a:1 --key x", "--key needs --cert with it"),
+            ("--bootstrap a:1 --cert x", "--cert needs --key"),
+            ("--bootstrap a:1 --key x", "--key needs --cert"),
             ("--bootstrap a:1 --cert x --key y", "--cert needs --ca with it"),
             ("--bootstrap a:1 --server-name y", "--server-name needs --ca with it"),
             ("--bootstrap a:1 --ca /none", "cannot read /none (--ca): No such file"),
-            ("--bootstrap a:1 --user x", "--user needs --sasl with it"),
-            ("--bootstrap a:1 --sasl plain", "--sasl needs --user with it"),
+            ("--bootstrap a:1 --user x", "--user needs --sasl"),
+            ("--bootstrap a:1 --sasl plain", "--sasl needs --user"),
             ("--bootstrap a:1 --sasl plain --user x", "--sasl needs a password"),
             ("--bootstrap a:1 --sasl scram --user x", "scram-sha-512"),
             ("--bootstrap a:1 --timeout 0", "1..=3600"),

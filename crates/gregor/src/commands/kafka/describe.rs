@@ -51,7 +51,7 @@ pub(super) async fn run(session: &Session, out: &mut Out) -> anyhow::Result<()> 
     };
     out.view(&ClusterView::new(&cluster, quorum.as_ref(), features.as_ref(), partitions))?;
     if !complete {
-        bail!("this is not all: see the lines before");
+        bail!("the output is incomplete: see the lines above");
     }
     Ok(())
 }

@@ -62,7 +62,7 @@ impl LogDirs {
         let (all, failed) = (views.len(), views.iter().filter(|view| view.error.is_some()).count());
         out.view(&DirsView(views))?;
         if failed > 0 {
-            bail!("{failed} of {all} brokers did not tell");
+            bail!("{failed} of {all} brokers did not answer");
         }
         Ok(())
     }

@@ -149,9 +149,7 @@ fn parse_partition(text: &str) -> Result<TopicPartition, String> {
 fn after_change(error: anyhow::Error, outcome: Outcome, what: &str) -> anyhow::Error {
     match outcome {
         Outcome::NotDone => error,
-        Outcome::Unknown => {
-            error.context(OutcomeUnknown(format!("it is not known whether {what}")))
-        }
+        Outcome::Unknown => error.context(OutcomeUnknown(format!("it is unknown whether {what}"))),
     }
 }
 

@@ -59,7 +59,7 @@ impl Offsets {
         out.view(&view)?;
         if failed + page.refused.len() > 0 {
             let refused = page.refused.len();
-            bail!("Kafka did not tell about {refused} topics and {failed} partitions");
+            bail!("Kafka refused to describe {refused} topics and {failed} partitions");
         }
         Ok(())
     }

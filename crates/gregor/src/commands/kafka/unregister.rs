@@ -34,11 +34,11 @@ impl UnregisterBroker {
     pub(super) async fn run(self, session: &Session, out: &mut Out) -> anyhow::Result<()> {
         let id = self.id;
         if self.force {
-            note("--force: not looking whether the broker is alive");
+            note("--force: not checking whether the broker is alive");
         } else {
             if !session.asks_brokers {
                 return Err(Usage::error(format!(
-                    "controllers do not tell whether broker {id} is alive: name brokers with \
+                    "controllers do not report whether broker {id} is alive: name brokers with \
                      --bootstrap instead, or use --force if you are sure"
                 )));
             }
@@ -65,8 +65,8 @@ fn check(cluster: &Cluster, id: NodeId) -> anyhow::Result<()> {
     }
     let at = node.endpoint.as_ref().map(|endpoint| format!(" at {endpoint}")).unwrap_or_default();
     bail!(
-        "broker {id} is registered{at} and not fenced, so it is alive: Kafka would forget it all the \
-         same, with every replica that it has. Stop it first, or use --force"
+        "broker {id} is registered{at} and not fenced, so it is alive: Kafka would unregister it \
+         all the same, with every replica that it has. Stop it first, or use --force"
     );
 }
 

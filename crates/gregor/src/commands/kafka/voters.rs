@@ -85,8 +85,8 @@ impl AddController {
         let votes = before.quorum.voters.iter().any(|voter| voter.id == id);
         if !votes && !before.quorum.observers.iter().any(known) {
             note(&format!(
-                "no observer has the id {id} and the directory id {directory_id}: to Kafka it will \
-                 look like a node that is behind"
+                "no observer has the id {id} and the directory id {directory_id}: Kafka will \
+                 treat it as a voter that lags"
             ));
         }
         before.show(out)?;
@@ -103,7 +103,7 @@ impl RemoveController {
         before.show(out)?;
         match check_removal(&before.quorum, id, directory_id) {
             Ok(()) => {}
-            Err(reason) if force => note(&format!("--force: going on although {reason}")),
+            Err(reason) if force => note(&format!("--force: continuing although {reason}")),
             Err(reason) => bail!("controller {id} was not removed: {reason}"),
         }
         let result = session.admin.remove_voter(Some(&before.cluster), id, directory_id).await;
@@ -206,7 +206,7 @@ fn check_removal(quorum: &Quorum, id: NodeId, directory: DirectoryId) -> Result<
         return Err("it is the last voter".to_owned());
     }
     let now = quorum.leader_replica().and_then(|leader| leader.last_caught_up_ms);
-    let now = now.ok_or("the leader does not say how far the others are")?;
+    let now = now.ok_or("the leader does not report the lag of the other voters")?;
     let caught_up = |voter: &kafka_admin::QuorumReplica| {
         let recent = |then: u64| now.saturating_sub(then) <= CAUGHT_UP_WITHIN_MS;
         quorum.lag(voter).is_some() && voter.last_caught_up_ms.is_some_and(recent)
@@ -219,7 +219,7 @@ fn check_removal(quorum: &Quorum, id: NodeId, directory: DirectoryId) -> Result<
     let behind: Vec<_> = behind.iter().map(|voter| voter.id.to_string()).collect();
     Err(format!(
         "of the {count} voters that would remain {} are caught up and {needed} must be; behind or \
-         silent: {}. Bring those back first, or use --force",
+         silent: {}. Start those first, or use --force",
         ready.len(),
         behind.join(", ")
     ))

@@ -95,7 +95,7 @@ impl Topic {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.context("cannot start the runtime")?;
         let Some(cluster) = self.cluster else {
-            return Err(Usage::error("which cluster? Name it with --cluster"));
+            return Err(Usage::error("no cluster given: name it with --cluster"));
         };
         runtime.block_on(async {
             let (client, namespace) = self.reach.client().await?;

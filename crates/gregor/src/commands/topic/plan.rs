@@ -65,7 +65,7 @@ impl Plan {
         };
         let Some(replicas) = self.replicas.or(topic.spec.replicas) else {
             return Err(Usage::error(
-                "the KafkaTopic has no spec.replicas: name a number with --replicas",
+                "the KafkaTopic has no spec.replicas: give a number with --replicas",
             ));
         };
         let replicas = usize::try_from(replicas).context("the number of replicas is negative")?;

@@ -73,7 +73,7 @@ pub(super) async fn wait(client: &Client, manifests: &[Manifest]) -> anyhow::Res
                 let minutes = PATIENCE.as_secs() / 60;
                 anyhow::bail!(
                     "Kafka {namespace}/{name} is not ready after {minutes} minutes: {sentence}; it \
-                     goes on, and kubectl -n gregor logs deployment/gregor-operator tells more"
+                     goes on, and kubectl -n gregor logs deployment/gregor-operator shows more"
                 );
             }
             still.push((namespace, name));
@@ -133,8 +133,11 @@ pub(super) fn summary(clusters: &[Cluster], hosts: &Path, kubectl: &Path) -> Str
     let mut text = String::new();
     for cluster in clusters {
         // Writing to a string does not fail.
-        let _ =
-            writeln!(text, "Kafka {} in {} takes clients at:\n", cluster.name, cluster.namespace);
+        let _ = writeln!(
+            text,
+            "Kafka {} in {} has these bootstrap addresses:\n",
+            cluster.name, cluster.namespace
+        );
         for (name, servers) in &cluster.listeners {
             let _ = writeln!(text, "  {name:<11} {servers}");
         }

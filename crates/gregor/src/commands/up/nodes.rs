@@ -60,7 +60,7 @@ pub(super) async fn start(plane: &ControlPlane, plan: &Plan) -> anyhow::Result<N
     }
     let client = plane.client();
     let root = plane.state_dir().root();
-    storage::ensure_classes(&client).await.context("cannot make the storage classes")?;
+    storage::ensure_classes(&client).await.context("cannot create the storage classes")?;
     nodes.helpers.push(start_proxy(plane));
     let own = std::env::current_exe().context("cannot find this program")?;
     let operator = plan.operator.as_ref().map(|operator| operator.images(&own)).unwrap_or_default();

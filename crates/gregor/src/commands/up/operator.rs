@@ -43,7 +43,7 @@ impl Operator {
             match kafka::ensure(&environment, Some(version), progress) {
                 Ok(home) => homes.push((version, home.root)),
                 // The operator says so of the cluster; the others need not suffer.
-                Err(error) => note(&format!("Kafka {version} cannot be had: {error}")),
+                Err(error) => note(&format!("cannot get Kafka {version}: {error}")),
             }
         }
         let class_archives = environment.cache_dir.map(|cache| cache.join("class-archives"));

@@ -7,7 +7,7 @@ pub(crate) fn sentence(event: &Event) -> String {
     match event {
         Event::Started { component, pid } => format!("{component} was started (process {pid})"),
         Event::TakenOver { component, pid } => {
-            format!("{component} still runs (process {pid}) and is taken over")
+            format!("{component} is still running (process {pid}) and is adopted")
         }
         Event::Replacing { component, pid } => {
             format!("{component} of an earlier run (process {pid}) is replaced")
@@ -19,7 +19,7 @@ pub(crate) fn sentence(event: &Event) -> String {
             format!("{component} is ready ({:.1} s)", after.as_secs_f64())
         }
         Event::Died { component, pause } => {
-            format!("{component} has ended and is started again in {:.1} s", pause.as_secs_f64())
+            format!("{component} has exited and is restarted in {:.1} s", pause.as_secs_f64())
         }
         Event::Stopping { component } => format!("{component} is stopped"),
         // Whatever a later version reports is worth a line.

@@ -129,7 +129,7 @@ impl Add {
         };
         state::check_cluster(before, &session.cluster)?;
         if before.metadata.deletion_timestamp.is_some() {
-            bail!("the user {name} is being removed: try again when it is gone");
+            bail!("the user {name} is being removed: retry when it is gone");
         }
         let other = before.spec.authentication.as_ref().map(|one| one.kind);
         if other != Some(login.kind()) {
@@ -185,8 +185,8 @@ impl Add {
                 match state {
                     state::State::NotReady(why) => bail!("the user {name} is not ready: {why}"),
                     state::State::Ready { .. } | state::State::Unknown => bail!(
-                        "the user {name} is not ready yet: look at it with gregor user list, and use \
-                         gregor user add {name} --force for its file when it is"
+                        "the user {name} is not ready yet: check it with gregor user list, and \
+                         when it is ready write its file with gregor user add {name} --force"
                     ),
                 }
             }
@@ -249,7 +249,7 @@ async fn trusted(session: &Session, entrance: &Entrance) -> anyhow::Result<Strin
     match trusted.contains("BEGIN CERTIFICATE") {
         true => Ok(trusted),
         false => bail!(
-            "no certificate to trust at listener {} is known: wait until the cluster is ready",
+            "the certificate of listener {} is not known yet: wait until the cluster is ready",
             entrance.name
         ),
     }
@@ -259,7 +259,7 @@ fn properties_text(entrance: &Entrance, trusted: &str, secret: &Secret) -> anyho
     let content = content(secret);
     let entry = |name: &str| {
         let bytes = content.data.get(name).map(Vec::as_slice).unwrap_or_default();
-        std::str::from_utf8(bytes).context("what is in the Secret of the user is no text")
+        std::str::from_utf8(bytes).context("the Secret of the user does not contain text")
     };
     let chain = format!("{}{}", entry(user::USER_CRT)?, entry(user::CA_CRT)?);
     let shown = match content.data.contains_key(user::USER_CRT) {

@@ -32,7 +32,7 @@ struct UserView {
     listeners: Vec<String>,
     /// Whether it has a `KafkaUser`. Without one it is a Secret that an earlier version created.
     resource: bool,
-    /// Whether it is on its way out.
+    /// Whether it is leaving.
     removing: bool,
 }
 

@@ -59,7 +59,7 @@ impl Remove {
         match (login, &valid_until) {
             (Some(Login::Tls), Some(until)) => note(&format!(
                 "a copy of the certificate stays good until {until}, unless access rules deny \
-                 User:CN={name}: certificates cannot be called back"
+                 User:CN={name}: certificates cannot be revoked"
             )),
             (Some(Login::Scram), _) => note(
                 "the operator deletes the password in Kafka; connections that are open stay open",

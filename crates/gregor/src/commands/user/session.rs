@@ -34,7 +34,7 @@ impl Target {
     pub(super) async fn session(&self) -> anyhow::Result<Session> {
         let cluster = self.cluster.clone();
         let cluster =
-            cluster.ok_or_else(|| Usage::error("which cluster? Name it with --cluster"))?;
+            cluster.ok_or_else(|| Usage::error("no cluster given: name it with --cluster"))?;
         let (client, namespace) = self.reach.client().await?;
         Ok(Session { cluster, cluster_namespace: namespace.clone(), namespace, client })
     }
@@ -106,7 +106,7 @@ pub(super) fn after_write(error: kube::Error, what: &str) -> anyhow::Error {
     match answered {
         true => error.context(format!("cannot {what}")),
         false => {
-            error.context(OutcomeUnknown(format!("it is not known whether it was done: {what}")))
+            error.context(OutcomeUnknown(format!("it is unknown whether this was done: {what}")))
         }
     }
 }

@@ -118,7 +118,7 @@ pub(super) fn check_ours(secret: &Secret, cluster: &str) -> anyhow::Result<()> {
     let name = secret.name_any();
     let label = |label: &str| secret.labels().get(label).map(String::as_str);
     if label(KIND_LABEL) != Some(KIND) {
-        bail!("the Secret {name} is not that of a user: it is left alone");
+        bail!("the Secret {name} does not belong to a user: it is left unchanged");
     }
     if label(CLUSTER_LABEL) != Some(cluster) {
         let other = label(CLUSTER_LABEL).unwrap_or("none");

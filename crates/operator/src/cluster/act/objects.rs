@@ -19,7 +19,7 @@ use crate::write;
 pub(super) async fn apply(work: &Work, key: &ObjectKey) -> Result<Answered, PassError> {
     let mut changes = work.objects.changes.iter();
     let Some((object, compared)) = changes.find(|(object, _)| object.key() == *key) else {
-        return Ok((Answer::NotSent, Some(format!("{} was not built", key.name))));
+        return Ok((Answer::NotSent, Some(format!("cannot build {}", key.name))));
     };
     let sent = (object, compared);
     match object {

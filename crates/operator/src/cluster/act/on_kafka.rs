@@ -73,7 +73,7 @@ pub(super) async fn send(work: &Work, what: &What) -> Answered {
 
 /// The answer to an act that nobody can be asked for.
 pub(super) fn nobody() -> Answered {
-    (Answer::NotSent, Some("there is no node of Kafka to ask".to_owned()))
+    (Answer::NotSent, Some("the cluster has no Kafka node to connect to".to_owned()))
 }
 
 fn controllers(work: &Work) -> Option<&Admin> {

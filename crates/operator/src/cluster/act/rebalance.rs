@@ -19,7 +19,7 @@ use crate::rebalance::engine::native;
 use crate::rebalance::request::{AUTO_APPROVAL, WISH};
 use crate::rebalance::site::Site;
 
-/// Changes a request as it was decided on. One that is gone, or that is another one by now, is left alone.
+/// Changes a request as it was decided on. One that is gone, or that is another one by now, is left unchanged.
 pub(super) async fn change(work: &Work, act: &Act) -> Result<Answered, PassError> {
     // A decision on requests that were not read asks for nothing.
     let Some(found) = work.known.rebalances.get() else { return Ok(DONE) };

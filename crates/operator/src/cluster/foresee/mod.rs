@@ -106,13 +106,13 @@ pub struct Written {
 #[derive(Debug, thiserror::Error)]
 pub enum ForeseeError {
     /// There is no client of the API server.
-    #[error("cannot make a client of the API server")]
+    #[error("cannot create a Kubernetes client")]
     Client(#[source] Box<kube::Error>),
     /// The resources could not be read.
     #[error("cannot read the resources of the cluster")]
     Get(#[source] Box<kube::Error>),
     /// What belongs to the cluster could not be read, or makes no sense.
-    #[error("cannot go through the cluster")]
+    #[error("cannot reconcile the cluster")]
     Pass(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// What is in a file is not acted on, although it was when the file was written.
     #[error("the resources in the snapshot are refused: {0}")]

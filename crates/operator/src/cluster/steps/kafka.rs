@@ -85,7 +85,7 @@ pub(crate) async fn ask(work: &mut Work) -> Result<(), PassError> {
     let count = |call: &str| work.ctx.writer.metrics().kafka_call(call, KafkaEffect::Read);
     count("describe quorum");
     count("describe features");
-    // At once: where nobody answers, each takes as long as it may.
+    // At once: where no answer, each takes as long as it may.
     let (quorum, features) = tokio::join!(
         access.controllers.describe_quorum(),
         access.controllers.describe_features(None),
@@ -129,7 +129,7 @@ async fn ask_leader_again(work: &mut Work) {
     match access.controllers.describe_features(Some(quorum.leader)).await {
         Ok(features) => facts.features = Some(features),
         Err(error) => {
-            tracing::debug!("the leader does not tell its features: {}", chain(&error));
+            tracing::debug!("cannot read the features from the leader: {}", chain(&error));
             facts.features = None;
         }
     }

@@ -95,7 +95,10 @@ async fn namespace_deleting(work: &Work) -> Option<bool> {
             Some(found.is_none_or(|namespace| namespace.metadata.deletion_timestamp.is_some()))
         }
         Err(error) => {
-            tracing::info!("whether the namespace goes is not known: {}", chain(&error));
+            tracing::info!(
+                "it is unknown whether the namespace is being deleted: {}",
+                chain(&error)
+            );
             None
         }
     }

@@ -172,7 +172,7 @@ async fn replicas(
     }))
 }
 
-/// The expression for topics that are left alone. It is to match their whole names.
+/// The expression for topics that are left unchanged. It is to match their whole names.
 fn excluded(spec: &KafkaRebalanceSpec) -> Result<Option<Regex>, String> {
     let Some(text) = spec.excluded_topics.as_deref().filter(|text| !text.is_empty()) else {
         return Ok(None);

@@ -84,7 +84,7 @@ pub struct Refused {
 #[derive(Debug, thiserror::Error)]
 pub enum ExecuteError {
     /// The record was not kept: nothing was done.
-    #[error("what is to be done was not recorded, so it was not done")]
+    #[error("the acts were not recorded, so they were not carried out")]
     Record(#[source] Box<dyn Error + Send + Sync>),
     /// Something was not done, or may not have been.
     #[error("cannot {what}")]

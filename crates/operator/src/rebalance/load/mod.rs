@@ -47,7 +47,7 @@ pub enum LoadError {
         refusal: Refusal,
     },
     /// What was read makes no cluster.
-    #[error("what was read makes no cluster that can be planned for")]
+    #[error("the state of the cluster is inconsistent; cannot compute a plan")]
     View(#[source] InvalidView),
 }
 
@@ -76,7 +76,7 @@ pub struct NodeKeys<'a> {
 
 /// Keys that cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[error("nodes cannot be asked what they count")]
+#[error("cannot read the metrics of the nodes")]
 pub struct UnusableKeys(#[source] Box<dyn std::error::Error + Send + Sync>);
 
 impl Nodes {
@@ -100,7 +100,7 @@ impl Nodes {
         match self.client.metrics(host, page::matters).await {
             Ok(page) => page::read(&page, now_ms()),
             Err(error) => {
-                tracing::info!("what node {node} counts is not known: {}", chain(&error));
+                tracing::info!("the metrics of node {node} are unknown: {}", chain(&error));
                 None
             }
         }

@@ -43,8 +43,8 @@ impl fmt::Display for Step {
                 }
             }
             Self::Restart(batch) => batch.fmt(f),
-            Self::Cordon(id) => write!(f, "close broker {id} for new replicas"),
-            Self::Uncordon(id) => write!(f, "open broker {id} for new replicas"),
+            Self::Cordon(id) => write!(f, "cordon broker {id}"),
+            Self::Uncordon(id) => write!(f, "uncordon broker {id}"),
             Self::Move { drains, brokers, partitions, bytes } => {
                 let what = count(*partitions, "partition");
                 let size = match bytes {

@@ -87,8 +87,8 @@ pub(super) const STORAGE: &[Row] = &[
         |s| (s.clients_ca.validity_days, s.clients_ca.renewal_days) = (30, 30),
         &[(
             R::CertificateRenewal,
-            "spec.clientsCa: certificates hold 30 days and are renewed 30 days before their \
-             end, which is always: make renewalDays smaller than validityDays",
+            "spec.clientsCa: certificates are valid for 30 days and are renewed 30 days before \
+             they expire, so permanently: make renewalDays smaller than validityDays",
         )],
     ),
 ];

@@ -62,7 +62,7 @@ pub(super) const VALUES: &[Row] = &[
         |s| s.pools[0].jvm.heap_max = Some("1g\n-javaagent:x".to_owned()),
         &[(
             R::InvalidValue,
-            "jvmOptions of pool broker: \"-Xmx\" is no single option: remove white space, line breaks and \
+            "jvmOptions of pool broker: \"-Xmx\" is not a single option: remove white space, line breaks and \
              = from its name and control characters from its value",
         )],
     ),
@@ -70,7 +70,7 @@ pub(super) const VALUES: &[Row] = &[
         |s| s.template_keys = vec![key("y", "gregor.io/settings")],
         &[(
             R::ReservedLabel,
-            "y has gregor.io/settings: what begins with gregor.io/ is ours, remove it",
+            "y has gregor.io/settings: the prefix gregor.io/ is reserved, remove it",
         )],
     ),
 ];

@@ -27,7 +27,7 @@ pub(super) fn open(url: &str) -> anyhow::Result<NamedTempFile> {
         .stderr(Stdio::null())
         .status();
     let opened = opened.with_context(|| format!("cannot run {OPENER}"))?;
-    ensure!(opened.success(), "{OPENER} has failed");
+    ensure!(opened.success(), "{OPENER} failed");
     Ok(page)
 }
 

@@ -53,7 +53,7 @@ impl Live {
     pub(super) async fn new(at: At, interval: Duration) -> anyhow::Result<Self> {
         let (config, _) = at.reach.config().await?;
         let server = config.cluster_url.to_string();
-        let client = Client::try_from(config).context("cannot make a client for Kubernetes")?;
+        let client = Client::try_from(config).context("cannot create a Kubernetes client")?;
         let namespace = at.reach.namespace().map(str::to_owned);
         Ok(Self { at, client, server, namespace, interval, kept: Mutex::default() })
     }

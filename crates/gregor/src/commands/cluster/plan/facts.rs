@@ -183,16 +183,16 @@ pub(super) fn unknown(
 ) -> Vec<String> {
     let mut all = Vec::new();
     if let Some(present) = present {
-        let needs = "the voters, the partitions of brokers and the settings that nodes run with";
+        let needs = "the voters, the partitions of brokers and the effective settings of nodes";
         match (present.secrets_readable, &present.unreachable) {
             (false, _) => all.push(format!(
-                "the Secrets of the cluster may not be read here, and with them the key to its Kafka: {needs} \
+                "no permission to read the Secrets of the cluster, which hold the key to its Kafka: {needs} \
                  are not known"
             )),
             (true, Some(why)) if !present.is_kafka_seen() => {
-                all.push(format!("{why}: {needs} are not known"));
+                all.push(format!("{why}: {needs} are unknown"));
             }
-            (true, Some(why)) => all.push(format!("{why}: not everything is known")),
+            (true, Some(why)) => all.push(format!("{why}: some facts are unknown")),
             (true, None) => {}
         }
         if present.secrets_readable && !edited.secrets_readable {
@@ -203,22 +203,21 @@ pub(super) fn unknown(
         }
         if present.refused.is_some() {
             all.push(
-                "the spec is refused now: what nodes would be restarted for is not known"
-                    .to_owned(),
+                "the current spec is refused: the reasons for restarts are unknown".to_owned(),
             );
         }
         if present.held {
             let why = present.notes.last().map(|(_, note)| note.message.clone());
             all.push(format!(
-                "the cluster is held up now ({}): what nodes would be restarted for is not known",
+                "the cluster is blocked now ({}): the reasons for restarts are unknown",
                 why.unwrap_or_default()
             ));
         }
     }
     let awaits = edited.notes.iter().filter(|(_, note)| note.reason == Reason::AwaitingAddresses);
     all.extend(awaits.take(1).map(|_| {
-        "addresses that Kubernetes or a load balancer has yet to give are part of what brokers are told: \
-         whether they are restarted for them is not known"
+        "some addresses have not been assigned yet by Kubernetes or a load balancer: it is \
+         unknown whether brokers are restarted for them"
             .to_owned()
     }));
     let is_unread = |area: Area, note: &Note| match area {
@@ -230,9 +229,7 @@ pub(super) fn unknown(
     all.extend(unread.map(|(_, note)| note.message.clone()));
     if !edited.hidden.is_empty() {
         let fields = edited.hidden.join(", ");
-        all.push(format!(
-            "values that the snapshot hides are taken as unchanged; whether they change is not known: {fields}"
-        ));
+        all.push(format!("values hidden in the snapshot are assumed to be unchanged: {fields}"));
     }
     all.extend(assumed.cloned());
     all

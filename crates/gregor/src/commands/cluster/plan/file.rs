@@ -139,9 +139,13 @@ fn chosen(named: Option<&str>, clusters: BTreeSet<String>) -> anyhow::Result<Str
     let mut clusters = clusters.into_iter();
     match (clusters.next(), clusters.next()) {
         (Some(one), None) => Ok(one),
-        (None, _) => bail!("no Kafka and no KafkaNodePool is asked for: name one with --cluster"),
+        (None, _) => bail!(
+            "the documents contain neither a Kafka nor a KafkaNodePool: name one with --cluster"
+        ),
         (Some(one), Some(other)) => {
-            bail!("several clusters are asked for ({one}, {other}): name one with --cluster")
+            bail!(
+                "the documents belong to several clusters ({one}, {other}): name one with --cluster"
+            )
         }
     }
 }

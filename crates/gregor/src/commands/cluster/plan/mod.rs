@@ -71,9 +71,7 @@ impl Plan {
     pub(crate) fn run(self) -> anyhow::Result<()> {
         if self.filename.is_empty() && self.delete_pool.is_empty() {
             // Not as a mistake of the command line, whose code says something else here.
-            anyhow::bail!(
-                "what would be changed? Name a file with -f, or a pool with --delete-pool"
-            );
+            anyhow::bail!("nothing to plan: name a file with -f, or a pool with --delete-pool");
         }
         let mut documents = Vec::new();
         for file in &self.filename {
@@ -171,7 +169,7 @@ impl Plan {
 /// Age of a snapshot.
 fn since(taken_ms: u64) -> String {
     let taken = moment(i64::try_from(taken_ms / 1000).unwrap_or_default());
-    format!("the snapshot was taken at {taken}: what has changed since then is not known")
+    format!("the snapshot was taken at {taken}: later changes are unknown")
 }
 
 /// A plan, as printed.
@@ -364,11 +362,11 @@ fn nodes(line: &Line) -> Vec<i32> {
 
 impl View for PlanView {
     fn table(&self, width: Option<u16>) -> String {
-        let there = if self.exists == Some(false) { ", which is not there yet" } else { "" };
+        let there = if self.exists == Some(false) { ", which does not exist yet" } else { "" };
         let mut text = format!("Kafka {} in namespace {}{there}\n\n", self.cluster, self.namespace);
         if self.steps.is_empty() {
             text.push_str(match self.outcome {
-                Outcome::Unknown => "  whether something would change is not known\n",
+                Outcome::Unknown => "  it is unknown whether anything would change\n",
                 Outcome::Nothing | Outcome::Changes | Outcome::Refused => {
                     "  nothing would change\n"
                 }

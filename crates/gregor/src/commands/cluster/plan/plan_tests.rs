@@ -76,7 +76,7 @@ fn nothing_is_said_in_words() {
     view.exists = Some(false);
     assert!(
         view.table(None)
-            .starts_with("Kafka my-cluster in namespace kafka, which is not there yet\n")
+            .starts_with("Kafka my-cluster in namespace kafka, which does not exist yet\n")
     );
 }
 

@@ -123,10 +123,10 @@ impl Demo {
             () = self.interrupted() => Err(anyhow::anyhow!("interrupted before the end")),
         };
         if told.is_ok() && self.keep {
-            note(&format!("everything goes on in {}; Ctrl-C ends it", dir.display()));
+            note(&format!("everything keeps running in {}; Ctrl-C stops it", dir.display()));
             self.interrupted().await;
         }
-        note("ending everything");
+        note("stopping all processes");
         drop(stop);
         let _ = served.await;
         local.clear().await;

@@ -29,7 +29,7 @@ const TURNS: [&str; 7] = [
     "the data plane became full and another one was created",
     "the next Kafka went to the new data plane and runs there",
     "the empty data plane was removed",
-    "the node that was not needed any more went",
+    "the node that was no longer needed was removed",
 ];
 
 /// The story, as far as it was told.
@@ -170,7 +170,7 @@ impl<'a> Story<'a> {
                 return Ok(());
             }
             let seconds = self.patience.as_secs();
-            anyhow::ensure!(begun.elapsed() < self.patience, "no sign of {what} in {seconds} s");
+            anyhow::ensure!(begun.elapsed() < self.patience, "{what} not seen within {seconds} s");
             tokio::time::sleep(PAUSE).await;
         }
     }

@@ -120,7 +120,7 @@ impl Fleet {
         let url = format!("{}{path}", self.url);
         let mut answer = self.client.json(Method::GET, &url, Some(token), None).await?;
         serde_json::from_value(answer["items"].take())
-            .with_context(|| format!("{path} makes no sense"))
+            .with_context(|| format!("{path} is not valid"))
     }
 
     /// Looks at everything.

@@ -87,7 +87,7 @@ impl Keeper {
                     return;
                 }
                 Err(error) => {
-                    tracing::warn!(plane = self.id, "{error:#}; it is tried again");
+                    tracing::warn!(plane = self.id, "{error:#}; retrying");
                 }
             }
             tokio::select! {
@@ -123,7 +123,7 @@ impl Keeper {
                 break End::Stopped;
             }
             if let Err(error) = self.step(&mut running, &wished, seen).await {
-                tracing::warn!(plane = self.id, "{error:#}; it is tried again");
+                tracing::warn!(plane = self.id, "{error:#}; retrying");
             }
             seen.send_if_modified(|seen| running.tell(seen));
             tokio::select! {
@@ -148,7 +148,7 @@ impl Keeper {
         let report = move |event| tracing::debug!(plane = id, ?event, "the control plane");
         let plane = ControlPlane::start(options, report).await?;
         let client = plane.client();
-        storage::ensure_classes(&client).await.context("cannot make the storage classes")?;
+        storage::ensure_classes(&client).await.context("cannot create the storage classes")?;
         let proxy = start_proxy(&plane);
         let nodes = Nodes::new(self.place.clone(), Arc::clone(&self.common))?;
         Ok(Running { plane, nodes, proxy, installed: false, agent: None })

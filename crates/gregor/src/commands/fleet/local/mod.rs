@@ -89,7 +89,7 @@ struct Kept {
 
 #[derive(Debug, thiserror::Error)]
 enum LocalError {
-    #[error("{0:?} is no name for a directory")]
+    #[error("{0:?} is not valid as the name of a directory")]
     Id(String),
     #[error("there is no data plane {0} here")]
     NotThere(String),
@@ -97,7 +97,7 @@ enum LocalError {
     NotCounted,
     #[error("at most {NODES_MAX} nodes fit on one machine")]
     TooMany,
-    #[error("its keeper has ended")]
+    #[error("its supervisor has exited")]
     Ended,
 }
 
@@ -111,7 +111,7 @@ impl Local {
     ) -> anyhow::Result<Self> {
         let root = std::path::absolute(&access.dir)
             .with_context(|| format!("cannot find {:?}", access.dir))?;
-        record::private_dir(&root).with_context(|| format!("cannot make {root:?}"))?;
+        record::private_dir(&root).with_context(|| format!("cannot create {root:?}"))?;
         let issuer = Issuer::open(&root.join("key.der"), &config.auth.agent)?;
         let keys = root.join("jwks.json");
         record::write(&keys, &issuer.jwks()?).with_context(|| format!("cannot write {keys:?}"))?;
@@ -136,7 +136,7 @@ impl Local {
     /// Starts a keeper for every data plane that is there.
     fn go_on(&self) -> anyhow::Result<()> {
         let dir = self.root.join("planes");
-        record::private_dir(&dir).with_context(|| format!("cannot make {dir:?}"))?;
+        record::private_dir(&dir).with_context(|| format!("cannot create {dir:?}"))?;
         for entry in fs::read_dir(&dir).with_context(|| format!("cannot read {dir:?}"))? {
             let id = entry?.file_name().to_string_lossy().into_owned();
             let place = self.place(&id)?;

@@ -45,7 +45,7 @@ pub(super) struct Nodes {
 impl Nodes {
     /// None of them runs yet.
     pub(super) fn new(place: Place, common: Arc<Common>) -> anyhow::Result<Self> {
-        let record = place.nodes().context("cannot read which nodes there are")?;
+        let record = place.nodes().context("cannot read the list of nodes")?;
         Ok(Self { place, common, record, running: BTreeMap::new(), provisioner: None })
     }
 
@@ -71,7 +71,7 @@ impl Nodes {
         }
         while self.members() < wanted {
             let free = (1..=u8::MAX).find(|number| !self.record.contains_key(number));
-            let number = free.context("there are no more addresses for nodes")?;
+            let number = free.context("no address is left for another node")?;
             self.set(number, Some(NodePhase::Member))?;
         }
         let missing: Vec<u8> =
@@ -144,7 +144,7 @@ impl Nodes {
     async fn leave(&mut self, client: &Client, number: u8) -> anyhow::Result<()> {
         let name = name(number);
         let Some(kubelet) = self.running.get(&number) else { return Ok(()) };
-        Api::<Node>::all(client.clone()).cordon(&name).await.context("cannot close a node")?;
+        Api::<Node>::all(client.clone()).cordon(&name).await.context("cannot cordon a node")?;
         if held(client).await?.contains(&name) {
             return self.keep(client, number).await;
         }
@@ -160,7 +160,7 @@ impl Nodes {
             return self.keep(client, number).await;
         }
         if let Some(kubelet) = self.running.remove(&number) {
-            kubelet.leave(client, DRAIN).await.context("cannot take a node away")?;
+            kubelet.leave(client, DRAIN).await.context("cannot remove a node")?;
         }
         match fs::remove_dir_all(self.dir(number)) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -174,7 +174,7 @@ impl Nodes {
     /// A node that was to go stays.
     async fn keep(&mut self, client: &Client, number: u8) -> anyhow::Result<()> {
         let nodes = Api::<Node>::all(client.clone());
-        nodes.uncordon(&name(number)).await.context("cannot open a node again")?;
+        nodes.uncordon(&name(number)).await.context("cannot uncordon a node")?;
         self.set(number, Some(NodePhase::Member))
     }
 
@@ -219,7 +219,7 @@ impl Nodes {
             Some(phase) => self.record.insert(number, phase),
             None => self.record.remove(&number),
         };
-        self.place.write_nodes(&self.record).context("cannot write which nodes there are")
+        self.place.write_nodes(&self.record).context("cannot write the list of nodes")
     }
 
     fn dir(&self, number: u8) -> std::path::PathBuf {

@@ -112,7 +112,7 @@ async fn list(session: &Session, out: &mut Out) -> anyhow::Result<()> {
     }
     out.view(&GroupsView::new(groups))?;
     if !silent.is_empty() {
-        bail!("the groups of {} brokers are missing", silent.len());
+        bail!("{} brokers did not list their groups", silent.len());
     }
     Ok(())
 }
