@@ -458,7 +458,7 @@ fn metrics_have_the_names_of_the_exporter(scene: &Scene<'_>) {
         let missing = lines.iter().find(|line| !text.lines().any(|one| one == *line));
         missing.map_or(Ok(()), |line| Err(format!("{line} is not in:\n{text}")))
     });
-    // Two sources of the same series would count double. It goes when somebody scrapes again and again.
+    // Two sources of the same series would count double. It is removed when metrics are scraped regularly.
     wait_for(|| {
         assert!(scene.metrics().contains("kafka_brokers"));
         let left =

@@ -135,10 +135,9 @@ impl Reason {
             Self::CertificateProblem => &[Of(A::Authorities), Of(A::Certificates), Execution, Failure],
             Self::ListenerCertificateMissing => &[Of(A::Certificates)],
             Self::PvcResizingWarning => &[Of(A::Claims)],
-            Self::InvalidJvmOptions
-            | Self::InvalidLogging
-            | Self::LoggingConfigMissing
-            | Self::MetricsConfigMissing => &[Of(A::Configuration)],
+            Self::InvalidJvmOptions | Self::InvalidLogging | Self::LoggingConfigMissing | Self::MetricsConfigMissing => {
+                &[Of(A::Configuration)]
+            }
             Self::Creating => &[Of(A::Workload)],
             // What cannot be read or built holds up the area that needs it.
             Self::InvalidTemplate => {

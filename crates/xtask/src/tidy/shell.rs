@@ -14,7 +14,7 @@ use super::rust;
 const SHELL: &str = "crates/operator/src/";
 
 /// The functions, and what they are for.
-const CALLED: [(&str, &str); 71] = [
+const CALLED: [(&str, &str); 74] = [
     ("cluster::begin::begin", "whether a cluster is reconciled"),
     ("cluster::begin::asking", "whether Kafka is asked"),
     ("quorum::mode::is_doubtful", "whether the leader is asked once more"),
@@ -60,6 +60,9 @@ const CALLED: [(&str, &str); 71] = [
         "lag::render",
         "the series of a metric, one metric at a time: all of them take a lot of memory",
     ),
+    ("takeover::step", "the next step of a takeover from Strimzi"),
+    ("takeover::elsewhere", "what of it is removed in another namespace"),
+    ("takeover::replaces_exporter", "whether the exporter is replaced"),
     ("quorum::majority", "a metric: how many voters may fail"),
     ("cluster::storage::jbod_log_dir", "where the data of a volume is"),
     ("rebalance::execution::is_gone", "whether a topic is gone, or could not be read"),

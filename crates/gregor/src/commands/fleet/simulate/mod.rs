@@ -130,7 +130,7 @@ struct NodeType {
     boot_minutes: u64,
 }
 
-/// A policy with what came of it.
+/// A policy with its outcome.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Tried {
     name: String,
