@@ -128,13 +128,13 @@ fn node(id: i32) -> NodeId {
 #[test]
 fn a_wrong_command_line_is_told_in_one_sentence() {
     let rows: &[(&str, &str)] = &[
-        ("quorum", "which cluster? Name brokers with --bootstrap HOST:PORT"),
+        ("quorum", "no cluster given: name brokers with --bootstrap HOST:PORT"),
         ("quorum --bootstrap a:1 --controllers b:1", "exclude each other"),
         ("quorum --bootstrap a:b", "is not HOST:PORT"),
         ("quorum --bootstrap a:1 --cert x", "--cert needs --key"),
         ("topics --controllers a:1", "controllers cannot tell about topics"),
         ("offsets --controllers a:1 x", "controllers cannot tell about offsets"),
-        ("unregister-broker 1 --controllers a:1", "do not tell whether broker 1 is alive"),
+        ("unregister-broker 1 --controllers a:1", "do not report whether broker 1 is alive"),
         ("elect-leaders --unclean a-0 --bootstrap a:1", "loses records: add --yes"),
         ("elect-leaders --bootstrap a:1", "TOPIC-PARTITION"),
         ("elect-leaders a --bootstrap a:1", "\"a\" is not TOPIC-PARTITION"),
@@ -160,7 +160,7 @@ fn a_port_where_nobody_listens_is_named() {
 #[test]
 fn every_command_has_help_with_an_example() {
     let top = gregor(&["--help"]).ok();
-    assert!(top.contains("Exit codes:") && top.contains("3  a change was asked for"), "{top}");
+    assert!(top.contains("Exit codes:") && top.contains("3  a change was requested"), "{top}");
     let commands = top.lines().skip_while(|line| *line != "Commands:").skip(1);
     let names = commands.take_while(|line| !line.is_empty());
     let names = names.filter(|line| line.starts_with("  ") && !line.starts_with("   "));
@@ -400,7 +400,7 @@ fn disks(world: &World) {
     assert_eq!(dir["error"], Value::Null);
     let text = world.ask(&["log-dirs", "--node", "101"]).ok();
     assert_eq!(text.lines().count(), 2, "{text}");
-    world.ask(&["log-dirs", "--node", "7"]).failed(1, "1 of 1 brokers did not tell");
+    world.ask(&["log-dirs", "--node", "7"]).failed(1, "1 of 1 brokers did not answer");
 }
 
 async fn access(world: &World) {
@@ -442,7 +442,7 @@ fn logins(world: &World) {
     let carol = ["describe", "--sasl", "scram-sha-512", "--user", "carol"];
     let environment = [("GREGOR_BOOTSTRAP", sasl.as_str()), ("GREGOR_PASSWORD", "carol-secret")];
     // She may log in and see the nodes, and has no right to look at the quorum.
-    let run = gregor_with(&carol, &environment).failed(1, "this is not all");
+    let run = gregor_with(&carol, &environment).failed(1, "the output is incomplete");
     assert!(run.out.contains(world.cluster.cluster_id()), "{}", run.out);
     assert!(run.out.contains("Quorum leader:     unknown"), "{}", run.out);
     assert!(run.err.contains("CLUSTER_AUTHORIZATION_FAILED"), "{}", run.err);
@@ -469,7 +469,7 @@ async fn a_broker_that_is_down(world: &World) {
     let bad = world.ask(&["topics", "--unhealthy", "--partitions"]).ok();
     assert_eq!(bad.lines().count(), 8, "{bad}");
     assert!(bad.contains("single  0          none    102"), "{bad}");
-    let run = world.ask(&["log-dirs"]).failed(1, "1 of 3 brokers did not tell");
+    let run = world.ask(&["log-dirs"]).failed(1, "1 of 3 brokers did not answer");
     assert!(run.out.contains("not asked: it is fenced"), "{}", run.out);
     let run = world.ask(&["offsets", "single", "--timeout", "2"]);
     let run = run.failed(1, "0 topics and 1 partitions");

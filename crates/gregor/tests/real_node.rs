@@ -155,7 +155,7 @@ async fn a_dynamic_quorum_is_born_and_loses_a_disk() {
     controllers[index].wipe();
     let unknown = controller(lost).seen(None);
     let sentence = ground.refused(&unknown, 75);
-    assert!(sentence.contains("whether this controller has been seen"), "{sentence}");
+    assert!(sentence.contains("whether this controller was a voter before"), "{sentence}");
     controllers[index] = ground.start(&controller(lost).seen(Some(true)));
     controllers[index].wait_ready().await;
     comes_back_as_an_observer(&ground, &controllers[index], lost).await;
@@ -185,7 +185,7 @@ async fn keeps_up_or_is_not_ready(mut controllers: Vec<NodeProcess>, observer: i
     let index = usize::try_from(observer).unwrap();
     let one = controllers.remove(index);
     controllers.iter().for_each(NodeProcess::kill_jvm);
-    one.wait_not_ready("the controller does not keep up").await;
+    one.wait_not_ready("the controller lags").await;
     assert_eq!(one.get("/live").0, 200);
 }
 

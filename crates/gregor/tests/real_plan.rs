@@ -216,7 +216,7 @@ fn invalid_edits(scene: &Scene<'_>) {
     let version = scene.plan("    listeners:", "    version: 3.9.0\n    listeners:");
     says(&version, 3, &["3.9.0"]);
     scene.plan("metadata:\n  name: my-cluster", "metadata: [").failed("is not YAML");
-    scene.gregor(&["plan", "-n", PLACE]).failed("Name a file with -f");
+    scene.gregor(&["plan", "-n", PLACE]).failed("name a file with -f");
     // No Kubernetes is there.
     let nowhere = scene.place.ground.world.file("nowhere", NOWHERE);
     for command in ["why", "status"] {
@@ -243,7 +243,7 @@ fn status_and_why(scene: &Scene<'_>) {
     says(
         &status,
         0,
-        &["my-cluster-both-0", "broker, controller", "leads", "nothing is being done"],
+        &["my-cluster-both-0", "broker, controller", "leads", "no operation in progress"],
     );
     let status = scene.gregor(&["status", CLUSTER, "-n", PLACE, "-o", "json"]);
     let json: Value = serde_json::from_str(&status.out).unwrap();
@@ -253,7 +253,7 @@ fn status_and_why(scene: &Scene<'_>) {
     assert_eq!(json["nodes"][1]["votes"], Value::Null);
     assert_eq!(json["nodes"][1]["partitions"], 2, "{json}");
     let why = scene.gregor(&["why", CLUSTER, "-n", PLACE]);
-    says(&why, 0, &["nothing is awaited"]);
+    says(&why, 0, &["nothing is pending"]);
     // Names of local mode are in no DNS.
     let hosts = scene.place.ground.world.state().join("hosts");
     let words = ["kafka", "describe", "--hosts", hosts.to_str().unwrap(), "--bootstrap"];
@@ -315,7 +315,7 @@ fn somebody_who_may_less(scene: &Scene<'_>) {
             "start node 3 of more",
             "refused for node 2: the quorum could not be described",
             "Not known:",
-            "the Secrets of the cluster may not be read here",
+            "no permission to read the Secrets of the cluster",
         ],
     );
     // Without keys nobody knows whether certificates are old, and nobody says so.
@@ -357,7 +357,7 @@ fn scale_down_is_held(scene: &Scene<'_>) {
     a_file_tells_the_same(scene);
     // The edit that takes it back says so.
     let back = scene.plan("replicas: 1", "replicas: 1");
-    says(&back, 2, &["keep broker 1, which was to go"]);
+    says(&back, 2, &["keep broker 1"]);
     scene.place.kubectl(&["scale", "kafkanodepool", "more", "--replicas=1"]);
     scene.place.ready(CLUSTER);
 }

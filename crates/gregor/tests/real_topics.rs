@@ -420,7 +420,7 @@ fn replicas_change_under_load(scene: &Scene<'_>) {
     let three: Value = serde_json::from_str(&plan("3")).unwrap();
     assert_eq!(three["partitions"].as_array().unwrap().len(), 4, "{three}");
     assert_eq!(three["partitions"][0]["after"].as_array().unwrap().len(), 3, "{three}");
-    assert!(plan("9").contains("9 replicas need as many brokers"));
+    assert!(plan("9").contains("9 replicas need 9 brokers"));
     let report = scene.runtime.block_on(load.stop()).unwrap();
     report.check().unwrap();
 }

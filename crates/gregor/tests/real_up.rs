@@ -23,14 +23,14 @@ fn detached_killed_taken_over_stopped_resumed_and_purged() {
     world.gregor(&["up", "--detach"]).failed("is already run by process");
     world.gregor(&["up"]).failed("is already run by process");
 
-    // A component that dies is started again by the process in the background.
+    // A component that dies is restarted by the process in the background.
     signal(pids["kube-scheduler"], Signal::KILL);
     eventually("the scheduler is back", || {
         let pid = world.pids()["kube-scheduler"];
         pid != pids["kube-scheduler"] && is_alive(pid)
     });
     let log = fs::read_to_string(world.state().join("logs/gregor.log")).unwrap();
-    assert!(log.contains("kube-scheduler has ended and is started again"), "{log}");
+    assert!(log.contains("kube-scheduler has ended and is restarted"), "{log}");
 
     // The components outlive that process, and the next one takes them over.
     world.kubectl(&up, &["create", "configmap", "kept"]);

@@ -114,7 +114,7 @@ fn unready_rows() -> Vec<Row> {
               ..row("R4  a broker that does not become ready again", "B0-4", -1, &[0]) },
         // Strimzi stops here. A node that was not ready before says nothing of the others, and the roll may be one of a
         // certificate that is about to expire.
-        Row { before: |c| never_ready(c, 1), standing: Failed, message: "it was restarted and has not become well since",
+        Row { before: |c| never_ready(c, 1), standing: Failed, message: "it was restarted and has not become ready since",
               ..row("R5a, R6a, R37 unready first, then the others", "B0-4", -1, &[1, 0, 2, 3, 4]) },
         // Strimzi restarts nothing here. The proposal names "pod is unready" as a trigger.
         Row { before: |c| { never_ready(c, 1); keep_reasons(c, &[2, 3, 4]) }, standing: Failed,
@@ -128,7 +128,7 @@ fn unready_rows() -> Vec<Row> {
               ..row("R38 unready, state unknown, asked for, and certificates change later", "B0-4", -1, &[0, 1]) },
         Row { before: |c| { never_ready(c, 0); c.node(0).unwrap().recovery = Recovery::Unknown;
                             keep_reasons(c, &[]) },
-              standing: Failed, message: "it was restarted and has not become well since",
+              standing: Failed, message: "it was restarted and has not become ready since",
               ..row("R38 unready, state unknown, not asked for", "B0-4", -1, &[0]) },
         Row { before: |c| c.node(0).unwrap().readable = false, standing: Waiting,
               message: "nothing is restarted while the pods of node 0 cannot be read",
@@ -236,9 +236,9 @@ fn recovery_rows() -> Vec<Row> {
         // ready: waited for, restarted once after that, and then it is given up. Strimzi's test asks it.
         Row { before: |c| recovers(c, 0), meanwhile: |c| recovered_after(c, 0, 120),
               ..row("R35 a controller that recovers in time", "C0-2", ELSEWHERE, &[1, 0, 2]) },
-        Row { before: |c| recovers(c, 0), standing: Failed, message: "it was restarted and has not become well since",
+        Row { before: |c| recovers(c, 0), standing: Failed, message: "it was restarted and has not become ready since",
               ..row("R35 a controller of three", "C0-2", ELSEWHERE, &[0]) },
-        Row { before: |c| recovers(c, 0), standing: Failed, message: "it was restarted and has not become well since",
+        Row { before: |c| recovers(c, 0), standing: Failed, message: "it was restarted and has not become ready since",
               ..row("R35 a controller of five", "C0-4", ELSEWHERE, &[0, 1, 2, 3, 4]) },
         // Strimzi leaves the brokers alone; the proposal has them tried, and so do we.
         Row { before: |c| recovers(c, 4), standing: Failed, message: REMAIN,

@@ -98,7 +98,7 @@ fn trouble_rows() -> Vec<Row> {
         Row { before: |c| { keep_reasons(c, &[]); in_trouble(c, &[1], Recovery::Starting) },
               meanwhile: |c| { in_trouble(c, &[1], Recovery::Starting);
                                c.node(0).unwrap().recovery = Recovery::Starting },
-              standing: Failed, message: "it was restarted and has not become well since",
+              standing: Failed, message: "it was restarted and has not become ready since",
               ..row("the first is not cured, and the second is", "B0-2", ELSEWHERE, &[0, 1]) },
     ]
 }

@@ -109,8 +109,9 @@ mod tests {
         let found = Strangers { restart: ids(&[0, 1, 2]), unknown: ids(&[7]) };
         assert_eq!(
             found.note().unwrap().message,
-            "before voters go, nodes are restarted that know none of those that stay: 0, 1 and 2; \
-             before voters go, nodes have to say whom they know: 7"
+            "before voters are removed, nodes whose list of controllers names no remaining voter \
+             are restarted: 0, 1 and 2; before voters are removed, nodes have to report their list \
+             of controllers: 7"
         );
     }
 }

@@ -259,7 +259,7 @@ fn sentences_name_the_place_and_what_to_do() {
          cluster, or an empty one"
     );
     assert!(sentence("dynamic broker unlisted files").contains("/d0 has files (such as photos)"));
-    assert!(sentence("unknown broker unlisted -").contains("the operator has to tell"));
+    assert!(sentence("unknown broker unlisted -").contains("waiting for the operator"));
     let lost = sentence("static controller seen -");
     assert!(lost.contains("/d0") && lost.contains("gregor.io/disk-replaced=true"), "{lost}");
     let decision = decide(&facts("dynamic controller seen -"));

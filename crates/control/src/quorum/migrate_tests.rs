@@ -311,6 +311,6 @@ fn a_phase_that_waits_says_for_what() {
     );
     assert_eq!(
         sentence(Raising, with(asked(), |f| f.refused = Some("no".to_owned()))),
-        "kraft.version is being raised; Kafka said: no"
+        "kraft.version is being raised; Kafka answered: no"
     );
 }

@@ -233,7 +233,7 @@ mod tests {
     fn a_warning_names_the_controller_and_what_to_do() {
         let too_few = Warning::TooFew { id: id(3), behind: [id(2)].into(), needed: 2 };
         let rows = [
-            (Warning::Unmarked(id(3)), "bring its disk back"),
+            (Warning::Unmarked(id(3)), "restore its disk"),
             (Warning::NotDescribed(id(3)), "is not formatted while the quorum has no leader"),
             (Warning::Accepted(id(3)), "metadata may be lost"),
             (too_few, "at least 2 other controllers"),

@@ -60,7 +60,7 @@ const ROWS: &[Row] = &[
     ("M5 the level is not known",             "4.3",     0,  |f| f.level = None, "wait level"),
     ("no version",                            "newest",  27, |_| {}, "refuse NotAVersion"),
     ("no version that exists",                "4.1-IV9", 27, |_| {}, "refuse NotAVersion"),
-    ("newer than the Kafka",                  "4.3",     27, |f| f.kafka = KafkaVersion::new(4, 2, 0), "refuse TooNew"),
+    ("newer than the requested Kafka",                  "4.3",     27, |f| f.kafka = KafkaVersion::new(4, 2, 0), "refuse TooNew"),
     ("a Kafka that we do not know",           "",        27, |f| f.kafka = KafkaVersion::new(5, 0, 0), "refuse NewerThanKnown"),
     ("a level that we do not know, no wish",  "",        99, |_| {}, "keep"),
     ("a level that we do not know",           "4.1",     99, |_| {}, "refuse NewerThanKnown"),

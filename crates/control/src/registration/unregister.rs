@@ -338,7 +338,7 @@ mod tests {
         assert_eq!(reasons, expected);
         assert_eq!(
             notes[0].message,
-            "broker 7 has no pod and is not asked for, but 2 partitions are still assigned to it: move them to other \
+            "broker 7 has no pod and is not requested, but 2 partitions are still assigned to it: move them to other \
              brokers, or bring the broker back"
         );
         assert!(notes[1].message.contains("controllers 8 and 9, which are gone"));
@@ -363,7 +363,7 @@ mod tests {
         let notes = decision.warnings();
         assert_eq!(notes[0].reason, Reason::StaleBrokerRegistration);
         assert!(
-            notes[0].message.starts_with("broker 6 has no pod and is not asked for, but Kafka")
+            notes[0].message.starts_with("broker 6 has no pod and is not requested, but Kafka")
         );
     }
 

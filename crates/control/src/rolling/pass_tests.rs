@@ -523,7 +523,10 @@ node 3 (its pod has an old revision): controllers come first; to be restarted: n
 node 3 (its pod has an old revision): it was restarted for a, b and still runs with other values: correct them";
     assert_eq!(texts.join("\n"), expected);
     let given_up = why(Hold::QuorumUnknown, true);
-    assert!(given_up.ends_with("quorum is; given up after 10 attempts, tried on"), "{given_up}");
+    assert!(
+        given_up.ends_with("describes the quorum; given up after 10 attempts, tried on"),
+        "{given_up}"
+    );
 }
 
 #[test]

@@ -210,7 +210,7 @@ fn a_node_that_does_not_come_up_stops_those_that_serve_and_no_others() {
     facts.nodes[2].reasons.insert(Reason::ManualRollingUpdate);
     let decision = decide(&facts, &Settings::default(), NOW);
     assert_eq!((restarted(&decision), decision.standing), (vec![1], Standing::Stopped));
-    assert_eq!(hold(&decision, 2), "nothing is restarted while node 0 does not come up");
+    assert_eq!(hold(&decision, 2), "nothing is restarted while node 0 does not become ready");
     // While it is on its way, nobody else goes.
     facts.nodes.push(node(3, Roles::Broker));
     facts.nodes.iter_mut().for_each(|node| node.reasons.clear());
@@ -236,7 +236,7 @@ fn a_node_that_a_restart_did_not_cure_is_given_up_and_the_others_go_on() {
     assert_eq!((restarted(&decision), decision.standing), (vec![2], Standing::Failed));
     assert_eq!(decision.progress.given_up, [id(0)]);
     assert_eq!(decision.progress.stopping, []);
-    assert!(hold(&decision, 0).starts_with("it was restarted and has not become well since"));
+    assert!(hold(&decision, 0).starts_with("it was restarted and has not become ready since"));
     // It is restarted again if there is another reason.
     facts.nodes[2].reasons.clear();
     facts.nodes[0].recovery = Recovery::No;
@@ -349,7 +349,7 @@ fn a_pod_that_does_not_go_holds_the_others_back_only_for_a_while() {
     assert_eq!(hold(&early, 3), "waits while node 1 restarts");
     let late = decision(300_000);
     assert_eq!((restarted(&late), late.standing), (vec![3], Standing::Failed));
-    assert!(hold(&late, 1).starts_with("its pod was deleted and has not gone"), "{:?}", late.why);
+    assert!(hold(&late, 1).starts_with("its pod was deleted but still exists"), "{:?}", late.why);
     assert_eq!((&late.progress.given_up, &late.progress.stopping), (&vec![id(1)], &vec![]));
 }
 

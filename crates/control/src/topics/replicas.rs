@@ -373,7 +373,7 @@ mod tests {
             session: "old".to_owned(),
             targets: targets.iter().map(|(topic, count)| (name(topic), *count)).collect(),
         };
-        let few = "3 replicas need as many brokers that are up and not leaving; there are 2";
+        let few = "3 replicas need 3 brokers that are up and not leaving; there are 2";
         #[rustfmt::skip]
         let rows = [
             ("T9.1, T9.2", Moving::Nothing, vec!["a ongoing 2 new".to_owned(), format!("b pending 3: {few}")], 1),

@@ -248,7 +248,7 @@ mod tests {
             assert_eq!(decision.acts, []);
             decision.notes.into_iter().map(|note| note.to_string()).collect::<String>()
         };
-        assert!(note(user(Mark::None), true).contains("left alone"));
+        assert!(note(user(Mark::None), true).contains("left unchanged"));
         let empty = User { wanted: None, ..user(set("x")) };
         assert!(note(empty, true).contains("no entry \"password\""));
     }

@@ -47,7 +47,7 @@ pub(crate) async fn nodes_without_zones_are_told_and_make_no_data_planes(databas
     manager.report(&id, report((1000, 1000), (6, 18, 3, 3))).await.expect(204);
     manager.state(&id, "ready").await;
     assert!(manager.get_plane(&id).await["nodes_unsuitable"].is_null());
-    eventually("nothing holds it", async || manager.region("us-east-1").await["held"].is_null())
+    eventually("nothing blocks it", async || manager.region("us-east-1").await["held"].is_null())
         .await;
     let holds = manager.region_decisions("hold").await;
     let expected = [

@@ -73,7 +73,7 @@ mod tests {
         let rows: Vec<_> = table.iter().map(|(name, at)| format!("{name} {at}")).collect();
         assert_eq!(rows, ["a 127.1.0.1", "a.b 127.1.0.1", "d ::1"]);
         let error = format!("{:#}", parse("127.0.0.1 a\nx y").unwrap_err());
-        assert!(error.starts_with("line 2: \"x\" is no address"), "{error}");
+        assert!(error.starts_with("line 2: \"x\" is not an address"), "{error}");
     }
 
     #[test]

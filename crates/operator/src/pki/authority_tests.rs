@@ -368,7 +368,7 @@ fn a_supplied_authority_is_never_written_and_its_absence_is_said() {
     let outcome = store.next(&supplied, NOW + 350 * DAY);
     assert!(outcome.key_secret.is_none() && outcome.cert_secret.is_none());
     assert!(outcome.signer.is_some());
-    assert!(outcome.warnings[0].contains("near its end"), "{:?}", outcome.warnings);
+    assert!(outcome.warnings[0].contains("expires soon"), "{:?}", outcome.warnings);
 }
 
 #[test]

@@ -132,7 +132,7 @@ fn an_id_of_two_pools_stops_everything() {
     assert_eq!(found.len(), 1);
     assert_eq!(
         found[0].to_string(),
-        "node id 1 is recorded for the pools a, b, c: remove it from the status of all but one"
+        "node id 1 is recorded in the status of the pools a, b, c: remove it from all but one"
     );
 }
 

@@ -146,7 +146,7 @@ mod tests {
         let deep = format!("{}1{}", "(".repeat(100_000), ")".repeat(100_000));
         assert_eq!(port(&deep, node(0)).ok(), None);
         let said = port("x", node(3)).unwrap_err().to_string();
-        assert_eq!(said, "\"x\" gives no port from 1 to 65535 for node 3");
+        assert_eq!(said, "\"x\" does not give a port from 1 to 65535 for node 3");
     }
 
     #[test]

@@ -233,7 +233,7 @@ fn an_address_that_is_not_known_is_no_gap() {
     let mut listener = samples::listener("ext", 9094);
     listener.advertised_port = Some("{nodeId} - 7".to_owned());
     let missing = Case::with(listener).try_server().unwrap_err();
-    let expected = "listener ext: \"{nodeId} - 7\" gives no port from 1 to 65535 for node 7";
+    let expected = "listener ext: \"{nodeId} - 7\" does not give a port from 1 to 65535 for node 7";
     assert_eq!(missing[0].to_string(), expected);
 }
 

@@ -78,7 +78,7 @@ fn what_may_not() {
             with_second(with(claim(1, "10Gi"), |claim| {
                 claim.selector.insert("a".to_owned(), "b".to_owned());
             })),
-            "the selector of volume 1 cannot change",
+            "the selector of volume 1 is immutable",
         ),
         (
             Storage::Single(claim(0, "10Gi")),
@@ -114,7 +114,7 @@ fn one_thing_that_is_not_allowed_keeps_everything() {
     assert_eq!(note.reason.name(), "KafkaStorage");
     assert_eq!(
         note.message,
-        "the storage of pool p is not changed as it was asked for: volume 1 cannot shrink from \
+        "the storage of pool p cannot be changed: volume 1 cannot shrink from \
          10Gi \
          to 5Gi"
     );

@@ -81,13 +81,13 @@ const NODES: &[Row] = &[
     ),
     (
         |s| s.pools[0].replicas = u32::MAX,
-        &[(R::TooManyNodes, "4294967298 nodes are asked for, and at most 10000 can be")],
+        &[(R::TooManyNodes, "4294967298 nodes are requested, and at most 10000 are supported")],
     ),
     (
         |s| s.pools[1].replicas = 4,
         &[(
             R::KafkaKRaftControllerNodeCount,
-            "4 controllers bear no more failures than 3: an odd number is recommended",
+            "4 controllers tolerate no more failures than 3: an odd number is recommended",
         )],
     ),
     (
@@ -317,14 +317,14 @@ const CONFIG: &[Row] = &[
         |s| set(s, "config.providers", "vault,gregordir"),
         &[(
             R::ReservedConfigProvider,
-            "config.providers names gregordir, which there is already: choose another name",
+            "config.providers names gregordir, which exists already: choose another name",
         )],
     ),
     (
         |s| set(s, "config.providers", "strimzienv"),
         &[(
             R::ReservedConfigProvider,
-            "config.providers names strimzienv, which there is already: choose another name",
+            "config.providers names strimzienv, which exists already: choose another name",
         )],
     ),
     (|s| set(s, "config.providers", "vault"), &[]),
@@ -335,7 +335,7 @@ const CONFIG: &[Row] = &[
         },
         &[(
             R::ForbiddenConfiguration,
-            "of spec.kafka.config this is left out, because it is for us to set: broker.id and \
+            "spec.kafka.config: ignored, set by the operator: broker.id and \
              listeners. Remove it",
         )],
     ),

@@ -227,8 +227,8 @@ mod tests {
             fs::write(&path, text).unwrap();
             format!("{:#}", read(&path).err().unwrap())
         };
-        assert!(problem("").contains("is no snapshot of a cluster"));
-        assert!(problem(r#"{ "kind": "Kafka" }"#).contains("is no snapshot of a cluster"));
+        assert!(problem("").contains("is not a snapshot of a cluster"));
+        assert!(problem(r#"{ "kind": "Kafka" }"#).contains("is not a snapshot of a cluster"));
         let newer = problem(&json!({ "format": FORMAT + 1 }).to_string());
         assert!(newer.contains("was written by a newer Gregor"), "{newer}");
         fs::remove_file(&path).unwrap();

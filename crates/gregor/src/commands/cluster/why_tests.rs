@@ -167,7 +167,7 @@ fn where_kafka_is_silent_nothing_is_made_up() {
     view.unknown = vec!["no node of Kafka answers".to_owned()];
     let text = view.table(None);
     assert!(
-        text.contains("broker 5: it is leaving (Draining); what it waits for is not known"),
+        text.contains("broker 5: it is leaving (Draining); the reason why it waits is unknown"),
         "{text}"
     );
     assert!(text.contains("Not known:\n  - no node of Kafka answers"), "{text}");

@@ -243,7 +243,7 @@ mod tests {
     #[test]
     fn what_makes_no_sense_is_said_in_one_sentence() {
         let rows = [
-            ("", "which cluster?"),
+            ("", "no cluster given"),
             ("--bootstrap a:1 --controllers b:1", "exclude each other"),
             ("--bootstrap a", "\"a\" is not HOST:PORT"),
             ("--bootstrap a:1 --cert x", "--cert needs --key"),

@@ -294,9 +294,9 @@ mod tests {
     #[test]
     fn a_leader_that_does_not_tell_lets_nobody_go() {
         let mut quorum = voters(&[None, Some(1), Some(1)]);
-        assert!(check(&quorum, 2).unwrap_err().contains("does not say"));
+        assert!(check(&quorum, 2).unwrap_err().contains("does not report"));
         quorum.leader = NodeId::new(50).unwrap();
-        assert!(check(&quorum, 2).unwrap_err().contains("does not say"));
+        assert!(check(&quorum, 2).unwrap_err().contains("does not report"));
     }
 
     #[test]

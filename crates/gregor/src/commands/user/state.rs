@@ -87,7 +87,7 @@ pub(super) const fn word(kind: UserAuthenticationType) -> &'static str {
     }
 }
 
-/// Fails if the resource is not that of a user of the cluster.
+/// Fails if the resource is does not belong to a user of the cluster.
 pub(super) fn check_cluster(user: &KafkaUser, cluster: &str) -> anyhow::Result<()> {
     match user.labels().get(CLUSTER_LABEL) {
         Some(label) if label == cluster => Ok(()),
@@ -113,7 +113,7 @@ pub(super) fn not_after(secret: &Secret) -> Option<i64> {
     user::not_after(&secret.data.as_ref()?.get(user::USER_CRT)?.0)
 }
 
-/// Fails if the Secret is not that of a user of the cluster, or is managed by a KafkaUser.
+/// Fails if the Secret is does not belong to a user of the cluster, or is managed by a KafkaUser.
 pub(super) fn check_ours(secret: &Secret, cluster: &str) -> anyhow::Result<()> {
     let name = secret.name_any();
     let label = |label: &str| secret.labels().get(label).map(String::as_str);
@@ -176,7 +176,7 @@ mod tests {
         assert!(check_ours(&own, "c").is_ok());
         let error = |secret: &Secret, cluster| check_ours(secret, cluster).unwrap_err().to_string();
         assert!(error(&own, "d").contains("belongs to the cluster c, not to d"));
-        assert!(error(&Secret::default(), "c").contains("not that of a user"));
+        assert!(error(&Secret::default(), "c").contains("does not belong to a user"));
         let mut owned = own.clone();
         owned.metadata.owner_references = serde_json::from_value(json!([{
             "apiVersion": "kafka.strimzi.io/v1", "kind": "KafkaUser", "name": "bob", "uid": "1",

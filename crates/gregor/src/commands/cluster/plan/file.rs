@@ -194,7 +194,7 @@ metadata: {name: c}
         refused("", None, "name one with --cluster");
         refused("kind: Kafka", None, "document 1 has no kind or no metadata.name");
         let kafka = |name: &str| format!("---\nkind: Kafka\nmetadata: {{name: {name}}}\n");
-        refused(&(kafka("a") + &kafka("b")), None, "several clusters are asked for (a, b)");
+        refused(&(kafka("a") + &kafka("b")), None, "belong to several clusters (a, b)");
         refused(&(kafka("a") + &kafka("a")), None, "two documents for Kafka a");
         let both = asked(documents(&(kafka("a") + &kafka("b"))).unwrap(), Some("b"), &[]).unwrap();
         assert_eq!(both.ignored, ["Kafka a"]);

@@ -119,7 +119,7 @@ fn what_is_pending_anyway_is_not_the_doing_of_the_edit() {
         changes,
         [
             "set d to 1 on all nodes, without a restart",
-            "take e back to what holds without it on node 1, without a restart",
+            "reset e to its default on node 1, without a restart",
         ]
     );
 }
