@@ -534,7 +534,7 @@ async fn change_voters(world: &World) {
     };
     // A directory id that nobody has looks to Kafka like a node that is behind.
     let wrong = add("AAAAAAAAAAAAAAAAAAAAZQ", &["--timeout", "4"]);
-    let wrong = wrong.failed(3, "it is not known whether controller 3 is a voter now");
+    let wrong = wrong.failed(3, "it is unknown whether controller 3 is a voter now");
     assert!(wrong.err.contains("no observer has the id 3"), "{}", wrong.err);
     assert!(wrong.out.contains("Before:") && wrong.out.contains("Now:"), "{}", wrong.out);
 

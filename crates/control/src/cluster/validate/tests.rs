@@ -165,21 +165,21 @@ const LISTENERS: &[Row] = &[
         |s| s.listeners[0].name = "Plain".to_owned(),
         &[(
             R::InvalidListenerName,
-            "\"Plain\" is no name for a listener: use 1 to 11 small letters and digits",
+            "\"Plain\" is not valid as the name of a listener: use 1 to 11 lower-case letters and digits",
         )],
     ),
     (
         |s| s.listeners[0].name = "abcdefghijkl".to_owned(),
         &[(
             R::InvalidListenerName,
-            "\"abcdefghijkl\" is no name for a listener: use 1 to 11 small letters and digits",
+            "\"abcdefghijkl\" is not valid as the name of a listener: use 1 to 11 lower-case letters and digits",
         )],
     ),
     (
         |s| s.listeners[0].name = String::new(),
         &[(
             R::InvalidListenerName,
-            "\"\" is no name for a listener: use 1 to 11 small letters and digits",
+            "\"\" is not valid as the name of a listener: use 1 to 11 lower-case letters and digits",
         )],
     ),
     (
@@ -396,8 +396,7 @@ const NAMES: &[Row] = &[
         &[(
             R::InvalidName,
             "the name of the pod \
-             my-ppppppppppppppppppppppppppppppppppppppppppppppppppppppppppp-5 would have 64 \
-             characters, and 63 are possible: choose shorter names",
+             my-ppppppppppppppppppppppppppppppppppppppppppppppppppppppppppp-5 would have 64 characters, and 63 are allowed: choose shorter names",
         )],
     ),
     (
@@ -410,8 +409,7 @@ const NAMES: &[Row] = &[
         &[(
             R::InvalidName,
             "the name of the Service \
-             cccccccccccccccccccccccccccccccccccccccccccccccccc-kafka-bootstrap would have 66 \
-             characters, and 63 are possible: choose shorter names",
+             cccccccccccccccccccccccccccccccccccccccccccccccccc-kafka-bootstrap would have 66 characters, and 63 are allowed: choose shorter names",
         )],
     ),
     (
@@ -422,8 +420,7 @@ const NAMES: &[Row] = &[
         &[(
             R::InvalidName,
             "the name of the Service \
-             my-pppppppppppppppppppppppppppppppppppppppppppppppppppppp-plain-5 would have 65 \
-             characters, and 63 are possible: choose shorter names",
+             my-pppppppppppppppppppppppppppppppppppppppppppppppppppppp-plain-5 would have 65 characters, and 63 are allowed: choose shorter names",
         )],
     ),
     (
@@ -435,8 +432,7 @@ const NAMES: &[Row] = &[
         },
         &[(
             R::ReservedLabel,
-            "spec.kafka.template.pod.metadata.labels has strimzi.io/cluster: what begins with \
-             strimzi.io/ is ours, remove it",
+            "spec.kafka.template.pod.metadata.labels has strimzi.io/cluster: the prefix strimzi.io/ is reserved, remove it",
         )],
     ),
 ];
