@@ -90,7 +90,7 @@ fn the_mode_follows_from_the_brokers_unless_it_is_given() {
     assert_eq!(nobody.status.code(), Some(1));
     assert!(stderr(&nobody).contains("to be removed: name some with --remove"), "{nobody:?}");
     for (wrong, words) in [
-        (&["--mode", "full", "--add", "1"][..], "leave --add and --remove out"),
+        (&["--mode", "full", "--add", "1"][..], "omit --add and --remove"),
         (&["--mode", "add-brokers", "--remove", "1"], "omit --remove"),
         (&["--mode", "remove-brokers", "--add", "1"], "omit --add"),
         (&["--mode", "remove-disks", "--volumes", "1:/d"], "needs --bootstrap"),

@@ -30,7 +30,7 @@ fn detached_killed_taken_over_stopped_resumed_and_purged() {
         pid != pids["kube-scheduler"] && is_alive(pid)
     });
     let log = fs::read_to_string(world.state().join("logs/gregor.log")).unwrap();
-    assert!(log.contains("kube-scheduler has ended and is restarted"), "{log}");
+    assert!(log.contains("kube-scheduler has exited and is restarted"), "{log}");
 
     // The components outlive that process, and the next one takes them over.
     world.kubectl(&up, &["create", "configmap", "kept"]);
@@ -40,7 +40,7 @@ fn detached_killed_taken_over_stopped_resumed_and_purged() {
     eventually("the process is gone", || !is_alive(first));
     assert!(pids.values().all(|pid| is_alive(*pid)));
     let up = world.gregor(&["up", "--detach"]).ok();
-    assert!(up.err.contains("is taken over"), "{}", up.err);
+    assert!(up.err.contains("is adopted"), "{}", up.err);
     assert_eq!((world.uid(&up), world.pids()), (uid.clone(), pids.clone()));
     assert_ne!(world.supervisor(), first);
 

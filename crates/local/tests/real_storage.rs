@@ -267,7 +267,7 @@ async fn a_directory_that_is_not_ours_is_left_alone(cluster: &Cluster) {
     let _running = stage.run();
     stage.pod().await;
     let words = cluster.event(stage.name, "data", "ProvisioningFailed").await;
-    assert!(words.contains("left alone"), "{words}");
+    assert!(words.contains("left unchanged"), "{words}");
     fs::rename(&home, cluster.dir().join("moved-away")).unwrap();
     let volume = stage.bound().await;
     assert_eq!(fs::read_dir(path(&volume)).unwrap().count(), 0);

@@ -287,7 +287,7 @@ fn a_pool_that_is_deleted_is_drained_first() {
     in_order(
         &plan,
         &[
-            "close broker 6",
+            "cordon broker 6",
             "from broker 6 to others",
             "stop node 6",
             "unregister broker 6",

@@ -172,7 +172,7 @@ fn a_node_keeps_its_pod_while_what_goes_with_it_may_be_the_last_copy() {
 /// The pod of a node whose machine is gone is deleted once and stays.
 #[rustfmt::skip]
 fn dead_rows() -> Vec<Row> {
-    const STAYS: &str = "its pod was deleted and has not gone";
+    const STAYS: &str = "its pod was deleted but still exists";
     vec![
         Row { before: |c| { keep_reasons(c, &[]); c.node(1).unwrap().dead = true },
               standing: Failed, message: STAYS,
