@@ -177,7 +177,8 @@ fn of_cluster<K: Resource>(
 async fn pass(object: Arc<DynamicObject>, ctx: Arc<Context>) -> Result<Action, PassError> {
     let (name, namespace) = (object.name_any(), object.namespace().unwrap_or_default());
     let span = trace::pass("Kafka", (&namespace, &name), &name);
-    counted(&ctx, &object, (namespace, name)).instrument(span).await
+    // Boxed: futures of passes are large, and wrappers keep them on the stack.
+    Box::pin(counted(&ctx, &object, (namespace, name))).instrument(span).await
 }
 
 async fn counted(
@@ -189,7 +190,7 @@ async fn counted(
     let _running = metrics.running("Kafka");
     metrics.pass_begun("Kafka", &namespace, false);
     let begun = Instant::now();
-    let one = one_pass(ctx, object);
+    let one = Box::pin(one_pass(ctx, object));
     let done = ctx.beats.watch_pass(Loop::Kafka, (&namespace, &name), one).await;
     metrics.pass_ended("Kafka", &namespace, begun.elapsed(), is_successful(&done));
     match done {
@@ -226,7 +227,7 @@ async fn one_pass(ctx: &Context, object: &DynamicObject) -> Result<pass::Next, P
     }
     let written = serde_json::to_value(&current)?;
     let kafka = serde_json::from_value(written.clone()).map_err(PassError::Unreadable)?;
-    pass::run(ctx, kafka, &written).await
+    Box::pin(pass::run(ctx, kafka, &written)).await
 }
 
 fn on_error(_: Arc<DynamicObject>, _: &PassError, _: Arc<Context>) -> Action {

@@ -134,12 +134,12 @@ pub(crate) async fn run(ctx: &Context, kafka: Kafka, written: &Value) -> Result<
         let waiting = ctx.writer.metrics().waiting();
         let _permit = liveness::waiting(ctx.readers.acquire()).await.ok();
         drop(waiting);
-        found::read(&ctx.client, &names).await?
+        Box::pin(found::read(&ctx.client, &names)).await?
     };
     let (mut waits_ms, mut look_again) = (None, None);
     let (mut report, error) = match steps::desired::begin(ctx, kafka.clone(), written, found) {
         Ok(Ok(mut work)) => {
-            let (outcome, error) = reconcile(&mut work).await;
+            let (outcome, error) = Box::pin(reconcile(&mut work)).await;
             (waits_ms, look_again) = (work.known.waits_ms, work.known.look_again_ms);
             (status::Report::of(*work, outcome), error)
         }

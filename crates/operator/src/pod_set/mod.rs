@@ -168,7 +168,7 @@ async fn pass(set: Arc<StrimziPodSet>, scope: Arc<Scope>) -> Result<Next, PodSet
     metrics.pass_begun(KIND, &namespace, false);
     let cluster = set.labels().get(CLUSTER_LABEL).cloned().unwrap_or_default();
     let span = trace::pass(KIND, (&namespace, &set.name_any()), &cluster);
-    let one = reconcile(&set, &scope, &namespace).instrument(span);
+    let one = Box::pin(reconcile(&set, &scope, &namespace)).instrument(span);
     let beats = &scope.context.beats;
     let result = beats.watch_pass(Loop::StrimziPodSet, (&namespace, &set.name_any()), one).await;
     // A set that is left unchanged is no failure.

@@ -99,7 +99,7 @@ async fn one(ctx: Arc<Context>, names: Names, work: Work) -> (Names, Done) {
     let of = (names.namespace.clone(), names.cluster.clone());
     let _running = ctx.writer.metrics().running("KafkaUser");
     let span = trace::pass("KafkaUser", (&of.0, &of.1), &of.1);
-    let pass = pass::run(&ctx, &names, work).instrument(span);
+    let pass = Box::pin(pass::run(&ctx, &names, work)).instrument(span);
     let done = ctx.beats.watch_pass(Loop::KafkaUser, (&of.0, &of.1), pass).await;
     (names, done)
 }

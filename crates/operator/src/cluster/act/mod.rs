@@ -104,7 +104,7 @@ async fn each(
             Next::Send(act) => {
                 tracing::debug!("{}: {}", act.what, act.rule);
                 let span = trace::act(&act.what);
-                let sent = send(work, &act).instrument(span.clone()).await;
+                let sent = Box::pin(send(work, &act)).instrument(span.clone()).await;
                 let answer = sent.as_ref().ok().map(|(answer, _)| *answer);
                 span.record("answer", answer.map_or_else(|| "error".to_owned(), |one| word(&one)));
                 work.ctx.writer.metrics().acted(&work.blueprint.names, &act.what, answer);

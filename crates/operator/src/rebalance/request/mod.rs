@@ -90,7 +90,7 @@ async fn pass_over(
     let (name, namespace) = (object.name_any(), object.namespace().unwrap_or_default());
     let cluster = object.labels().get(CLUSTER_LABEL).cloned().unwrap_or_default();
     let span = trace::pass("KafkaRebalance", (&namespace, &name), &cluster);
-    counted(&ctx, (namespace, name)).instrument(span).await
+    Box::pin(counted(&ctx, (namespace, name))).instrument(span).await
 }
 
 async fn counted(
@@ -101,7 +101,7 @@ async fn counted(
     let _running = metrics.running("KafkaRebalance");
     metrics.pass_begun("KafkaRebalance", &namespace, false);
     let begun = Instant::now();
-    let one = one_pass(ctx, &namespace, &name);
+    let one = Box::pin(one_pass(ctx, &namespace, &name));
     let done = ctx.beats.watch_pass(Loop::KafkaRebalance, (&namespace, &name), one).await;
     metrics.pass_ended("KafkaRebalance", &namespace, begun.elapsed(), done.is_ok());
     match done {
@@ -132,7 +132,7 @@ async fn one_pass(ctx: &Context, namespace: &str, name: &str) -> Result<Duration
     }
     let written = serde_json::to_value(&current).map_err(RebalanceError::Unreadable)?;
     let kr = serde_json::from_value(written.clone()).map_err(RebalanceError::Unreadable)?;
-    pass::run(ctx, kr, &written).await
+    Box::pin(pass::run(ctx, kr, &written)).await
 }
 
 fn on_error(_: Arc<DynamicObject>, _: &RebalanceError, _: Arc<Context>) -> Action {
