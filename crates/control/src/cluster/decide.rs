@@ -108,13 +108,10 @@ pub fn next_pass_ms(
 const fn pause_ms(awaited: Reason) -> u64 {
     let is_slow = matches!(
         awaited,
-        // A pod that becomes ready, the address of a Service, and a KafkaRebalance that moves on begin a pass.
-        Reason::Creating | Reason::AwaitingAddresses | Reason::AutoRebalancing
+        // A KafkaRebalance that moves on begins a pass.
+        Reason::AutoRebalancing
         // Kafka does not answer sooner for being asked more often.
         | Reason::KafkaUnreachable
-        // Restarts and unregistrations, for which it waits, have their own pace. A registration that Kafka does not
-        // remove holds it up until a person has acted.
-        | Reason::MetadataVersionWaiting
     );
     if is_slow { LATER_MS } else { SOON_MS }
 }
@@ -390,7 +387,7 @@ mod tests {
             (progressing(Reason::AutoRebalancing), later, None,         10_000),
             (progressing(Reason::AutoRebalancing), later, Some(5_000),  5_000),
             // Pods are not ready, and the quorum changes besides.
-            (progressing(Reason::Creating),        later, None,         10_000),
+            (progressing(Reason::Creating),        later, None,         2_000),
             (progressing(Reason::Creating),        soon,  None,         2_000),
             // An act failed that no area waits for.
             (progressing(Reason::UsersNotGiven),   None,  None,         2_000),
@@ -413,21 +410,18 @@ mod tests {
     fn what_begins_a_pass_by_itself_is_not_polled() {
         use Flow::{Fault, Hold, Stop, Wait};
         use Reason::{
-            AutoRebalancing, AwaitingAddresses, Creating, KafkaUnreachable, MetadataVersionWaiting,
-            QuorumWaiting, Rolling, ScalingDown,
+            AutoRebalancing, Creating, KafkaUnreachable, QuorumWaiting, Rolling, ScalingDown,
         };
         let of = |flows: Vec<Flow>| {
             let flows = flows.into_iter().map(|flow| (Area::Workload, flow)).collect();
             Decision { flows, ..Decision::default() }.waits_ms()
         };
         let (wait, stop) = (|reason| Wait(note(reason)), |reason| Stop(note(reason)));
-        for reason in
-            [AutoRebalancing, AwaitingAddresses, Creating, KafkaUnreachable, MetadataVersionWaiting]
-        {
+        for reason in [AutoRebalancing, KafkaUnreachable] {
             assert_eq!(of(vec![wait(reason)]), Some(LATER_MS), "{reason}");
             assert_eq!(of(vec![stop(reason)]), Some(LATER_MS), "{reason}");
             // Whatever else is awaited is not slowed down by it.
-            for other in [QuorumWaiting, Rolling, ScalingDown] {
+            for other in [Creating, QuorumWaiting, Rolling, ScalingDown] {
                 assert_eq!(of(vec![wait(reason), wait(other)]), Some(SOON_MS), "{reason} {other}");
             }
         }
