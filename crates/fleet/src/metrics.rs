@@ -15,8 +15,9 @@ use prometheus_client::registry::Registry;
 use crate::store::{Store, StoreError, now_ms};
 
 /// The names of all series.
-pub const NAMES: [&str; 7] = [
+pub const NAMES: [&str; 8] = [
     "gregor_fleet_data_planes",
+    "gregor_fleet_decisions_total",
     "gregor_fleet_kafkas_waiting",
     "gregor_fleet_nodes",
     "gregor_fleet_provider_calls_total",

@@ -84,7 +84,7 @@ fn nobody_goes_while_nothing_is_known(elastic: &Elastic<'_>) {
     assert_eq!(brokers.len(), 4, "{brokers:?}");
     brokers.iter().for_each(|pid| up::signal(*pid, Signal::STOP));
     elastic.scale("broker", 3);
-    elastic.warns("ScaleDownPreventionCheck", &["broker 4", "could not be read"]);
+    elastic.warns("ScaleDownPreventionCheck", &["broker 4", "unknown whether"]);
     assert_eq!(elastic.place.pods(), before);
     brokers.iter().for_each(|pid| up::resume(*pid));
     let three = [("broker", &[0, 1, 2][..]), ("controller", CONTROLLERS)];

@@ -47,8 +47,11 @@ impl PassError {
         matches!(
             self,
             Self::Write(WriteError::Conflict { .. } | WriteError::Exists { .. })
+                // A record that is gone was deleted with its cluster in the middle of the pass.
                 | Self::Record(StoreError::Write(
-                    WriteError::Conflict { .. } | WriteError::Exists { .. }
+                    WriteError::Conflict { .. }
+                        | WriteError::Exists { .. }
+                        | WriteError::Missing { .. }
                 ))
         )
     }
