@@ -1,6 +1,9 @@
 //! Lists and counts as people write them.
 
+use std::collections::BTreeSet;
 use std::fmt::Display;
+
+use model::NodeId;
 
 /// `1`, `1 and 2`, `1, 2 and 3`.
 #[must_use]
@@ -19,6 +22,25 @@ pub fn count(number: usize, one: &str) -> String {
     match number {
         1 => format!("1 {one}"),
         _ => format!("{number} {one}s"),
+    }
+}
+
+/// `claim a`, `claims a and b`.
+#[must_use]
+pub fn claims_named(claims: &[String]) -> String {
+    match claims.len() {
+        1 => format!("claim {}", list(claims)),
+        _ => format!("claims {}", list(claims)),
+    }
+}
+
+/// `node 1`, `nodes 1 and 2`; without any, what they would be is the cluster.
+#[must_use]
+pub fn nodes_named(nodes: &BTreeSet<NodeId>) -> String {
+    match nodes.len() {
+        0 => "the cluster".to_owned(),
+        1 => format!("node {}", list(nodes)),
+        _ => format!("nodes {}", list(nodes)),
     }
 }
 

@@ -1,13 +1,10 @@
 //! What is said of an edit, line by line.
 
-use std::collections::BTreeSet;
 use std::fmt;
-
-use model::NodeId;
 
 use super::explain::{Growth, Line, Object, Plan, Restart, Setting};
 use crate::quorum::plan::Removal;
-use crate::words::{count, list};
+use crate::words::{claims_named, count, list, nodes_named};
 
 impl fmt::Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -39,7 +36,7 @@ impl fmt::Display for Line {
                 write!(f, "delete {} and the data on it", claims_named(claims))
             }
             Self::KeepClaims(claims) => write!(f, "keep {} with its data", claims_named(claims)),
-            Self::Start { pool, nodes } => write!(f, "start {} of {pool}", named(nodes)),
+            Self::Start { pool, nodes } => write!(f, "start {} of {pool}", nodes_named(nodes)),
             Self::Roles { node, from, to } => write!(f, "restart node {node} as {to} (was {from})"),
             Self::AddVoter(id) => write!(f, "add controller {id} to the voters"),
             Self::RemoveVoter { node, why: Removal::Dead } => {
@@ -62,7 +59,7 @@ impl fmt::Display for Line {
             Self::Fill(brokers) => {
                 write!(f, "move partitions to the new brokers {}", list(brokers))
             }
-            Self::Refused { nodes, why } => write!(f, "refused for {}: {why}", named(nodes)),
+            Self::Refused { nodes, why } => write!(f, "refused for {}: {why}", nodes_named(nodes)),
         }
     }
 }
@@ -77,21 +74,6 @@ impl fmt::Display for Setting {
             Some(node) => write!(f, " on node {node}, without a restart"),
             None => f.write_str(" on all nodes, without a restart"),
         }
-    }
-}
-
-fn claims_named(claims: &[String]) -> String {
-    match claims.len() {
-        1 => format!("claim {}", list(claims)),
-        _ => format!("claims {}", list(claims)),
-    }
-}
-
-fn named(nodes: &BTreeSet<NodeId>) -> String {
-    match nodes.len() {
-        0 => "the cluster".to_owned(),
-        1 => format!("node {}", list(nodes)),
-        _ => format!("nodes {}", list(nodes)),
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use control::rolling::reasons;
-use control::words::{count, list};
+use control::words::{claims_named, count, list, nodes_named};
 use model::NodeId;
 
 use super::lines::{Batch, Removal, Step};
@@ -12,12 +12,12 @@ use super::lines::{Batch, Removal, Step};
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Certificates(nodes) => write!(f, "issue certificates for {}", named(nodes)),
+            Self::Certificates(nodes) => write!(f, "issue certificates for {}", nodes_named(nodes)),
             Self::MakeClaims(claims) => write!(f, "create {}", claims_named(claims)),
             Self::Grow { claim, from, to } => write!(f, "grow claim {claim} from {from} to {to}"),
             Self::Write { object, exists: true } => write!(f, "change {object}"),
             Self::Write { object, exists: false } => write!(f, "create {object}"),
-            Self::Start { pool, nodes } => write!(f, "start {} of {pool}", named(nodes)),
+            Self::Start { pool, nodes } => write!(f, "start {} of {pool}", nodes_named(nodes)),
             Self::Migrate => {
                 f.write_str("raise kraft.version: the quorum becomes dynamic, for good")
             }
@@ -68,7 +68,7 @@ impl fmt::Display for Step {
             Self::KeepClaims(claims) => write!(f, "keep {} with its data", claims_named(claims)),
             Self::Delete(object) => write!(f, "delete {object}"),
             Self::Metadata(to) => write!(f, "change the metadata version to {to}"),
-            Self::Refused { nodes, why } => write!(f, "refused for {}: {why}", named(nodes)),
+            Self::Refused { nodes, why } => write!(f, "refused for {}: {why}", nodes_named(nodes)),
             Self::Invalid(note) => write!(f, "refused: {} ({})", note.message, note.reason),
             Self::Blocked(why) => write!(f, "not yet: {why}"),
         }
@@ -90,7 +90,7 @@ impl Batch {
     #[must_use]
     pub fn text(&self, why: &[String]) -> String {
         let nodes: BTreeSet<NodeId> = self.nodes.keys().copied().collect();
-        let mut text = format!("restart {}", named(&nodes));
+        let mut text = format!("restart {}", nodes_named(&nodes));
         let roles: BTreeSet<_> = self.roles.values().collect();
         if let (Some((from, to)), 1, true) =
             (roles.first(), roles.len(), self.roles.len() == nodes.len())
@@ -112,21 +112,6 @@ impl Batch {
             ));
         }
         text
-    }
-}
-
-fn claims_named(claims: &[String]) -> String {
-    match claims.len() {
-        1 => format!("claim {}", list(claims)),
-        _ => format!("claims {}", list(claims)),
-    }
-}
-
-fn named(nodes: &BTreeSet<NodeId>) -> String {
-    match nodes.len() {
-        0 => "the cluster".to_owned(),
-        1 => format!("node {}", list(nodes)),
-        _ => format!("nodes {}", list(nodes)),
     }
 }
 
