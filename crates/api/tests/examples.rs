@@ -71,7 +71,7 @@ fn every_field_of_the_examples_is_honoured() {
 }
 
 #[test]
-fn the_examples_are_read_as_wishes() {
+fn the_examples_are_valid() {
     for (name, pools) in EXAMPLES {
         let objects = read(name);
         let (pool_objects, kafka) = objects.split_at(objects.len() - 1);

@@ -2,7 +2,7 @@
 //!
 //! 1. There is one answer to "is it as I asked for": `Ready`, or `NotReady` with the reason. Never both, and
 //!    never neither, unless nobody works on the cluster because it is paused.
-//! 2. A cluster that has been ready stays `Ready` while it is brought to a new wish without a problem: its
+//! 2. A cluster that has been ready stays `Ready` while it is brought to a new spec without a problem: its
 //!    clients are served. `Progressing` says what is being done, and the observed generation is the old one
 //!    until it is done.
 //! 3. A reason is a word of a closed list of its area. No decision about a cluster reads a condition back. Only a

@@ -18,12 +18,12 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Owner {
-    /// Nobody.
-    Nobody,
+    /// No object.
+    Unowned,
     /// The pod set in question.
     ThisSet,
     /// Another object, of whatever kind.
-    SomebodyElse,
+    Other,
 }
 
 /// A pod that the set lists.
@@ -150,14 +150,14 @@ pub fn decide(snapshot: &Snapshot) -> Decision {
             actions.push(Action::Create(entry.name.clone()));
             continue;
         };
-        if pod.owner != Owner::SomebodyElse {
+        if pod.owner != Owner::Other {
             report.ready += usize::from(pod.is_ready && !pod.is_ending);
             report.current += usize::from(pod.revision == entry.revision);
         }
         match (pod.owner, pod.is_ending, pod.is_over) {
-            (Owner::SomebodyElse, _, _) => foreign.push(entry.name.clone()),
-            (Owner::Nobody | Owner::ThisSet, true, _) => {}
-            (Owner::Nobody, false, _) => actions.push(Action::Adopt(entry.name.clone())),
+            (Owner::Other, _, _) => foreign.push(entry.name.clone()),
+            (Owner::Unowned | Owner::ThisSet, true, _) => {}
+            (Owner::Unowned, false, _) => actions.push(Action::Adopt(entry.name.clone())),
             (Owner::ThisSet, false, true) => {
                 actions.push(Action::Replace(entry.name.clone()));
             }
@@ -237,7 +237,7 @@ mod tests {
 
     #[test]
     fn a_pod_of_nobody_is_adopted_only_if_it_is_listed() {
-        let free = PodFacts { owner: Owner::Nobody, ..pod("a") };
+        let free = PodFacts { owner: Owner::Unowned, ..pod("a") };
         check(&["a"], std::slice::from_ref(&free), &[Action::Adopt("a".to_owned())]);
         let over = PodFacts { is_over: true, ..free.clone() };
         check(&["a"], &[over], &[Action::Adopt("a".to_owned())]);
@@ -247,7 +247,7 @@ mod tests {
     #[test]
     fn a_pod_of_somebody_else_is_not_touched() {
         for (is_ending, is_over) in [(false, false), (true, false), (false, true), (true, true)] {
-            let foreign = PodFacts { owner: Owner::SomebodyElse, is_ending, is_over, ..pod("a") };
+            let foreign = PodFacts { owner: Owner::Other, is_ending, is_over, ..pod("a") };
             let report = check(&["a"], std::slice::from_ref(&foreign), &[]);
             let problem = report.problem.unwrap();
             assert_eq!(problem, Problem::PodOfAnotherOwner(vec!["a".to_owned()]));

@@ -1,8 +1,8 @@
 //! Lives of a quorum, with everything that goes wrong.
 //!
 //! A simulated quorum obeys the planner for some hundred passes, while controllers die, lag and lose their
-//! disks, wishes change, answers are lost, and the operator dies between its record and its act. Then
-//! everything heals, and the voters must become those that are wished for. A failure prints its seed.
+//! disks, the spec changes, answers are lost, and the operator dies between its record and its act. Then
+//! everything heals, and the voters must become those that are desired. A failure prints its seed.
 
 #![allow(clippy::unwrap_used, reason = "a test fails where it cannot go on")]
 
@@ -53,7 +53,7 @@ struct World {
     nodes: BTreeMap<NodeId, Node>,
     voters: BTreeMap<NodeId, DirectoryId>,
     leader: Option<NodeId>,
-    wished: BTreeSet<NodeId>,
+    desired: BTreeSet<NodeId>,
     record: QuorumRecord,
     /// Identities of which the record says that they were seen.
     spent: BTreeSet<(NodeId, DirectoryId)>,
@@ -96,7 +96,7 @@ impl World {
             nodes: BTreeMap::new(),
             voters,
             leader: None,
-            wished: first.into_iter().collect(),
+            desired: first.into_iter().collect(),
             record,
             spent: BTreeSet::new(),
             epoch: 0,
@@ -120,7 +120,7 @@ impl World {
 
     /// The pods that should be there are, and each that runs has a formatted disk.
     fn start_pods(&mut self) {
-        for node in self.wished.clone() {
+        for node in self.desired.clone() {
             self.nodes.entry(node).or_default().has_pod = true;
         }
         let ids: Vec<NodeId> = self.nodes.keys().copied().collect();
@@ -250,7 +250,7 @@ impl World {
 
     fn facts(&self, quorum: Option<QuorumView>) -> Facts {
         let listener = Listener { name: "C".to_owned(), host: "h".to_owned(), port: 1 };
-        let wish = |node: &NodeId| {
+        let desire = |node: &NodeId| {
             let runs = self.nodes.get(node).is_some_and(|found| found.up);
             (*node, Controller { runs: Some(runs), listeners: vec![listener.clone()] })
         };
@@ -259,7 +259,7 @@ impl World {
         };
         Facts {
             mode: self.record.mode,
-            wished: self.wished.iter().map(wish).collect(),
+            desired: self.desired.iter().map(desire).collect(),
             disks: self.nodes.iter().filter_map(disk).collect(),
             quorum,
             earlier: None,
@@ -297,10 +297,10 @@ impl World {
         self.spent.extend(seen.map(|one| (one.node, one.directory)));
     }
 
-    /// Pods that are not wished for go when the planner lets them, and their disks with them.
+    /// Pods that are not desired go when the planner lets them, and their disks with them.
     fn stop_pods(&mut self, facts: &Facts) {
         let unwanted: Vec<NodeId> =
-            self.nodes.keys().copied().filter(|node| !self.wished.contains(node)).collect();
+            self.nodes.keys().copied().filter(|node| !self.desired.contains(node)).collect();
         // The facts were read before this pass's change, as they are in the operator.
         for node in unwanted {
             if plan::may_stop(facts, node).is_ok() && !self.voters.contains_key(&node) {
@@ -333,7 +333,7 @@ impl World {
         }
         if self.chance.percent(8) {
             let count = 1 + self.chance.below(5);
-            self.wished = (0..count).map(|_| id(self.chance.below(8))).collect();
+            self.desired = (0..count).map(|_| id(self.chance.below(8))).collect();
         }
     }
 
@@ -366,10 +366,10 @@ impl World {
             self.heal();
             self.start_pods();
             self.elect();
-            if self.pass(true) == Step::Settled && self.nodes.len() == self.wished.len() {
+            if self.pass(true) == Step::Settled && self.nodes.len() == self.desired.len() {
                 let voters: BTreeSet<NodeId> = self.voters.keys().copied().collect();
-                assert_eq!(voters, self.wished, "seed {}", self.seed);
-                assert_eq!(self.caught_up(), self.wished.len(), "seed {}", self.seed);
+                assert_eq!(voters, self.desired, "seed {}", self.seed);
+                assert_eq!(self.caught_up(), self.desired.len(), "seed {}", self.seed);
                 return true;
             }
         }
@@ -389,14 +389,14 @@ fn random_directory(chance: &mut Chance) -> DirectoryId {
 }
 
 #[test]
-fn whatever_happens_the_quorum_is_kept_and_becomes_what_is_wished_for() {
+fn whatever_happens_the_quorum_is_kept_and_becomes_the_desired_one() {
     let mut all = Counted::default();
     for seed in 0..SEEDS {
         let mut world = World::new(seed);
         assert!(
             world.live(),
-            "seed {seed} does not settle: wished {:?}, voters {:?}, record {:?}, nodes {:?}, leader {:?}",
-            world.wished,
+            "seed {seed} does not settle: desired {:?}, voters {:?}, record {:?}, nodes {:?}, leader {:?}",
+            world.desired,
             world.voters,
             world.record,
             world.nodes,

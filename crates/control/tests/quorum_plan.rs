@@ -1,11 +1,11 @@
 //! Every small quorum, walked through to its end.
 //!
 //! Voters that are alike are interchangeable, so a state is how many there are of each kind. With that, all
-//! sets of up to seven voters and up to seven wished controllers, with every subset of them behind or
+//! sets of up to seven voters and up to seven desired controllers, with every subset of them behind or
 //! replaced, are some ten thousand states. From each, the planner's steps are followed to the end.
 //!
 //! The judge shares no code with the planner: it knows how many voters there are and how many of them have
-//! caught up, and it finds out by trying all orders whether the wish can be reached at all.
+//! caught up, and it finds out by trying all orders whether the desired state can be reached at all.
 
 #![allow(clippy::unwrap_used, reason = "a test fails where it cannot go on")]
 
@@ -23,17 +23,17 @@ struct State {
     stay_up: usize,
     /// Voters that stay and are behind.
     stay_behind: usize,
-    /// Voters that are not wished for and have caught up.
+    /// Voters that are not desired and have caught up.
     leave_up: usize,
-    /// Voters that are not wished for and are behind.
+    /// Voters that are not desired and are behind.
     leave_behind: usize,
-    /// Former selves of wished controllers whose new selves are level.
+    /// Former selves of desired controllers whose new selves are level.
     former_ready: usize,
-    /// Former selves of wished controllers whose new selves are not.
+    /// Former selves of desired controllers whose new selves are not.
     former_unready: usize,
-    /// Wished controllers that do not vote and are level.
+    /// Desired controllers that do not vote and are level.
     join_ready: usize,
-    /// Wished controllers that do not vote and are not level.
+    /// Desired controllers that do not vote and are not level.
     join_unready: usize,
     /// Whether the leader is one of those that leave.
     leader_leaves: bool,
@@ -103,7 +103,7 @@ impl State {
     }
 }
 
-/// Whether some order of safe changes leads to what is wished for.
+/// Whether some order of safe changes leads to what is desired.
 fn can_finish(state: State, known: &mut BTreeMap<State, bool>) -> bool {
     let state = State { leader_leaves: false, ..state };
     if let Some(answer) = known.get(&state) {
@@ -151,25 +151,25 @@ fn world(state: &State, fetched: Option<u64>) -> (Facts, Vec<Kind>) {
         let (first, second) = (directory(index, 1), directory(index, 2));
         let level =
             |directory, up: bool| replica(id, directory, if up { Some(9_000) } else { fetched });
-        let wish = |facts: &mut Facts, disk| {
-            facts.wished.insert(id, controller());
+        let desire = |facts: &mut Facts, disk| {
+            facts.desired.insert(id, controller());
             facts.disks.insert(id, disk);
         };
         match kind {
             Kind::StayUp | Kind::StayBehind => {
-                wish(&mut facts, first);
+                desire(&mut facts, first);
                 view.voters.push(level(first, *kind == Kind::StayUp));
             }
             Kind::LeaveUp | Kind::LeaveBehind => {
                 view.voters.push(level(first, *kind == Kind::LeaveUp));
             }
             Kind::FormerReady | Kind::FormerUnready => {
-                wish(&mut facts, second);
+                desire(&mut facts, second);
                 view.voters.push(level(first, false));
                 view.observers.push(level(second, *kind == Kind::FormerReady));
             }
             Kind::JoinReady | Kind::JoinUnready => {
-                wish(&mut facts, first);
+                desire(&mut facts, first);
                 view.observers.push(level(first, *kind == Kind::JoinReady));
             }
         }
@@ -209,7 +209,7 @@ fn controller() -> Controller {
 fn blank() -> Facts {
     Facts {
         mode: QuorumMode::Dynamic,
-        wished: BTreeMap::new(),
+        desired: BTreeMap::new(),
         disks: BTreeMap::new(),
         quorum: None,
         earlier: None,
@@ -303,7 +303,7 @@ fn sums<const N: usize>(total: usize) -> Vec<[usize; N]> {
     all
 }
 
-/// All states of up to so many voters and wished controllers in which somebody can lead.
+/// All states of up to so many voters and desired controllers in which somebody can lead.
 fn states(size: usize) -> Vec<State> {
     let mut states = Vec::new();
     for [stay_up, stay_behind, former_ready, former_unready] in sums::<4>(size) {
@@ -322,7 +322,7 @@ fn states(size: usize) -> Vec<State> {
                     leader_leaves: false,
                 };
                 if core + join_ready + join_unready == 0 {
-                    continue; // no controller is wished for; refused as a whole
+                    continue; // no controller is desired; refused as a whole
                 }
                 let leaders = [(stay_up > 0, false), (leave_up > 0, true)];
                 for (_, leader_leaves) in leaders.into_iter().filter(|(possible, _)| *possible) {

@@ -38,7 +38,7 @@ struct World {
     known: Known,
     closed: bool,
     claims: bool,
-    wished: bool,
+    desired: bool,
     held: bool,
 }
 
@@ -59,7 +59,7 @@ const START: State = State {
         known: Known::Live,
         closed: false,
         claims: true,
-        wished: false,
+        desired: false,
         held: false,
     },
     read: None,
@@ -100,7 +100,7 @@ fn facts(world: &World, supported: bool) -> Facts {
         (true, false) => Cordon::Open,
     };
     Facts {
-        wished: world.wished,
+        desired: world.desired,
         partitions: Some(usize::from(world.replica != Replica::None)),
         skip_check: false,
         held: Some(world.held),
@@ -121,7 +121,7 @@ fn facts(world: &World, supported: bool) -> Facts {
 /// What may happen to the world at any time.
 fn happenings(world: &World, (supported, hangs): Kind) -> Vec<World> {
     let mut all = vec![
-        World { wished: !world.wished, ..*world },
+        World { desired: !world.desired, ..*world },
         World { held: !world.held, ..*world },
         World { replica: Replica::None, ..*world },
     ];
@@ -138,7 +138,7 @@ fn happenings(world: &World, (supported, hangs): Kind) -> Vec<World> {
     if world.answers() && hangs != Hangs::Never {
         all.push(World { frozen: true, ..*world });
     }
-    if world.frozen && (world.wished || hangs == Hangs::AWhile) {
+    if world.frozen && (world.desired || hangs == Hangs::AWhile) {
         all.push(World { frozen: false, ..*world });
     }
     if world.answers() && world.known != Known::Live {
@@ -273,13 +273,13 @@ fn every_edge_of_the_machine_is_taken() {
 #[test]
 fn a_quiet_world_reaches_the_end_soon() {
     for supported in [false, true] {
-        // Whether it is wished for again, and whether it hangs.
-        for (wished, frozen) in [(false, false), (true, false), (false, true)] {
+        // Whether it is desired again, and whether it hangs.
+        for (desired, frozen) in [(false, false), (true, false), (false, true)] {
             let mut state = START;
             state.world.replica = Replica::None;
-            state.phase = if wished { Phase::Stopped } else { Phase::Requested };
-            state.world.runs = !wished;
-            (state.world.wished, state.world.frozen) = (wished, frozen);
+            state.phase = if desired { Phase::Stopped } else { Phase::Requested };
+            state.world.runs = !desired;
+            (state.world.desired, state.world.frozen) = (desired, frozen);
             let mut passes = 0;
             while !FINAL.contains(&state.phase) {
                 state = act(&state, &state.world.clone(), supported)[0];
@@ -292,7 +292,7 @@ fn a_quiet_world_reaches_the_end_soon() {
                 passes += 1;
                 assert!(passes < 20, "{state:?}");
             }
-            let expected = if wished { Phase::Kept } else { Phase::Done };
+            let expected = if desired { Phase::Kept } else { Phase::Done };
             assert_eq!(state.phase, expected);
         }
     }

@@ -124,7 +124,7 @@ pub fn plan_nodes_at_provider(facts: &Sent) -> NodeAct {
     if mode == Mode::Manual && !by_hand {
         return NodeAct::Adopt(desired);
     }
-    // It has what it had before, or what was sent before the wish changed; or nothing was ever sent to it.
+    // It has what it had before, or what was sent before the desired state changed; or nothing was ever sent to it.
     let is_ours = confirmed == Some(desired)
         || sent == Some(desired)
         || (confirmed.is_none() && sent.is_none());

@@ -43,7 +43,7 @@ fn plans_are_no_worse_and_move_no_more_than_cruise_control() {
 }
 
 #[test]
-fn nothing_is_left_to_wish_for_where_the_moves_allow_it_and_else_its_price_is_said() {
+fn goals_are_met_where_the_moves_allow_it_and_else_their_price_is_shown() {
     for name in ["small-skew", "mid-skew", "mid-add"] {
         let output = balance(&data(name), &["-o", "json"]);
         let plan: Value = serde_json::from_slice(&output.stdout).unwrap();

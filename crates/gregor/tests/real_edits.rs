@@ -48,7 +48,7 @@ impl Edited<'_> {
         assert_eq!(self.place.pods(), before);
     }
 
-    /// A wish that is not followed: a warning says so, and everything stays as it was.
+    /// A field that is not honoured: a warning says so, and everything stays as it was.
     fn is_warned_of(&self, bad: impl Fn(), reason: &str, words: &str, good: impl Fn()) {
         let before = self.place.pods();
         bad();

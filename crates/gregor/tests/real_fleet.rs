@@ -87,7 +87,7 @@ async fn a_manager_that_is_killed_goes_on_with_its_local_data_planes() {
 
     // Killed while it is deleted: it is deleted completely in the end.
     world.admin("DELETE", &format!("/data_planes/{id}"), None).await;
-    world.until("it is to go", async || world.wish(&id).contains("\"deleting\": true")).await;
+    world.until("it is to go", async || world.desired(&id).contains("\"deleting\": true")).await;
     manager.kill();
     manager = world.serve().await;
     world.until("the manager has forgotten it", async || world.plane(&id).await.is_null()).await;

@@ -149,7 +149,7 @@ fn a_request_by_hand(scene: &Scene<'_>) {
     assert_eq!(shown(scene, "mine", "completedByteMovementPercentage"), "100");
     assert!(scene.replicas_on(new) > 30);
     let annotations = scene.place.get("kafkarebalance", "mine")["metadata"]["annotations"].clone();
-    assert_eq!(annotations["strimzi.io/rebalance"], Value::Null, "a wish is taken away");
+    assert_eq!(annotations["strimzi.io/rebalance"], Value::Null, "the annotation is removed");
     assert_eq!(scene.state(FILL), None);
 }
 

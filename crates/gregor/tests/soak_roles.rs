@@ -42,7 +42,7 @@ fn a_broker_with_data_keeps_its_role(elastic: &Elastic<'_>) {
     let pools = [("dual-role", DUAL), ("extra", &[3][..])];
     elastic.becomes(&Shape { pools: &pools, brokers: &[0, 1, 2, 3], voters: &[0, 1, 2, 3] });
     assert_eq!(elastic.place.pods(), before);
-    // What it still is, whatever is wished for.
+    // What it still is, whatever is desired.
     let roles = elastic.place.get("kafkanodepool", "extra")["status"]["roles"].clone();
     assert_eq!(roles, json!(["controller", "broker"]));
 }

@@ -286,7 +286,7 @@ fn read(path: &Path) -> Result<String, ConfigError> {
 #[cfg(test)]
 mod tests {
     use control::cluster::jvm;
-    use control::cluster::spec::JvmWishes;
+    use control::cluster::spec::JvmSettings;
     use proptest::prelude::*;
 
     use super::*;
@@ -429,13 +429,13 @@ mod tests {
             xx in proptest::collection::btree_map(hostile(), hostile(), 0..4),
             properties in proptest::collection::vec((hostile(), hostile()), 0..4),
         ) {
-            let wishes = JvmWishes {
+            let settings = JvmSettings {
                 heap_max: heap,
                 xx,
                 system_properties: properties.clone(),
-                ..JvmWishes::default()
+                ..JvmSettings::default()
             };
-            let options = jvm::options(&wishes, Some(1 << 30));
+            let options = jvm::options(&settings, Some(1 << 30));
             let dir = write(&[("jvm.options", &options.render())]);
             let read = Config::read(dir.path()).unwrap().jvm_options;
             prop_assert_eq!(&read, &options.lines);

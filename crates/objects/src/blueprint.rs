@@ -28,7 +28,7 @@ pub struct Blueprint {
     /// All nodes with a pod, including leaving ones, sorted by id, with their current roles.
     pub nodes: Vec<Node>,
     /// The desired nodes with their desired roles.
-    pub wished: BTreeMap<NodeId, Roles>,
+    pub desired: BTreeMap<NodeId, Roles>,
     /// Desired controllers that cannot be added because the quorum is static.
     pub refused: BTreeSet<NodeId>,
     /// The DNS domain of the Kubernetes cluster.

@@ -21,7 +21,7 @@ pub const ROLES: &str = Annotation::Roles.name();
 pub fn claim(
     blueprint: &Blueprint,
     node: &Node,
-    (volume, wish): (&str, &Claim),
+    (volume, desired): (&str, &Claim),
     (size, cluster_id): (&str, &str),
 ) -> Result<PersistentVolumeClaim, serde_json::Error> {
     let cluster = blueprint.kafka.spec.kafka.template.as_ref();
@@ -34,10 +34,10 @@ pub fn claim(
         blueprint.pool_labels(&node.pool),
         template.and_then(|template| template.metadata.as_ref()),
     );
-    metadata["annotations"][DELETE_CLAIM] = json!(wish.delete.to_string());
+    metadata["annotations"][DELETE_CLAIM] = json!(desired.delete.to_string());
     metadata["annotations"][CLUSTER_ID] = json!(cluster_id);
     metadata["annotations"][ROLES] = json!(node.roles.to_string());
-    if !wish.delete
+    if !desired.delete
         && let Some(metadata) = metadata.as_object_mut()
     {
         metadata.remove("ownerReferences");
@@ -47,14 +47,14 @@ pub fn claim(
         "volumeMode": "Filesystem",
         "resources": { "requests": { "storage": size } },
     });
-    if let Some(class) = &wish.class {
+    if let Some(class) = &desired.class {
         spec["storageClassName"] = json!(class);
     }
-    if let Some(class) = &wish.attributes_class {
+    if let Some(class) = &desired.attributes_class {
         spec["volumeAttributesClassName"] = json!(class);
     }
-    if !wish.selector.is_empty() {
-        spec["selector"] = json!({ "matchLabels": wish.selector });
+    if !desired.selector.is_empty() {
+        spec["selector"] = json!({ "matchLabels": desired.selector });
     }
     object(json!({
         "apiVersion": "v1",

@@ -105,7 +105,7 @@ pub fn accept(input: Input<'_>) -> Result<Desired, Refused> {
         pools,
         spec,
         nodes: Vec::new(),
-        wished: BTreeMap::new(),
+        desired: BTreeMap::new(),
         refused: BTreeSet::new(),
         domain: domain.to_owned(),
     };
@@ -336,8 +336,8 @@ fn choose_nodes(
         Note::new(Reason::DuplicateNodeIds, lines.join("; "))
     })?;
     let all = spec.pools.iter().zip(&assigned);
-    let wished = all.flat_map(|(pool, ids)| ids.desired().into_iter().map(|id| (id, pool.roles)));
-    let (refused, coming) = come(record, wished.collect());
+    let desired = all.flat_map(|(pool, ids)| ids.desired().into_iter().map(|id| (id, pool.roles)));
+    let (refused, coming) = come(record, desired.collect());
     for (pool, ids) in spec.pools.iter().zip(&assigned) {
         let nodes = record.pools.entry(pool.name.clone()).or_default();
         let added = ids.added.iter().filter(|id| coming.start.contains(id));
@@ -347,29 +347,29 @@ fn choose_nodes(
             warnings.push(Note::new(Reason::InvalidNodeIds, message));
         }
     }
-    blueprint.nodes = now(record, &coming.wished);
-    blueprint.wished = coming.wished;
+    blueprint.nodes = now(record, &coming.desired);
+    blueprint.desired = coming.desired;
     blueprint.refused = refused;
     Ok(())
 }
 
 /// Nodes to add, and controllers that cannot be added.
-fn come(record: &Record, wished: BTreeMap<NodeId, Roles>) -> (BTreeSet<NodeId>, up::Decision) {
+fn come(record: &Record, desired: BTreeMap<NodeId, Roles>) -> (BTreeSet<NodeId>, up::Decision) {
     let recorded = record.nodes().into_iter().map(|node| (node.id, node.roles)).collect();
     // A new quorum will be created, as a dynamic one.
     let mode = record.cluster_id.as_ref().map_or(QuorumMode::Dynamic, |_| record.quorum.mode);
-    let refused = up::refused(mode, &wished, &recorded);
-    let facts = up::Facts { wished, recorded: Some(recorded), refused: refused.clone() };
+    let refused = up::refused(mode, &desired, &recorded);
+    let facts = up::Facts { desired, recorded: Some(recorded), refused: refused.clone() };
     let decision = up::decide(&facts);
     (refused, decision)
 }
 
 /// Nodes with a pod, with their current roles in a role change. Completed role changes are recorded.
-fn now(record: &mut Record, wished: &BTreeMap<NodeId, Roles>) -> Vec<Node> {
+fn now(record: &mut Record, desired: &BTreeMap<NodeId, Roles>) -> Vec<Node> {
     let mut nodes = Vec::new();
     for node in record.nodes() {
-        let wish = wished.get(&node.id).copied();
-        let Some(roles) = record.roles_now(&node, wish) else { continue };
+        let desired = desired.get(&node.id).copied();
+        let Some(roles) = record.roles_now(&node, desired) else { continue };
         let pool = record.pools.entry(node.pool.clone()).or_default();
         pool.insert(node.id, roles);
         nodes.push(Node { roles, ..node });

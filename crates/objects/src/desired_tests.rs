@@ -96,7 +96,7 @@ fn a_cluster_gets_its_id_and_its_first_controllers_once() {
     let mut scene = Scene::new();
     let first = scene.pass();
     assert_eq!(numbers(first.blueprint.nodes.iter().map(|node| node.id)), [0, 1, 2]);
-    assert_eq!(numbers(first.blueprint.wished.keys().copied()), [0, 1, 2]);
+    assert_eq!(numbers(first.blueprint.desired.keys().copied()), [0, 1, 2]);
     assert_eq!(first.record.quorum.mode, QuorumMode::Dynamic);
     let initial = first.record.quorum.initial.to_string();
     assert!(initial.starts_with("2@my-controller-2."), "{initial}");
@@ -153,17 +153,17 @@ fn nodes_come_and_go_by_the_pools_and_those_that_leave_stay_until_they_may_go() 
     scene.pass();
     scene.pool("broker").spec.replicas = 3;
     let more = scene.pass();
-    assert_eq!(numbers(more.blueprint.wished.keys().copied()), [0, 1, 2, 3]);
+    assert_eq!(numbers(more.blueprint.desired.keys().copied()), [0, 1, 2, 3]);
     assert_eq!(numbers(more.record.ids("broker")), [0, 1, 3]);
     scene.pool("broker").spec.replicas = 1;
     let fewer = scene.pass();
-    assert_eq!(numbers(fewer.blueprint.wished.keys().copied()), [0, 2]);
+    assert_eq!(numbers(fewer.blueprint.desired.keys().copied()), [0, 2]);
     assert_eq!(numbers(fewer.blueprint.nodes.iter().map(|node| node.id)), [0, 1, 2, 3]);
     // A pool that is being deleted has no desired nodes.
     let deleted = json!({ "name": "broker", "deletionTimestamp": "2026-01-01T00:00:00Z" });
     scene.pool("broker").metadata = serde_json::from_value(deleted).unwrap();
     let none = scene.pass();
-    assert_eq!(numbers(none.blueprint.wished.keys().copied()), [2]);
+    assert_eq!(numbers(none.blueprint.desired.keys().copied()), [2]);
     assert_eq!(none.blueprint.nodes.len(), 4);
 }
 
@@ -276,7 +276,7 @@ fn nodes_of_a_removed_pool_are_rebuilt_from_their_pod_set() {
     assert_eq!(rebuilt.record.pools["old"], expected.into());
     let stays = |id: i32| rebuilt.blueprint.nodes.iter().any(|node| node.id.get() == id);
     assert!([7, 8, 9].into_iter().all(stays), "{:?}", rebuilt.blueprint.nodes);
-    assert!(!rebuilt.blueprint.wished.keys().any(|id| id.get() >= 7));
+    assert!(!rebuilt.blueprint.desired.keys().any(|id| id.get() >= 7));
 }
 
 #[test]

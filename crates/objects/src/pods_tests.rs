@@ -52,7 +52,7 @@ fn pod_in(more: Value, resources: Value, (roles, quorum): (Roles, &str)) -> Valu
         pools,
         spec,
         nodes: vec![node],
-        wished: Default::default(),
+        desired: Default::default(),
         refused: Default::default(),
         domain: "cluster.local".to_owned(),
     };

@@ -43,7 +43,7 @@ pub(crate) fn blueprint(kafka: Value, pool: Value) -> Blueprint {
         spec: api::read::cluster(&kafka, &pools).unwrap(),
         kafka,
         pools: pools.into(),
-        wished: nodes.iter().map(|node| (node.id, node.roles)).collect(),
+        desired: nodes.iter().map(|node| (node.id, node.roles)).collect(),
         nodes,
         refused: Default::default(),
         domain: "cluster.local".to_owned(),

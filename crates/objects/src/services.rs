@@ -7,7 +7,7 @@ use api::names::{
     REPLICATION_PORT,
 };
 use control::annotations::Annotation;
-use control::cluster::spec::{Authentication, Listener, ListenerKind, ServiceWishes};
+use control::cluster::spec::{Authentication, Listener, ListenerKind, ServiceSettings};
 use k8s_openapi::api::core::v1::Service;
 use serde_json::{Value, json};
 
@@ -159,20 +159,20 @@ fn unless_empty<T: serde::Serialize>(list: &[T]) -> Value {
     if list.is_empty() { Value::Null } else { json!(list) }
 }
 
-fn listener_spec(listener: &Listener, selector: Labels, wishes: &ServiceWishes) -> Value {
+fn listener_spec(listener: &Listener, selector: Labels, settings: &ServiceSettings) -> Value {
     let services = &listener.services;
     let mut port = port(&port_name(listener), listener.port);
     let kind = listener.kind;
     let is_external = matches!(kind, ListenerKind::NodePort | ListenerKind::LoadBalancer);
     if is_external {
-        set(&mut port, "nodePort", json!(wishes.node_port));
+        set(&mut port, "nodePort", json!(settings.node_port));
     }
     let mut spec = json!({
         "type": service_type(kind),
         "selector": selector,
         "ports": [port],
     });
-    set(&mut spec, "externalIPs", unless_empty(&wishes.external_ips));
+    set(&mut spec, "externalIPs", unless_empty(&settings.external_ips));
     set(&mut spec, "ipFamilyPolicy", json!(services.ip_family_policy));
     set(&mut spec, "ipFamilies", unless_empty(&services.ip_families));
     set(&mut spec, "publishNotReadyAddresses", json!(services.publish_not_ready));
@@ -181,7 +181,7 @@ fn listener_spec(listener: &Listener, selector: Labels, wishes: &ServiceWishes) 
         spec["externalTrafficPolicy"] = json!(policy.unwrap_or("Cluster"));
     }
     if kind == ListenerKind::LoadBalancer {
-        set(&mut spec, "loadBalancerIP", json!(wishes.load_balancer_ip));
+        set(&mut spec, "loadBalancerIP", json!(settings.load_balancer_ip));
         set(&mut spec, "loadBalancerClass", json!(services.class));
         set(&mut spec, "loadBalancerSourceRanges", unless_empty(&services.source_ranges));
         set(&mut spec, "allocateLoadBalancerNodePorts", json!(services.allocate_node_ports));
@@ -190,7 +190,7 @@ fn listener_spec(listener: &Listener, selector: Labels, wishes: &ServiceWishes) 
 }
 
 fn listener_bootstrap(blueprint: &Blueprint, listener: &Listener) -> Built {
-    let wishes = &listener.services.bootstrap;
+    let settings = &listener.services.bootstrap;
     let template = blueprint.kafka.spec.kafka.template.as_ref();
     let template = template.and_then(|template| template.external_bootstrap_service.as_ref());
     let mut metadata = blueprint.metadata(
@@ -198,16 +198,16 @@ fn listener_bootstrap(blueprint: &Blueprint, listener: &Listener) -> Built {
         blueprint.labels(),
         template.and_then(|template| template.metadata.as_ref()),
     );
-    add(&mut metadata, "labels", &wishes.labels);
-    add(&mut metadata, "annotations", &wishes.annotations);
+    add(&mut metadata, "labels", &settings.labels);
+    add(&mut metadata, "annotations", &settings.annotations);
     finalizers(&mut metadata, listener);
-    let spec = listener_spec(listener, broker_selector(blueprint), wishes);
+    let spec = listener_spec(listener, broker_selector(blueprint), settings);
     object(json!({ "apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec }))
 }
 
 fn listener_broker(blueprint: &Blueprint, listener: &Listener, node: &Node) -> Built {
-    let none = ServiceWishes::default();
-    let wishes = listener.brokers.get(&node.id).map_or(&none, |broker| &broker.service);
+    let none = ServiceSettings::default();
+    let settings = listener.brokers.get(&node.id).map_or(&none, |broker| &broker.service);
     let cluster = blueprint.kafka.spec.kafka.template.as_ref();
     let pool = blueprint.pool(&node.pool).and_then(|pool| pool.spec.template.as_ref());
     let template = pool
@@ -218,8 +218,8 @@ fn listener_broker(blueprint: &Blueprint, listener: &Listener, node: &Node) -> B
         blueprint.pool_labels(&node.pool),
         template.and_then(|template| template.metadata.as_ref()),
     );
-    add(&mut metadata, "labels", &wishes.labels);
-    add(&mut metadata, "annotations", &wishes.annotations);
+    add(&mut metadata, "labels", &settings.labels);
+    add(&mut metadata, "annotations", &settings.annotations);
     let labels = for_node(&listener.services.broker_labels, blueprint, node);
     add(&mut metadata, "labels", &labels);
     let annotations = for_node(&listener.services.broker_annotations, blueprint, node);
@@ -227,7 +227,7 @@ fn listener_broker(blueprint: &Blueprint, listener: &Listener, node: &Node) -> B
     finalizers(&mut metadata, listener);
     let mut selector = blueprint.names.selector(Some(&node.pool));
     selector.insert(POD_NAME_LABEL.to_owned(), blueprint.pod(node));
-    let spec = listener_spec(listener, selector, wishes);
+    let spec = listener_spec(listener, selector, settings);
     object(json!({ "apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec }))
 }
 

@@ -103,7 +103,7 @@ pub fn nodes(
             settings: configuration.fingerprint(node.id),
             pod,
             recorded: Some(node.roles),
-            desired: blueprint.wished.get(&node.id).copied(),
+            desired: blueprint.desired.get(&node.id).copied(),
             current: current.get(&node.id).copied(),
         }
     };

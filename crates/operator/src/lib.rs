@@ -1,4 +1,4 @@
-//! The operator: makes what users wish for in `Kafka` and `KafkaNodePool` resources come true.
+//! The operator: reconciles clusters with their `Kafka` and `KafkaNodePool` resources.
 //!
 //! Every pass observes, asks `control` what to do, records it, and acts. A pass is short and never waits:
 //! what has to happen first is what the next pass looks for.

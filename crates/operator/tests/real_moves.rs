@@ -12,7 +12,7 @@ use anyhow::{Context as _, ensure};
 use control::rebalance::execution::{
     Act, Job, Limits, Outcome, Phase, Progress, Recorded, Subject,
 };
-use control::rebalance::load::{Given, Loaded, Unknown, Wishes, load};
+use control::rebalance::load::{Given, LoadOptions, Loaded, Unknown, load};
 use kafka_admin::{
     Admin, Bootstrap, ClientOptions, Endpoint, Layout, NewTopic, Partition, ThrottleValues,
 };
@@ -147,23 +147,23 @@ impl World {
     }
 
     /// What the cluster carries, with rates over some seconds if `rates`.
-    async fn load(&self, rates: bool, mut wishes: Wishes<'_>) -> anyhow::Result<Loaded> {
+    async fn load(&self, rates: bool, mut options: LoadOptions<'_>) -> anyhow::Result<Loaded> {
         let some = Some(1e6);
         let given =
             Given { cpu_cores: some, network_in_kb: some, network_out_kb: some, disk_mb: None };
-        wishes.capacities = (200..=LAST).map(|id| (broker(id), given)).collect();
+        options.capacities = (200..=LAST).map(|id| (broker(id), given)).collect();
         let source = Source { admin: &self.brokers, nodes: None };
         let first = sample(&source).await?;
         if !rates {
-            return Ok(load(&first, None, &wishes)?);
+            return Ok(load(&first, None, &options)?);
         }
         sleep(Duration::from_secs(2)).await;
-        Ok(load(&sample(&source).await?, Some(&first.mark()), &wishes)?)
+        Ok(load(&sample(&source).await?, Some(&first.mark()), &options)?)
     }
 
     /// A plan with what is known, as a job at this rate.
-    async fn job(&self, rates: bool, wishes: Wishes<'_>, rate: u64) -> anyhow::Result<Job> {
-        let loaded = self.load(rates, wishes).await?;
+    async fn job(&self, rates: bool, options: LoadOptions<'_>, rate: u64) -> anyhow::Result<Job> {
+        let loaded = self.load(rates, options).await?;
         let (plan, report) = plan(&loaded.view, &Goals::default().without(&loaded.unknown_rates()));
         ensure!(report.after.is_acceptable(), "{report:?}");
         Ok(Job::of(&plan, Limits { rate_bytes_max: Some(rate), ..Limits::default() }))
@@ -286,12 +286,12 @@ impl World {
     }
 }
 
-fn removes(id: i32) -> Wishes<'static> {
-    Wishes { removed: BTreeSet::from([broker(id)]), ..Wishes::default() }
+fn removes(id: i32) -> LoadOptions<'static> {
+    LoadOptions { removed: BTreeSet::from([broker(id)]), ..LoadOptions::default() }
 }
 
-fn adds(id: i32) -> Wishes<'static> {
-    Wishes { added: BTreeSet::from([broker(id)]), ..Wishes::default() }
+fn adds(id: i32) -> LoadOptions<'static> {
+    LoadOptions { added: BTreeSet::from([broker(id)]), ..LoadOptions::default() }
 }
 
 fn never(_: &Recorded, _: &Progress) -> bool {
@@ -328,7 +328,7 @@ async fn plans_are_carried_out_whatever_happens() -> anyhow::Result<()> {
 }
 
 async fn rates_are_known(world: &World) -> anyhow::Result<()> {
-    let loaded = world.load(true, Wishes::default()).await?;
+    let loaded = world.load(true, LoadOptions::default()).await?;
     let nodes = (200..=LAST).map(broker).collect();
     assert_eq!(loaded.unknown, [Unknown::Metrics { brokers: nodes }]);
     let view = &loaded.view;
@@ -403,7 +403,7 @@ async fn empty_a_disk(world: &World) -> anyhow::Result<()> {
     let dirs = world.brokers.describe_log_dirs(first).await?;
     let full = dirs.iter().find(|dir| dir.replicas.len() > 1).context("no disk is in use")?;
     let removed_disks = BTreeSet::from([(first, full.path.clone())]);
-    let loaded = world.load(false, Wishes { removed_disks, ..Wishes::default() }).await?;
+    let loaded = world.load(false, LoadOptions { removed_disks, ..LoadOptions::default() }).await?;
     let disks = loaded.disks.iter().find(|disks| disks.broker == first).context("no disks")?;
     let (changes, found) = plan_disks(disks, DiskGoals::Empty);
     ensure!(changes.len() == full.replicas.len() && found.is_empty(), "{changes:?} {found:?}");

@@ -23,8 +23,8 @@ fn clock() -> Clock {
     Clock { now: i64::try_from(now).unwrap(), window_open: true }
 }
 
-fn wishes(kind: Kind) -> authority::Wishes {
-    authority::Wishes {
+fn spec(kind: Kind) -> authority::Spec {
+    authority::Spec {
         kind,
         source: Source::Generated,
         expiry: Expiry::RenewCertificate,
@@ -57,7 +57,7 @@ impl Store {
             published: Some(self.bundle.as_bytes()),
         };
         let users = Users { pods: Some(&pods), stored: Some(&stored) };
-        let outcome = authority::next(&observed, &wishes(Kind::Cluster), &users, &clock()).unwrap();
+        let outcome = authority::next(&observed, &spec(Kind::Cluster), &users, &clock()).unwrap();
         if let Some(keys) = &outcome.key_secret {
             self.keys = Some(keys.clone());
         }
@@ -70,7 +70,7 @@ impl Store {
 
     /// The operator's own certificate, as it would be stored.
     fn operator(&self, outcome: &authority::Outcome) -> SecretContent {
-        let wanted = leaf::Wanted::operator(&wishes(Kind::Cluster));
+        let wanted = leaf::Wanted::operator(&spec(Kind::Cluster));
         leaf::next(None, &wanted, outcome, &clock()).unwrap().secret.unwrap()
     }
 
@@ -79,7 +79,7 @@ impl Store {
         let pod = format!("c-p-{}", node.id());
         let addresses = [node.host().parse()?].into();
         let names = leaf::Names { dns: [format!("{pod}.c-kafka-brokers")].into(), addresses };
-        let wanted = leaf::Wanted::node("c", &pod, names, &wishes(Kind::Cluster));
+        let wanted = leaf::Wanted::node("c", &pod, names, &spec(Kind::Cluster));
         let made = leaf::next(self.leaves.get(&node.id()), &wanted, outcome, &clock())?;
         let issued = made.secret.is_some();
         if let Some(secret) = made.secret {
@@ -309,7 +309,7 @@ fn java_reads_the_trust_store_of_an_authority() -> anyhow::Result<()> {
 fn java_reads_the_key_store_of_a_user() -> anyhow::Result<()> {
     let observed = authority::Observed { keys: None, certificates: None, published: None };
     let users = Users { pods: Some(&[]), stored: Some(&[]) };
-    let made = authority::next(&observed, &wishes(Kind::Clients), &users, &clock())?;
+    let made = authority::next(&observed, &spec(Kind::Clients), &users, &clock())?;
     let (keys, certificates) = (made.key_secret.unwrap(), made.cert_secret.unwrap());
     let signer = Signer::load(Kind::Clients, &keys, &certificates).unwrap();
     let content = user::issue(

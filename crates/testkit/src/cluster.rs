@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use crate::address::Network;
 use crate::archive::{self, ClassArchive};
 use crate::config::{
-    BROKER_PORT, CONTROLLER_PORT, Place, Quorum, Role, SASL_PORT, Security, TLS_NODE, Wishes,
+    BROKER_PORT, CONTROLLER_PORT, Place, Quorum, Role, SASL_PORT, Security, Settings, TLS_NODE,
     server_properties,
 };
 use crate::ground::Ground;
@@ -34,7 +34,7 @@ pub struct Builder {
     version: Option<String>,
     initial_voters: Option<usize>,
     log_dirs: Option<usize>,
-    wishes: Wishes,
+    settings: Settings,
 }
 
 impl Builder {
@@ -58,7 +58,7 @@ impl Builder {
 
     /// Whether the quorum is static or dynamic. Default: [`Quorum::Dynamic`].
     pub fn quorum(mut self, quorum: Quorum) -> Self {
-        self.wishes.quorum = quorum;
+        self.settings.quorum = quorum;
         self
     }
 
@@ -77,21 +77,21 @@ impl Builder {
 
     /// Security protocol of the listeners. Default: [`Security::Plaintext`].
     pub fn security(mut self, security: Security) -> Self {
-        self.wishes.security = security;
+        self.settings.security = security;
         self
     }
 
     /// Adds a broker listener on [`SASL_PORT`] for PLAIN (with [`PLAIN_USERS`](crate::PLAIN_USERS)) and
     /// SCRAM-SHA-512 (with users that a test creates).
     pub fn sasl_listeners(mut self, wanted: bool) -> Self {
-        self.wishes.sasl_listeners = wanted;
+        self.settings.sasl_listeners = wanted;
         self
     }
 
     /// Enables the authorizer. Super users: the anonymous user, `admin`, and the certificate
     /// [`TLS_SUPER_USER`](crate::TLS_SUPER_USER).
     pub fn authorizer(mut self, wanted: bool) -> Self {
-        self.wishes.authorizer = wanted;
+        self.settings.authorizer = wanted;
         self
     }
 
@@ -103,19 +103,19 @@ impl Builder {
 
     /// Sets a server property of all brokers.
     pub fn broker_config(mut self, key: &str, value: &str) -> Self {
-        self.wishes.broker.push((key.to_owned(), value.to_owned()));
+        self.settings.broker.push((key.to_owned(), value.to_owned()));
         self
     }
 
     /// Sets a server property of all controllers.
     pub fn controller_config(mut self, key: &str, value: &str) -> Self {
-        self.wishes.controller.push((key.to_owned(), value.to_owned()));
+        self.settings.controller.push((key.to_owned(), value.to_owned()));
         self
     }
 
     /// Sets a server property of one node; takes precedence over the others.
     pub fn node_config(mut self, id: i32, key: &str, value: &str) -> Self {
-        self.wishes.node.entry(id).or_default().push((key.to_owned(), value.to_owned()));
+        self.settings.node.entry(id).or_default().push((key.to_owned(), value.to_owned()));
         self
     }
 
@@ -163,7 +163,7 @@ impl Builder {
         let temp = TempDir::with_prefix("gregor-testkit-").context("cannot make a directory")?;
         let network = Network::take()?;
         let reaper = Arc::new(Reaper::start(Some(network.share_lock()?))?);
-        let authority = match self.wishes.security {
+        let authority = match self.settings.security {
             Security::Plaintext => None,
             Security::Tls => Some(Authority::new("gregor-testkit")?),
         };
@@ -173,7 +173,7 @@ impl Builder {
             java,
             class_archive,
             cluster_id: storage::random_id()?,
-            wishes: self.wishes.clone(),
+            settings: self.settings.clone(),
             log_dirs: self.log_dirs.unwrap_or(1),
             network,
             reaper,
@@ -228,7 +228,7 @@ impl Cluster {
     /// Bootstrap addresses of the SASL listener; empty if the cluster has none.
     #[must_use]
     pub fn bootstrap_sasl(&self) -> Vec<(String, u16)> {
-        match self.ground.wishes.sasl_listeners {
+        match self.ground.settings.sasl_listeners {
             true => self.addresses(Role::is_broker, SASL_PORT),
             false => Vec::new(),
         }
@@ -279,7 +279,7 @@ impl Cluster {
     /// stays an observer until a test makes it a voter.
     pub async fn add_node(&self, role: Role) -> anyhow::Result<i32> {
         ensure!(
-            self.ground.wishes.quorum == Quorum::Dynamic || !role.is_controller(),
+            self.ground.settings.quorum == Quorum::Dynamic || !role.is_controller(),
             "a static quorum cannot get another controller"
         );
         let taken = self.nodes().into_iter().filter(|node| node.role() == role).map(|n| n.id());
@@ -326,7 +326,8 @@ impl Cluster {
             write(place.key_store(), identity.key_pem + &identity.certificate_pem)?;
             write(place.trust_store(), authority.ca_pem())?;
         }
-        let properties = server_properties(&self.ground.wishes, place, &self.quorum, self.brokers);
+        let properties =
+            server_properties(&self.ground.settings, place, &self.quorum, self.brokers);
         write(place.properties_file(), properties)?;
         let node = Node::new(Arc::clone(&self.ground), place.clone());
         self.lock_nodes().insert(place.id, node.clone());

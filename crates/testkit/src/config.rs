@@ -98,7 +98,7 @@ impl Role {
 
 /// The configuration of a cluster.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Wishes {
+pub(crate) struct Settings {
     pub(crate) quorum: Quorum,
     pub(crate) security: Security,
     pub(crate) sasl_listeners: bool,
@@ -144,20 +144,20 @@ impl Place {
 
 /// The `server.properties` of a node. `quorum` are the initial controllers, in order.
 pub(crate) fn server_properties(
-    wishes: &Wishes,
+    settings: &Settings,
     place: &Place,
     quorum: &[Place],
     brokers: usize,
 ) -> String {
     let mut properties = Properties::default();
-    common(&mut properties, wishes, place, quorum);
+    common(&mut properties, settings, place, quorum);
     if place.role.is_broker() {
-        broker(&mut properties, wishes, brokers);
+        broker(&mut properties, settings, brokers);
     }
-    if wishes.security == Security::Tls {
+    if settings.security == Security::Tls {
         tls(&mut properties, place);
     }
-    if wishes.authorizer {
+    if settings.authorizer {
         properties.set(
             "authorizer.class.name",
             "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -171,27 +171,27 @@ pub(crate) fn server_properties(
         );
     }
     let none = Vec::new();
-    let of_broker = if place.role.is_broker() { &wishes.broker } else { &none };
-    let of_controller = if place.role.is_controller() { &wishes.controller } else { &none };
-    let of_node = wishes.node.get(&place.id).unwrap_or(&none);
+    let of_broker = if place.role.is_broker() { &settings.broker } else { &none };
+    let of_controller = if place.role.is_controller() { &settings.controller } else { &none };
+    let of_node = settings.node.get(&place.id).unwrap_or(&none);
     for (key, value) in of_broker.iter().chain(of_controller).chain(of_node) {
         properties.set(key, value);
     }
     properties.to_text()
 }
 
-fn common(properties: &mut Properties, wishes: &Wishes, place: &Place, quorum: &[Place]) {
+fn common(properties: &mut Properties, settings: &Settings, place: &Place, quorum: &[Place]) {
     let mut listeners = Vec::new();
     if place.role.is_broker() {
         listeners.push(format!("BROKER://{}:{BROKER_PORT}", place.host));
-        if wishes.sasl_listeners {
+        if settings.sasl_listeners {
             listeners.push(format!("SASL://{}:{SASL_PORT}", place.host));
         }
     }
     if place.role.is_controller() {
         listeners.push(format!("CONTROLLER://{}", place.controller_address()));
     }
-    let protocol = match wishes.security {
+    let protocol = match settings.security {
         Security::Plaintext => "PLAINTEXT",
         Security::Tls => "SSL",
     };
@@ -206,7 +206,7 @@ fn common(properties: &mut Properties, wishes: &Wishes, place: &Place, quorum: &
         format!("BROKER:{protocol},CONTROLLER:{protocol},SASL:SASL_PLAINTEXT"),
     );
     properties.set("log.dirs", log_dirs.join(","));
-    let (key, servers): (_, Vec<_>) = match wishes.quorum {
+    let (key, servers): (_, Vec<_>) = match settings.quorum {
         Quorum::Dynamic => (
             "controller.quorum.bootstrap.servers",
             quorum.iter().map(Place::controller_address).collect(),
@@ -220,7 +220,7 @@ fn common(properties: &mut Properties, wishes: &Wishes, place: &Place, quorum: &
 }
 
 /// Small values where the defaults are for a large installation, and no delays.
-fn broker(properties: &mut Properties, wishes: &Wishes, brokers: usize) {
+fn broker(properties: &mut Properties, settings: &Settings, brokers: usize) {
     let replicas = brokers.clamp(1, 3).to_string();
     let in_sync = if brokers >= 3 { "2" } else { "1" };
     properties.set("inter.broker.listener.name", "BROKER");
@@ -237,7 +237,7 @@ fn broker(properties: &mut Properties, wishes: &Wishes, brokers: usize) {
     properties.set("group.initial.rebalance.delay.ms", "0");
     // The log cleaner's buffer defaults to 128 MiB, half of a node's heap.
     properties.set("log.cleaner.dedupe.buffer.size", "2097152");
-    if wishes.sasl_listeners {
+    if settings.sasl_listeners {
         let users: String = PLAIN_USERS
             .iter()
             .map(|(name, password)| format!(" user_{name}=\"{password}\""))
@@ -290,9 +290,9 @@ mod tests {
         Place { id, role, host: format!("127.80.0.{}", role.octet(id)), dir, log_dirs }
     }
 
-    fn check(wishes: &Wishes, place: &Place, present: &[&str], absent: &[&str]) {
+    fn check(settings: &Settings, place: &Place, present: &[&str], absent: &[&str]) {
         let quorum = [self::place(0, Role::Controller), self::place(1, Role::Controller)];
-        let text = server_properties(wishes, place, &quorum, 2);
+        let text = server_properties(settings, place, &quorum, 2);
         for line in present {
             assert!(text.lines().any(|one| one == *line), "no {line} in:\n{text}");
         }
@@ -304,7 +304,7 @@ mod tests {
     #[test]
     fn a_broker_listens_for_brokers_and_knows_the_controllers() {
         check(
-            &Wishes::default(),
+            &Settings::default(),
             &place(100, Role::Broker),
             &[
                 "process.roles=broker",
@@ -319,9 +319,9 @@ mod tests {
 
     #[test]
     fn a_controller_of_a_static_quorum_names_the_voters() {
-        let wishes = Wishes { quorum: Quorum::Static, ..Wishes::default() };
+        let settings = Settings { quorum: Quorum::Static, ..Settings::default() };
         check(
-            &wishes,
+            &settings,
             &place(1, Role::Controller),
             &[
                 "listeners=CONTROLLER://127.80.0.2:9093",
@@ -332,24 +332,25 @@ mod tests {
     }
 
     #[test]
-    fn the_narrower_wish_wins() {
+    fn the_narrower_setting_wins() {
         let pair = |value: &str| vec![("num.partitions".to_owned(), value.to_owned())];
-        let wishes = Wishes {
+        let settings = Settings {
             broker: pair("2"),
             controller: pair("3"),
             node: BTreeMap::from([(101, pair("4"))]),
-            ..Wishes::default()
+            ..Settings::default()
         };
-        check(&wishes, &place(0, Role::Controller), &["num.partitions=3"], &[]);
-        check(&wishes, &place(100, Role::Broker), &["num.partitions=2"], &[]);
-        check(&wishes, &place(101, Role::Broker), &["num.partitions=4"], &[]);
+        check(&settings, &place(0, Role::Controller), &["num.partitions=3"], &[]);
+        check(&settings, &place(100, Role::Broker), &["num.partitions=2"], &[]);
+        check(&settings, &place(101, Role::Broker), &["num.partitions=4"], &[]);
     }
 
     #[test]
     fn tls_is_on_every_listener_and_wants_a_certificate() {
-        let wishes = Wishes { security: Security::Tls, authorizer: true, ..Wishes::default() };
+        let settings =
+            Settings { security: Security::Tls, authorizer: true, ..Settings::default() };
         check(
-            &wishes,
+            &settings,
             &place(200, Role::Combined),
             &[
                 "listeners=BROKER://127.80.0.200:9092,CONTROLLER://127.80.0.200:9093",

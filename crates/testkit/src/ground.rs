@@ -12,7 +12,7 @@ use artifacts::kafka::KafkaHome;
 use crate::Reaper;
 use crate::address::Network;
 use crate::archive::ClassArchive;
-use crate::config::Wishes;
+use crate::config::Settings;
 use crate::tls::Authority;
 
 /// Small and quick to start: tests write few records, and several JVMs share the machine.
@@ -32,7 +32,7 @@ pub(crate) struct Ground {
     pub(crate) java: Java,
     pub(crate) class_archive: ClassArchive,
     pub(crate) cluster_id: String,
-    pub(crate) wishes: Wishes,
+    pub(crate) settings: Settings,
     pub(crate) log_dirs: usize,
     pub(crate) network: Network,
     pub(crate) reaper: Arc<Reaper>,

@@ -35,7 +35,7 @@ pub(crate) async fn format_cluster(
 ) -> anyhow::Result<()> {
     let controllers = places.iter().filter(|place| place.role.is_controller());
     let mut initial = Vec::new();
-    if ground.wishes.quorum == Quorum::Dynamic {
+    if ground.settings.quorum == Quorum::Dynamic {
         for place in controllers.take(voters) {
             initial.push((place.id, random_id()?, place.controller_address()));
         }
@@ -110,7 +110,7 @@ async fn run_tool(ground: &Ground, place: &Place, voters: Option<String>) -> any
     let config = place.properties_file().display().to_string();
     let mut arguments =
         ["format", "-t", &ground.cluster_id, "-c", &config].map(str::to_owned).to_vec();
-    match (ground.wishes.quorum, voters) {
+    match (ground.settings.quorum, voters) {
         (Quorum::Static, _) => {}
         (Quorum::Dynamic, Some(voters)) => arguments.extend(["-I".to_owned(), voters]),
         (Quorum::Dynamic, None) => arguments.push("-N".to_owned()),

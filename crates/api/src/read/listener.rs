@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use control::cluster::spec::{
-    Authentication, BrokerWishes, Certificate, Listener, ListenerKind, NodeAddress, ServiceWishes,
-    Services,
+    Authentication, BrokerSettings, Certificate, Listener, ListenerKind, NodeAddress,
+    ServiceSettings, Services,
 };
 use model::NodeId;
 use serde_json::Value;
@@ -25,11 +25,11 @@ pub(super) fn listener(one: &api::Listener, index: usize, notes: &mut Notes) -> 
     let kind = kind(one.kind, &path, notes);
     let authentication = authentication(one, &path, notes);
     let empty = ListenerConfiguration::default();
-    let wishes = one.configuration.as_ref().unwrap_or(&empty);
+    let settings = one.configuration.as_ref().unwrap_or(&empty);
     let path = format!("{path}.configuration");
-    let brokers = brokers(wishes, &path, notes);
-    let services = services(wishes, &path, notes);
-    let bootstrap = wishes.bootstrap.as_ref();
+    let brokers = brokers(settings, &path, notes);
+    let services = services(settings, &path, notes);
+    let bootstrap = settings.bootstrap.as_ref();
     let alternative_names = bootstrap.and_then(|bootstrap| bootstrap.alternative_names.clone());
     Some(Listener {
         name: one.name.clone(),
@@ -37,17 +37,17 @@ pub(super) fn listener(one: &api::Listener, index: usize, notes: &mut Notes) -> 
         kind: kind?,
         tls: one.tls,
         authentication: authentication?,
-        certificate: wishes.broker_cert_chain_and_key.as_ref().map(|certificate| Certificate {
+        certificate: settings.broker_cert_chain_and_key.as_ref().map(|certificate| Certificate {
             secret: certificate.secret_name.clone(),
             certificate: certificate.certificate.clone(),
             key: certificate.key.clone(),
         }),
-        connections_max: wishes.max_connections,
-        connection_creation_rate_max: wishes.max_connection_creation_rate,
-        with_dns_domain: wishes.use_service_dns_domain.unwrap_or(false),
-        node_address: wishes.preferred_node_port_address_type.map(node_address),
-        advertised_host: wishes.advertised_host_template.clone(),
-        advertised_port: wishes.advertised_port_template.clone(),
+        connections_max: settings.max_connections,
+        connection_creation_rate_max: settings.max_connection_creation_rate,
+        with_dns_domain: settings.use_service_dns_domain.unwrap_or(false),
+        node_address: settings.preferred_node_port_address_type.map(node_address),
+        advertised_host: settings.advertised_host_template.clone(),
+        advertised_port: settings.advertised_port_template.clone(),
         alternative_names: alternative_names.unwrap_or_default(),
         brokers: brokers?,
         services: services?,
@@ -127,13 +127,13 @@ fn node_address(kind: NodeAddressType) -> NodeAddress {
 }
 
 fn brokers(
-    wishes: &ListenerConfiguration,
+    settings: &ListenerConfiguration,
     path: &str,
     notes: &mut Notes,
-) -> Option<BTreeMap<NodeId, BrokerWishes>> {
+) -> Option<BTreeMap<NodeId, BrokerSettings>> {
     let mut brokers = BTreeMap::new();
     let mut whole = true;
-    for (index, broker) in wishes.brokers.iter().flatten().enumerate() {
+    for (index, broker) in settings.brokers.iter().flatten().enumerate() {
         let path = format!("{path}.brokers[{index}]");
         let id = notes.number(broker.broker, 0, &format!("{path}.broker"), "the id of a node");
         let id = id.and_then(NodeId::new);
@@ -144,7 +144,7 @@ fn brokers(
             whole = false;
             continue;
         };
-        let service = ServiceWishes {
+        let service = ServiceSettings {
             annotations: broker.annotations.clone().unwrap_or_default(),
             labels: broker.labels.clone().unwrap_or_default(),
             node_port,
@@ -152,8 +152,8 @@ fn brokers(
             external_ips: broker.external_ips.clone().unwrap_or_default(),
         };
         let advertised_host = broker.advertised_host.clone();
-        let wishes = BrokerWishes { advertised_host, advertised_port, service };
-        if brokers.insert(id, wishes).is_some() {
+        let settings = BrokerSettings { advertised_host, advertised_port, service };
+        if brokers.insert(id, settings).is_some() {
             notes.add(format!("{path}.broker"), format!("is {id}, which was configured before"));
             whole = false;
         }
@@ -169,10 +169,10 @@ fn optional_port(number: Option<i64>, path: &str, notes: &mut Notes) -> Option<O
     }
 }
 
-fn services(wishes: &ListenerConfiguration, path: &str, notes: &mut Notes) -> Option<Services> {
-    let bootstrap = match &wishes.bootstrap {
-        None => ServiceWishes::default(),
-        Some(one) => ServiceWishes {
+fn services(settings: &ListenerConfiguration, path: &str, notes: &mut Notes) -> Option<Services> {
+    let bootstrap = match &settings.bootstrap {
+        None => ServiceSettings::default(),
+        Some(one) => ServiceSettings {
             annotations: one.annotations.clone().unwrap_or_default(),
             labels: one.labels.clone().unwrap_or_default(),
             node_port: optional_port(one.node_port, &format!("{path}.bootstrap.nodePort"), notes)?,
@@ -180,31 +180,31 @@ fn services(wishes: &ListenerConfiguration, path: &str, notes: &mut Notes) -> Op
             external_ips: one.external_ips.clone().unwrap_or_default(),
         },
     };
-    let traffic = wishes.external_traffic_policy.map(|policy| match policy {
+    let traffic = settings.external_traffic_policy.map(|policy| match policy {
         ExternalTrafficPolicy::Local => "Local",
         ExternalTrafficPolicy::Cluster => "Cluster",
     });
-    let family_policy = wishes.ip_family_policy.map(|policy| match policy {
+    let family_policy = settings.ip_family_policy.map(|policy| match policy {
         IpFamilyPolicy::SingleStack => "SingleStack",
         IpFamilyPolicy::PreferDualStack => "PreferDualStack",
         IpFamilyPolicy::RequireDualStack => "RequireDualStack",
     });
-    let families = wishes.ip_families.iter().flatten().map(|family| match family {
+    let families = settings.ip_families.iter().flatten().map(|family| match family {
         IpFamily::IPv4 => "IPv4",
         IpFamily::IPv6 => "IPv6",
     });
     Some(Services {
         bootstrap,
-        create_bootstrap: wishes.create_bootstrap_service.unwrap_or(true),
-        class: wishes.class.clone(),
+        create_bootstrap: settings.create_bootstrap_service.unwrap_or(true),
+        class: settings.class.clone(),
         external_traffic_policy: traffic.map(str::to_owned),
-        source_ranges: wishes.load_balancer_source_ranges.clone().unwrap_or_default(),
+        source_ranges: settings.load_balancer_source_ranges.clone().unwrap_or_default(),
         ip_family_policy: family_policy.map(str::to_owned),
         ip_families: families.map(str::to_owned).collect(),
-        finalizers: wishes.finalizers.clone().unwrap_or_default(),
-        publish_not_ready: wishes.publish_not_ready_addresses,
-        allocate_node_ports: wishes.allocate_load_balancer_node_ports,
-        broker_annotations: wishes.per_broker_annotations_template.clone().unwrap_or_default(),
-        broker_labels: wishes.per_broker_labels_template.clone().unwrap_or_default(),
+        finalizers: settings.finalizers.clone().unwrap_or_default(),
+        publish_not_ready: settings.publish_not_ready_addresses,
+        allocate_node_ports: settings.allocate_load_balancer_node_ports,
+        broker_annotations: settings.per_broker_annotations_template.clone().unwrap_or_default(),
+        broker_labels: settings.per_broker_labels_template.clone().unwrap_or_default(),
     })
 }

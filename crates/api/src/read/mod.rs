@@ -1,7 +1,7 @@
 //! From custom resources to the plain types that decisions are made of.
 //!
 //! A resource that can be read is not yet one that makes sense: `control::cluster::validate` looks at
-//! the whole. Here a wish becomes a type, or a [`Problem`] that says where and what is wrong. All
+//! the whole. Here a spec becomes a type, or a [`Problem`] that says where and what is wrong. All
 //! problems are found, not only the first.
 //!
 //! What a verdict of [`compat`](crate::compat) refuses is refused there; only what the plain types cannot
@@ -34,7 +34,7 @@ pub use pool::{storage_from_text, storage_text};
 pub use topic::{Topics, topic, topics};
 pub use user::{Users, user, users};
 
-/// Something in a resource that cannot be read as a wish.
+/// Something in a resource that is not valid.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Problem {
     /// The kind and the name of the resource, such as `KafkaNodePool broker`.

@@ -1,7 +1,7 @@
 //! Pools of nodes and their storage.
 
 use control::cluster::quantity;
-use control::cluster::spec::{Claim, Disk, JvmWishes, PoolSpec, Size, Storage, Volume};
+use control::cluster::spec::{Claim, Disk, JvmSettings, PoolSpec, Size, Storage, Volume};
 use control::node::Roles;
 use kube::ResourceExt as _;
 
@@ -73,8 +73,8 @@ fn memory(resources: Option<&Resources>, notes: &mut Notes) -> Option<Option<u64
     Some(None)
 }
 
-fn jvm(options: Option<&JvmOptions>, notes: &mut Notes) -> Option<JvmWishes> {
-    let Some(options) = options else { return Some(JvmWishes::default()) };
+fn jvm(options: Option<&JvmOptions>, notes: &mut Notes) -> Option<JvmSettings> {
+    let Some(options) = options else { return Some(JvmSettings::default()) };
     let mut system_properties = Vec::new();
     for (index, property) in options.java_system_properties.iter().flatten().enumerate() {
         let Some(name) = property.name.clone().filter(|name| !name.is_empty()) else {
@@ -84,7 +84,7 @@ fn jvm(options: Option<&JvmOptions>, notes: &mut Notes) -> Option<JvmWishes> {
         };
         system_properties.push((name, property.value.clone().unwrap_or_default()));
     }
-    Some(JvmWishes {
+    Some(JvmSettings {
         heap_max: options.heap_max.clone(),
         heap_initial: options.heap_initial.clone(),
         xx: options.xx.clone().unwrap_or_default(),
@@ -196,7 +196,7 @@ fn size(text: &str, path: &str, notes: &mut Notes) -> Option<Size> {
     size.ok()
 }
 
-/// Storage as a user would write it, in JSON: what is kept of a pool to compare a later wish with.
+/// Storage as a user would write it, in JSON: what is kept of a pool to compare a later spec with.
 /// Strimzi keeps the same text in the annotation `strimzi.io/storage`.
 #[must_use]
 pub fn storage_text(storage: &Storage) -> String {

@@ -263,7 +263,7 @@ fn loggers_are_in_the_resource_or_in_a_config_map() {
 }
 
 #[test]
-fn wishes_for_all_nodes_that_cannot_be() {
+fn settings_for_all_nodes_that_are_invalid() {
     let rows = [
         (
             json!({ "authorization": { "type": "custom" } }),

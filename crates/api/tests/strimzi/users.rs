@@ -42,7 +42,7 @@ fn any_metadata() -> impl Strategy<Value = Value> {
 fn any_stored() -> impl Strategy<Value = Stored> {
     let names = ["ca.crt", "user.crt", "user.key", "user.p12", "password", "sasl.jaas.config", "x"];
     let owner = prop_oneof![
-        Just(Owner::Nobody),
+        Just(Owner::Unowned),
         Just(Owner::User(NAME.to_owned(), "uid".to_owned())),
         Just(Owner::User(NAME.to_owned(), "former".to_owned())),
         Just(Owner::User("v".to_owned(), "other".to_owned())),
@@ -202,11 +202,11 @@ proptest! {
         let kafka = &first.kafka;
         let names = kafka.creates.iter().chain(&kafka.deletes).map(|(name, _)| name);
         prop_assert!(names.chain(kafka.quotas.keys()).all(|name| is_ours(name)));
-        let owner = stored.as_ref().map_or(Owner::Nobody, |stored| stored.owner.clone());
+        let owner = stored.as_ref().map_or(Owner::Unowned, |stored| stored.owner.clone());
         let is_foreign = match &owner {
             Owner::Another(_) => true,
             Owner::User(name, _) => name != NAME,
-            Owner::Nobody => false,
+            Owner::Unowned => false,
         };
         prop_assert!(!is_foreign || first.secret == SecretAct::Nothing);
         if !facts.settings.has_access_rules {

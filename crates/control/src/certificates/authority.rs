@@ -71,7 +71,7 @@ pub enum Expiry {
     ReplaceKey,
 }
 
-/// What the user wishes.
+/// The settings of the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Settings {
@@ -138,7 +138,7 @@ pub struct Facts {
     pub trusted_by_all: Option<bool>,
     /// Whether every pod, and the operator too, presents a certificate of the present `ca.key`.
     pub used_by_all: Option<bool>,
-    /// The time, and what is wished of it.
+    /// The time, and the settings about it.
     pub timing: Timing,
 }
 

@@ -167,7 +167,7 @@ fn a_lost_key_signs_nothing_until_it_is_put_back_or_replaced() {
 }
 
 #[test]
-fn a_certificate_is_renewed_with_its_key_or_the_key_is_replaced_as_the_user_wishes() {
+fn a_certificate_is_renewed_with_its_key_or_the_key_is_replaced_as_the_user_asks() {
     let at = |day: i64| move |facts: &mut Facts| facts.timing.now = day * DAY;
     let replace = Settings { expiry: Expiry::ReplaceKey, ..GENERATED };
     check(GENERATED, at(334), done(Act::Keep, Stage::Steady));

@@ -19,7 +19,7 @@ pub struct Validity {
     pub not_after: i64,
 }
 
-/// What is known about time, and what is wished of it.
+/// The time, and the settings about it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Timing {

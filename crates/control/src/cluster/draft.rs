@@ -74,7 +74,7 @@ pub struct Outputs {
     /// Quorum: whether every controller votes with the disk that it has, and no voter changes.
     pub quorum_settled: Option<bool>,
     /// Quorum: nodes that have to be restarted before voters go.
-    pub strangers: BTreeSet<NodeId>,
+    pub outdated_bootstrap: BTreeSet<NodeId>,
     /// Roll: what its decision is based on, and the decision.
     pub roll: Option<Arc<(rolling::facts::Facts, rolling::pass::Decision)>>,
     /// Scale-in: what was decided about nodes that leave.

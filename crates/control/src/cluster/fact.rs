@@ -23,8 +23,8 @@ pub enum Fact<T> {
 pub enum Why {
     /// No decision needed it so far.
     NotRead,
-    /// There is nobody to ask, such as a cluster without a ready node.
-    NobodyToAsk,
+    /// No node can be asked, such as in a cluster without a ready node.
+    Unreachable,
     /// It was asked for, and there was no answer, or only a part of one.
     NoAnswer,
 }
@@ -72,7 +72,7 @@ mod tests {
         let read = Fact::read(7, 1_000);
         assert_eq!((read.known(), read.age_ms(1_500)), (Some(&7), Some(500)));
         assert_eq!(read.age_ms(500), Some(0), "a clock that went back makes nothing older");
-        for why in [Why::NotRead, Why::NobodyToAsk, Why::NoAnswer] {
+        for why in [Why::NotRead, Why::Unreachable, Why::NoAnswer] {
             let unknown = Fact::<i32>::Unknown(why);
             assert_eq!((unknown.known(), unknown.age_ms(1_500)), (None, None));
             assert_eq!(unknown.is_unread(), why == Why::NotRead);

@@ -5,7 +5,7 @@
 //! 2. An option is one line and one argument of the command line, and its name is all of what is in front of
 //!    the value. One that would be something else is left out and named.
 
-use super::spec::JvmWishes;
+use super::spec::JvmSettings;
 use crate::node::heap;
 
 /// The garbage collector's log goes where all logs go.
@@ -30,14 +30,14 @@ impl JvmOptions {
 
 /// The options of a node's JVM. `memory_bytes` is what the node may use: its limit, or what it asked for.
 #[must_use]
-pub fn options(wishes: &JvmWishes, memory_bytes: Option<u64>) -> JvmOptions {
+pub fn options(settings: &JvmSettings, memory_bytes: Option<u64>) -> JvmOptions {
     let mut options: Vec<(String, bool, String)> = Vec::new();
-    let heap_sizes = [("-Xms", &wishes.heap_initial), ("-Xmx", &wishes.heap_max)];
+    let heap_sizes = [("-Xms", &settings.heap_initial), ("-Xmx", &settings.heap_max)];
     for (name, size) in heap_sizes {
         let option = |size: &String| (name.to_owned(), is_size(size), format!("{name}{size}"));
         options.extend(size.iter().map(option));
     }
-    for (name, value) in &wishes.xx {
+    for (name, value) in &settings.xx {
         // As users write switches of Java in a map.
         let option = match value.as_str() {
             "true" => format!("-XX:+{name}"),
@@ -47,7 +47,7 @@ pub fn options(wishes: &JvmWishes, memory_bytes: Option<u64>) -> JvmOptions {
         let fits = is_flag(name) && is_value(value);
         options.push((format!("-XX:{name}"), fits, option));
     }
-    for (name, value) in &wishes.system_properties {
+    for (name, value) in &settings.system_properties {
         let fits = is_property(name) && is_value(value);
         options.push((format!("-D{name}"), fits, format!("-D{name}={value}")));
     }
@@ -55,7 +55,7 @@ pub fn options(wishes: &JvmWishes, memory_bytes: Option<u64>) -> JvmOptions {
     let given: Vec<String> = lines.into_iter().map(|(_, _, option)| option).collect();
     let mut lines = heap::options(&given, memory_bytes);
     lines.extend(given);
-    if wishes.gc_logging {
+    if settings.gc_logging {
         lines.push(GC_LOG.to_owned());
     }
     let plain = |c: char| if c.is_control() { ' ' } else { c };
@@ -88,27 +88,27 @@ fn is_value(value: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn wishes(change: impl FnOnce(&mut JvmWishes)) -> JvmWishes {
-        let mut wishes = JvmWishes::default();
-        change(&mut wishes);
-        wishes
+    fn settings(change: impl FnOnce(&mut JvmSettings)) -> JvmSettings {
+        let mut settings = JvmSettings::default();
+        change(&mut settings);
+        settings
     }
 
-    fn xx(rows: &[(&str, &str)]) -> JvmWishes {
+    fn xx(rows: &[(&str, &str)]) -> JvmSettings {
         let rows = rows.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        wishes(|wishes| wishes.xx = rows.collect())
+        settings(|settings| settings.xx = rows.collect())
     }
 
     #[test]
     fn options_by_what_was_asked_for() {
         let gi = Some(2 << 30);
         let heap = ["-Xms1073741824", "-Xmx1073741824"];
-        let rows: Vec<(JvmWishes, Option<u64>, Vec<&str>)> = vec![
-            (JvmWishes::default(), None, vec!["-Xms128M"]),
-            (JvmWishes::default(), gi, heap.to_vec()),
-            (wishes(|w| w.heap_max = Some("4g".into())), gi, vec!["-Xmx4g"]),
+        let rows: Vec<(JvmSettings, Option<u64>, Vec<&str>)> = vec![
+            (JvmSettings::default(), None, vec!["-Xms128M"]),
+            (JvmSettings::default(), gi, heap.to_vec()),
+            (settings(|w| w.heap_max = Some("4g".into())), gi, vec!["-Xmx4g"]),
             (
-                wishes(|w| (w.heap_initial, w.heap_max) = (Some("1g".into()), Some("4g".into()))),
+                settings(|w| (w.heap_initial, w.heap_max) = (Some("1g".into()), Some("4g".into()))),
                 None,
                 vec!["-Xms1g", "-Xmx4g"],
             ),
@@ -120,7 +120,7 @@ mod tests {
                     .concat(),
             ),
             (
-                wishes(|w| {
+                settings(|w| {
                     w.gc_logging = true;
                     w.system_properties = vec![("b".into(), "x y".into()), ("a".into(), "".into())];
                 }),
@@ -128,20 +128,20 @@ mod tests {
                 vec!["-Xms128M", "-Db=x y", "-Da=", "-Xlog:gc*:stdout:time"],
             ),
         ];
-        for (wishes, memory_bytes, expected) in rows {
-            let found = options(&wishes, memory_bytes);
-            assert_eq!(found.lines, expected, "{wishes:?}");
+        for (settings, memory_bytes, expected) in rows {
+            let found = options(&settings, memory_bytes);
+            assert_eq!(found.lines, expected, "{settings:?}");
             assert!(found.left_out.is_empty());
         }
     }
 
     #[test]
     fn one_option_cannot_become_two() {
-        let wishes = wishes(|w| {
+        let settings = settings(|w| {
             w.heap_max = Some("1g\n-javaagent:x".into());
             w.system_properties = vec![("a\rb".into(), "1".into()), ("c".into(), "1".into())];
         });
-        let found = options(&wishes, None);
+        let found = options(&settings, None);
         assert_eq!(found.render(), "-Xms128M\n-Dc=1\n");
         assert_eq!(found.left_out, ["-Xmx", "-Da b"]);
     }
@@ -149,11 +149,11 @@ mod tests {
     #[test]
     fn an_option_that_java_would_read_otherwise_is_left_out() {
         let property = |name: &str, value: &str| {
-            wishes(|w| w.system_properties = vec![(name.to_owned(), value.to_owned())])
+            settings(|w| w.system_properties = vec![(name.to_owned(), value.to_owned())])
         };
-        let rows: [(JvmWishes, &str); 12] = [
-            (wishes(|w| w.heap_max = Some("1g -javaagent:x".into())), "-Xmx"),
-            (wishes(|w| w.heap_initial = Some(String::new())), "-Xms"),
+        let rows: [(JvmSettings, &str); 12] = [
+            (settings(|w| w.heap_max = Some("1g -javaagent:x".into())), "-Xmx"),
+            (settings(|w| w.heap_initial = Some(String::new())), "-Xms"),
             (xx(&[("UseZGC -javaagent:x", "true")]), "-XX:UseZGC -javaagent:x"),
             (xx(&[("Flags=/etc/x", "1")]), "-XX:Flags=/etc/x"),
             (xx(&[("", "1")]), "-XX:"),
@@ -165,10 +165,10 @@ mod tests {
             (property("a", "c\u{85}"), "-Da"),
             (property("a", "c\u{2028}"), "-Da"),
         ];
-        for (wishes, name) in rows {
-            let found = options(&wishes, None);
-            assert_eq!(found.left_out, [name], "{wishes:?}");
-            assert_eq!(found.lines, ["-Xms128M"], "{wishes:?}");
+        for (settings, name) in rows {
+            let found = options(&settings, None);
+            assert_eq!(found.left_out, [name], "{settings:?}");
+            assert_eq!(found.lines, ["-Xms128M"], "{settings:?}");
         }
     }
 }

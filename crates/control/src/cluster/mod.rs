@@ -1,4 +1,4 @@
-//! What a cluster should be: its validated wishes, its nodes and their ids, what each node's Kafka is told.
+//! What a cluster should be: its validated spec, its nodes and their ids, what each node's Kafka is told.
 //!
 //! The order of the work: [`spec`] is what somebody asked for, read from the custom resources;
 //! [`validate`] is whether it makes sense; [`ids`] gives the nodes their ids; [`storage`] is where their

@@ -172,7 +172,7 @@ impl Record {
     #[must_use]
     pub fn roles_now(&self, node: &Node, desired: Option<Roles>) -> Option<Roles> {
         roles::now(&roles::Facts {
-            wished: desired,
+            desired,
             recorded: Some(node.roles),
             leaving: self.leaving.get(&node.id),
             released: self.released_controllers.contains(&node.id),

@@ -1,9 +1,9 @@
-//! Wishes for tests to begin with.
+//! Specs that tests begin with.
 
 use std::collections::BTreeMap;
 
 use super::spec::{
-    Authentication, Authority, Claim, ClusterSpec, Disk, JvmWishes, Listener, ListenerKind,
+    Authentication, Authority, Claim, ClusterSpec, Disk, JvmSettings, Listener, ListenerKind,
     Logging, PoolSpec, Services, Size, Storage, Volume,
 };
 use crate::node::Roles;
@@ -62,7 +62,7 @@ pub(crate) fn pool(name: &str, roles: Roles, replicas: u32) -> PoolSpec {
         roles,
         replicas,
         storage: Storage::Jbod(vec![claim(0, "100Gi")]),
-        jvm: JvmWishes::default(),
+        jvm: JvmSettings::default(),
         memory_bytes: None,
     }
 }

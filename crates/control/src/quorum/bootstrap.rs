@@ -21,14 +21,14 @@ pub const SERVERS: &str = "controller.quorum.bootstrap.servers";
 
 /// The nodes that stand in the way of a removal.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Strangers {
+pub struct OutdatedBootstrap {
     /// They know none of the controllers that stay, and are to be restarted.
     pub restart: BTreeSet<NodeId>,
     /// They did not say whom they know.
     pub unknown: BTreeSet<NodeId>,
 }
 
-impl Strangers {
+impl OutdatedBootstrap {
     /// Whether nobody stands in the way.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -58,20 +58,23 @@ impl Strangers {
 /// Finds them. `stay` is where the voters that stay listen, as `host:port`; `running` is what each node that
 /// runs has for [`SERVERS`], `None` if it did not say.
 #[must_use]
-pub fn strangers(stay: &BTreeSet<String>, running: &BTreeMap<NodeId, Option<String>>) -> Strangers {
-    let mut strangers = Strangers::default();
+pub fn outdated_bootstrap(
+    stay: &BTreeSet<String>,
+    running: &BTreeMap<NodeId, Option<String>>,
+) -> OutdatedBootstrap {
+    let mut outdated_bootstrap = OutdatedBootstrap::default();
     for (id, servers) in running {
         match servers {
             None => {
-                strangers.unknown.insert(*id);
+                outdated_bootstrap.unknown.insert(*id);
             }
             Some(servers) if !servers.split(',').any(|one| stay.contains(one.trim())) => {
-                strangers.restart.insert(*id);
+                outdated_bootstrap.restart.insert(*id);
             }
             Some(_) => {}
         }
     }
-    strangers
+    outdated_bootstrap
 }
 
 #[cfg(test)]
@@ -98,7 +101,7 @@ mod tests {
             let stay = stay.split_whitespace().map(str::to_owned).collect();
             let known = known.map(|text| text.map(str::to_owned));
             let running = ids(&[0, 1]).into_iter().zip(known).collect();
-            let found = strangers(&stay, &running);
+            let found = outdated_bootstrap(&stay, &running);
             assert_eq!((&found.restart, &found.unknown), (&ids(restart), &ids(unknown)), "{name}");
             assert_eq!(found.note().is_none(), found.is_empty(), "{name}");
         }
@@ -106,7 +109,7 @@ mod tests {
 
     #[test]
     fn people_are_told_who_is_restarted_and_why() {
-        let found = Strangers { restart: ids(&[0, 1, 2]), unknown: ids(&[7]) };
+        let found = OutdatedBootstrap { restart: ids(&[0, 1, 2]), unknown: ids(&[7]) };
         assert_eq!(
             found.note().unwrap().message,
             "before voters are removed, nodes whose list of controllers names no remaining voter \

@@ -146,8 +146,8 @@ pub struct Facts {
     pub metadata_level: Option<i16>,
     /// The oldest Kafka that a controller runs. `None` if it is not known of one.
     pub oldest_kafka: Option<KafkaVersion>,
-    /// The controllers that are wished for.
-    pub wished: BTreeSet<NodeId>,
+    /// The controllers that are desired.
+    pub desired: BTreeSet<NodeId>,
     /// Those whose pods run and are ready.
     pub running: BTreeSet<NodeId>,
     /// The quorum. `None` if it could not be described.
@@ -245,7 +245,7 @@ pub enum Hold {
         down: BTreeSet<NodeId>,
         /// Those that vote and have not caught up.
         behind: BTreeSet<NodeId>,
-        /// Those that are wished for or vote, but not both.
+        /// Those that are desired or vote, but not both.
         differ: BTreeSet<NodeId>,
     },
     /// Kafka has not raised `kraft.version` yet, and what it said last.
@@ -296,10 +296,10 @@ fn missing(facts: &Facts) -> Option<Hold> {
     }
     let Some(view) = &facts.quorum else { return Some(Hold::Unknown) };
     let voters: BTreeSet<NodeId> = view.voters.iter().map(|voter| voter.id).collect();
-    let down: BTreeSet<NodeId> = &facts.wished - &facts.running;
+    let down: BTreeSet<NodeId> = &facts.desired - &facts.running;
     let late = view.voters.iter().filter(|voter| !view.has_caught_up(voter));
     let behind: BTreeSet<NodeId> = late.map(|voter| voter.id).collect();
-    let differ: BTreeSet<NodeId> = &facts.wished ^ &voters;
+    let differ: BTreeSet<NodeId> = &facts.desired ^ &voters;
     if !(down.is_empty() && behind.is_empty() && differ.is_empty()) {
         return Some(Hold::Controllers { down, behind, differ });
     }

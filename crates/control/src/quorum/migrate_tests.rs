@@ -41,7 +41,7 @@ fn asked() -> Facts {
         kraft_version: Some(0),
         metadata_level: Some(27),
         oldest_kafka: Some(KafkaVersion::new(4, 1, 2)),
-        wished: ids(&[1, 2, 3]),
+        desired: ids(&[1, 2, 3]),
         running: ids(&[1, 2, 3]),
         quorum: Some(view(false)),
         endpoints: (1..=3).map(|n| (id(n), (format!("c{n}"), 9090))).collect(),
@@ -83,8 +83,8 @@ fn the_rows_hold() {
         ("all are up",                        Gathering, asked(),                                            Some(Ready)),
         ("one does not run",                  Gathering, with(asked(), |f| f.running = ids(&[1, 2])),        None),
         ("one has not caught up",             Gathering, with(asked(), |f| f.quorum.as_mut().unwrap().voters[2].last_caught_up_ms = Some(1)), None),
-        ("one is wished for and does not vote", Gathering, with(asked(), |f| f.wished = ids(&[1, 2, 3, 4])), None),
-        ("one votes and is not wished for",   Gathering, with(asked(), |f| f.wished = ids(&[1, 2])),         None),
+        ("one is desired and does not vote", Gathering, with(asked(), |f| f.desired = ids(&[1, 2, 3, 4])), None),
+        ("one votes and is not desired",   Gathering, with(asked(), |f| f.desired = ids(&[1, 2])),         None),
         ("the leader is new",                 Gathering, with(asked(), |f| f.quorum.as_mut().unwrap().high_watermark = None), None),
         ("the quorum is not known",           Gathering, with(asked(), |f| f.quorum = None),                 None),
         ("taken back",                        Gathering, with(asked(), |f| f.asked = false),                 Some(Withdrawn)),
@@ -205,7 +205,7 @@ fn no_facts_raise_the_version_of_a_quorum_that_is_not_whole() {
     for facts in all_facts() {
         let to = read(Gathering, &facts).and_then(|event| next(Gathering, event));
         if to == Some(Raising) {
-            assert_eq!(facts.running, facts.wished, "{facts:?}");
+            assert_eq!(facts.running, facts.desired, "{facts:?}");
             assert!(facts.oldest_kafka.unwrap() >= OLDEST_KAFKA && facts.quorum.is_some());
         }
     }

@@ -4,7 +4,7 @@
 //!
 //! 1. After a removal, the remaining voters that have caught up are a majority of the remaining set; after
 //!    an addition, likewise.
-//! 2. Voters that are dead and not wished for go first, and so do the former selves of controllers whose
+//! 2. Voters that are dead and not desired go first, and so do the former selves of controllers whose
 //!    disk was replaced: without them the quorum needs fewer, and loses nobody.
 //! 3. Then new controllers are added, and only when all of them vote are healthy old ones removed; the
 //!    leader last. (Seed 001 unregisters first. An edit that replaces all controllers would have to remove
@@ -39,9 +39,9 @@ const FAILED_ADDS_WORTH_TELLING: u32 = 5;
 pub struct Facts {
     /// How the controllers know each other.
     pub mode: QuorumMode,
-    /// The controllers that are wished for.
-    pub wished: BTreeMap<NodeId, Controller>,
-    /// The directory id that the metadata disk of each node has now, of wished and other ones. A node of
+    /// The controllers that are desired.
+    pub desired: BTreeMap<NodeId, Controller>,
+    /// The directory id that the metadata disk of each node has now, of desired and other ones. A node of
     /// which it is not known is missing.
     pub disks: BTreeMap<NodeId, DirectoryId>,
     /// The quorum; `None` if it could not be described.
@@ -54,11 +54,11 @@ pub struct Facts {
     pub failed_adds: BTreeMap<NodeId, u32>,
 }
 
-/// A controller that is wished for.
+/// A controller that is desired.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Controller {
     /// Whether its pod runs, was started as a controller, and stays one: a node that is being stopped and is
-    /// wished for again comes back as another one ([`crate::scaling::leaving::Leaving::is_stopped`]). What
+    /// desired again comes back as another one ([`crate::scaling::leaving::Leaving::is_stopped`]). What
     /// the pod is, not what it should be.
     pub runs: Option<bool>,
     /// Where it listens for controllers.
@@ -109,7 +109,7 @@ pub enum Step {
     },
     /// Nothing can be done now; it will go on by itself.
     Wait(Vec<Waiting>),
-    /// The voters are those that are wished for.
+    /// The voters are those that are desired.
     Settled,
     /// The removal of these controllers is not carried out: they stay, and keep voting.
     Refuse(Refusal),
@@ -127,12 +127,12 @@ pub enum Step {
 /// Why a voter is removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Removal {
-    /// It is not wished for and has not caught up.
+    /// It is not desired and has not caught up.
     Dead,
     /// Its disk was replaced; the controller joins again with the new one.
     DiskReplaced,
-    /// It is not wished for.
-    NotWished,
+    /// It is not desired.
+    NotDesired,
 }
 
 /// What is waited for.
@@ -170,7 +170,7 @@ pub enum Refusal {
     NoControllers,
     /// What would be left has no majority that has caught up.
     NoMajority {
-        /// The healthy voters that stay although they are not wished for.
+        /// The healthy voters that stay although they are not desired.
         keep: BTreeSet<NodeId>,
         /// Those that would be left and have not caught up.
         behind: BTreeSet<NodeId>,
@@ -223,7 +223,7 @@ pub fn decide(facts: &Facts) -> Decision {
     Decision { step: step(facts), warnings: warnings(facts) }
 }
 
-/// Whether a node that is not wished for as a controller may be stopped or lose its role.
+/// Whether a node that is not desired as a controller may be stopped or lose its role.
 pub fn may_stop(facts: &Facts, node: NodeId) -> Result<(), Hold> {
     let (QuorumMode::Dynamic | QuorumMode::Static, Some(view)) = (facts.mode, &facts.quorum) else {
         return Err(Hold::Unknown);
@@ -253,9 +253,9 @@ impl Step {
     }
 }
 
-/// The wished controllers that do not vote with the disk that they have now. The roller restarts no
+/// The desired controllers that do not vote with the disk that they have now. The roller restarts no
 /// other controller while there is one. `None` if it is not known. Those of a static quorum vote by their
-/// configuration; one that is wished for and is no voter will not become one.
+/// configuration; one that is desired and is no voter will not become one.
 #[must_use]
 pub fn unsettled(facts: &Facts) -> Option<BTreeSet<NodeId>> {
     let view = facts.quorum.as_ref()?;
@@ -269,7 +269,7 @@ pub fn unsettled(facts: &Facts) -> Option<BTreeSet<NodeId>> {
             (None, _) | (_, None) => true,
         }
     };
-    Some(facts.wished.keys().filter(|id| !settled(id)).copied().collect())
+    Some(facts.desired.keys().filter(|id| !settled(id)).copied().collect())
 }
 
 fn step(facts: &Facts) -> Step {
@@ -298,15 +298,15 @@ fn lost(facts: &Facts) -> Option<QuorumLost> {
 
 fn static_step(facts: &Facts, view: &QuorumView) -> Step {
     let voters: BTreeSet<NodeId> = view.voters.iter().map(|voter| voter.id).collect();
-    let wished: BTreeSet<NodeId> = facts.wished.keys().copied().collect();
-    if voters == wished {
+    let desired: BTreeSet<NodeId> = facts.desired.keys().copied().collect();
+    if voters == desired {
         return Step::Settled;
     }
-    Step::StaticRefused { add: &wished - &voters, remove: &voters - &wished }
+    Step::StaticRefused { add: &desired - &voters, remove: &voters - &desired }
 }
 
 fn dynamic_step(facts: &Facts, view: &QuorumView) -> Step {
-    if facts.wished.is_empty() {
+    if facts.desired.is_empty() {
         return Step::Refuse(Refusal::NoControllers);
     }
     if view.high_watermark.is_none() || view.voter(view.leader).is_none() {
@@ -340,7 +340,7 @@ fn dynamic_step(facts: &Facts, view: &QuorumView) -> Step {
     }
 }
 
-/// The voters in the light of what is wished for.
+/// The voters in the light of what is desired.
 struct Room<'a> {
     facts: &'a Facts,
     view: &'a QuorumView,
@@ -351,11 +351,11 @@ struct Room<'a> {
 /// What a voter is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Standing {
-    /// It is wished for, with this disk as far as is known.
+    /// It is desired, with this disk as far as is known.
     Stays,
-    /// It is the former self of a wished controller.
+    /// It is the former self of a desired controller.
     Former,
-    /// It is not wished for.
+    /// It is not desired.
     Leaves,
 }
 
@@ -366,7 +366,7 @@ impl<'a> Room<'a> {
     }
 
     fn standing(&self, voter: &Replica) -> Standing {
-        if !self.facts.wished.contains_key(&voter.id) {
+        if !self.facts.desired.contains_key(&voter.id) {
             return Standing::Leaves;
         }
         let disk = self.facts.disks.get(&voter.id);
@@ -408,10 +408,10 @@ impl<'a> Room<'a> {
         self.dead_voters().find_map(|(voter, why)| self.removal(voter, why))
     }
 
-    /// The wished controllers that do not vote: those that can be added, and what the others lack.
+    /// The desired controllers that do not vote: those that can be added, and what the others lack.
     fn joining(&self) -> (Vec<NodeId>, Vec<Waiting>) {
         let (mut addable, mut pending) = (Vec::new(), Vec::new());
-        for (id, controller) in &self.facts.wished {
+        for (id, controller) in &self.facts.desired {
             match self.view.voter(*id).map(|voter| self.standing(voter)) {
                 Some(Standing::Stays | Standing::Leaves) => {}
                 // It is dead or will be: its node has another disk.
@@ -448,7 +448,7 @@ impl<'a> Room<'a> {
     fn add(&self, addable: &[NodeId]) -> Option<Step> {
         let id = *addable.first()?;
         let directory = *self.facts.disks.get(&id)?;
-        let listeners = self.facts.wished.get(&id)?.listeners.clone();
+        let listeners = self.facts.desired.get(&id)?.listeners.clone();
         let safe = self.caught_up + 1 >= majority(self.voters + 1);
         safe.then_some(Step::Add { id, directory, listeners })
     }
@@ -468,7 +468,7 @@ impl<'a> Room<'a> {
         let stays = |voter: &&Replica| self.standing(voter) == Standing::Stays;
         let (well, behind): (Vec<_>, Vec<_>) =
             self.view.voters.iter().filter(stays).partition(|voter| self.view.has_caught_up(voter));
-        let left = self.facts.wished.len();
+        let left = self.facts.desired.len();
         // A former self joins again under its new one.
         let again = self.view.voters.iter().filter(|v| self.standing(v) == Standing::Former);
         let again = again.filter(|voter| !self.view.has_caught_up(voter)).count();
@@ -480,7 +480,7 @@ impl<'a> Room<'a> {
     }
 
     fn remove(&self, leaving: &[&Replica]) -> Option<Step> {
-        leaving.iter().find_map(|voter| self.removal(voter, Removal::NotWished))
+        leaving.iter().find_map(|voter| self.removal(voter, Removal::NotDesired))
     }
 
     fn majority_waiting(&self) -> Waiting {
@@ -494,12 +494,14 @@ impl<'a> Room<'a> {
 }
 
 fn warnings(facts: &Facts) -> Vec<Warning> {
-    let count = facts.wished.len();
+    let count = facts.desired.len();
     let even = (count > 0 && count.is_multiple_of(2)).then_some(Warning::EvenCount(count));
     let failing = facts
         .failed_adds
         .iter()
-        .filter(|(id, times)| **times >= FAILED_ADDS_WORTH_TELLING && facts.wished.contains_key(id))
+        .filter(|(id, times)| {
+            **times >= FAILED_ADDS_WORTH_TELLING && facts.desired.contains_key(id)
+        })
         .map(|(id, times)| Warning::CannotAdd { id: *id, times: *times });
     even.into_iter().chain(failing).collect()
 }

@@ -45,20 +45,20 @@ fn view(voters: &str, observers: &str) -> QuorumView {
     }
 }
 
-/// Wished controllers, voters and observers. Each node runs and has the disk of its own number, unless
+/// Desired controllers, voters and observers. Each node runs and has the disk of its own number, unless
 /// it is told otherwise: `4!` does not run, `4=9` has disk 9, `4=` has not told its disk.
-fn facts(wished: &str, voters: &str, observers: &str) -> Facts {
+fn facts(desired: &str, voters: &str, observers: &str) -> Facts {
     let listener = Listener { name: "CONTROLPLANE-9090".into(), host: "c".into(), port: 9090 };
     let mut facts = Facts {
         mode: QuorumMode::Dynamic,
-        wished: BTreeMap::new(),
+        desired: BTreeMap::new(),
         disks: (1..=9).map(|n| (id(n), directory(u8::try_from(n).unwrap()))).collect(),
         quorum: (!voters.is_empty()).then(|| view(voters, observers)),
         earlier: None,
         recorded_voters: BTreeMap::new(),
         failed_adds: BTreeMap::new(),
     };
-    for token in wished.split_whitespace() {
+    for token in desired.split_whitespace() {
         let runs = !token.ends_with('!');
         let bare = token.trim_end_matches('!');
         let (node, disk) = bare.split_once('=').unwrap_or((bare, bare));
@@ -68,7 +68,7 @@ fn facts(wished: &str, voters: &str, observers: &str) -> Facts {
             Err(_) => facts.disks.remove(&node),
         };
         let controller = Controller { runs: Some(runs), listeners: vec![listener.clone()] };
-        facts.wished.insert(node, controller);
+        facts.desired.insert(node, controller);
     }
     facts
 }
@@ -85,7 +85,7 @@ fn brief(step: &Step) -> String {
             let why = match why {
                 Removal::Dead => " dead",
                 Removal::DiskReplaced => " disk",
-                Removal::NotWished => "",
+                Removal::NotDesired => "",
             };
             format!("remove {id}.{}{why}", disk(directory))
         }
@@ -113,8 +113,8 @@ fn brief(step: &Step) -> String {
 }
 
 fn check(rows: &[(&str, &str, &str, &str, &str)]) {
-    for (name, wished, voters, observers, expected) in rows {
-        let decision = decide(&facts(wished, voters, observers));
+    for (name, desired, voters, observers, expected) in rows {
+        let decision = decide(&facts(desired, voters, observers));
         assert_eq!(brief(&decision.step), *expected, "{name}");
     }
 }
@@ -123,7 +123,7 @@ fn check(rows: &[(&str, &str, &str, &str, &str)]) {
 #[rustfmt::skip]
 fn controllers_are_added_one_by_one() {
     check(&[
-        ("as wished",                    "1 2 3",     "1* 2 3",     "",        "settled"),
+        ("as desired",                    "1 2 3",     "1* 2 3",     "",        "settled"),
         ("1.A the first of two",         "1 2 3 4 5", "1* 2 3",     "4 5",     "add 4.4"),
         ("and then the other",           "1 2 3 4 5", "1* 2 3 4",   "5",       "add 5.5"),
         ("1.C already done",             "1 2 3 4",   "1* 2 3 4",   "",        "settled"),
@@ -137,7 +137,7 @@ fn controllers_are_added_one_by_one() {
         ("its disk is not known",        "1 2 3 4=",  "1* 2 3",     "4",       "wait disk 4"),
         ("P3 the observer is a former self", "1 2 3 4=9", "1* 2 3", "4",       "wait lag 4"),
         ("P11 two observers, one id",    "1 2 3 4=9", "1* 2 3",     "4- 4.9",  "add 4.9"),
-        ("P10 brokers follow too, and are not wished for", "1 2 3", "1* 2 3",  "7 8 9", "settled"),
+        ("P10 brokers follow too, and are not desired", "1 2 3", "1* 2 3",  "7 8 9", "settled"),
         ("P7 one voter is down, the new one is level", "1 2 3 4", "1* 2 3-",   "4",     "add 4.4"),
         ("too few for any change",       "1 2 3 4",   "1* 2- 3-",   "4",       "wait 1/3"),
         ("a lagging voter that stays is no reason for a change", "1 2 3", "1* 2- 3", "", "settled"),
@@ -223,13 +223,13 @@ fn what_is_not_known_is_waited_for() {
 
 #[test]
 fn a_static_quorum_keeps_its_controllers() {
-    for (wished, expected) in [
+    for (desired, expected) in [
         ("1 2 3", "settled"),
         ("1 2 3 4", "static +4 -"),
         ("1 2", "static + -3"),
         ("4", "static +4 -1,2,3"),
     ] {
-        let mut facts = facts(wished, "1* 2 3", "4");
+        let mut facts = facts(desired, "1* 2 3", "4");
         facts.mode = QuorumMode::Static;
         for voter in &mut facts.quorum.as_mut().unwrap().voters {
             voter.directory = None;
@@ -258,13 +258,13 @@ fn the_metadata_is_lost_when_no_majority_can_have_it() {
         ("1", "1", "wait describe"),
         ("", "1=9", "wait describe"),
     ];
-    for (recorded, wished, expected) in rows {
-        let mut facts = facts(wished, "", "");
+    for (recorded, desired, expected) in rows {
+        let mut facts = facts(desired, "", "");
         facts.recorded_voters = recorded
             .split_whitespace()
             .map(|n| (id(n.parse().unwrap()), directory(n.parse().unwrap())))
             .collect();
-        assert_eq!(brief(&decide(&facts).step), expected, "{recorded} / {wished}");
+        assert_eq!(brief(&decide(&facts).step), expected, "{recorded} / {desired}");
     }
 }
 
@@ -301,8 +301,8 @@ fn a_controller_is_stopped_when_the_voters_without_it_stand() {
 
 #[test]
 fn the_roller_waits_for_controllers_that_have_to_join_again() {
-    let unsettled = |wished: &str, voters: &str, observers: &str| {
-        super::unsettled(&facts(wished, voters, observers)).map(|list| ids(&list))
+    let unsettled = |desired: &str, voters: &str, observers: &str| {
+        super::unsettled(&facts(desired, voters, observers)).map(|list| ids(&list))
     };
     assert_eq!(unsettled("1 2 3", "1* 2 3-", ""), Some(String::new()));
     assert_eq!(unsettled("1 2 3=9", "1* 2 3-", "3.9"), Some("3".to_owned()));
@@ -328,7 +328,7 @@ fn one_that_cannot_be_added_does_not_hold_up_the_others_and_is_told() {
 
 #[test]
 fn an_even_number_is_a_warning() {
-    let warnings = |wished: &str| decide(&facts(wished, "1*", "")).warnings;
+    let warnings = |desired: &str| decide(&facts(desired, "1*", "")).warnings;
     assert_eq!(warnings("1"), []);
     assert_eq!(warnings("1 2 3"), []);
     assert_eq!(warnings("1 2 3 4"), [Warning::EvenCount(4)]);
@@ -339,7 +339,8 @@ fn an_even_number_is_a_warning() {
 
 #[test]
 fn sentences_name_the_voters() {
-    let sentence = |wished: &str, voters: &str| decide(&facts(wished, voters, "")).step.to_string();
+    let sentence =
+        |desired: &str, voters: &str| decide(&facts(desired, voters, "")).step.to_string();
     assert_eq!(
         sentence("1", "1- 2* 3"),
         "controllers 2 and 3 stay: the voters that would be left (1 in all) have no majority that has \

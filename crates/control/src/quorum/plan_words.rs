@@ -51,7 +51,7 @@ impl fmt::Display for Step {
                 "controller {id} has another disk: its entry with the former directory id \
                  {directory} is removed from the voters, and it is added again"
             ),
-            Self::Remove { id, why: Removal::NotWished, .. } => {
+            Self::Remove { id, why: Removal::NotDesired, .. } => {
                 write!(f, "controller {id} is removed from the voters")
             }
             Self::Wait(waiting) => {

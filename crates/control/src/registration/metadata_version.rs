@@ -1,6 +1,6 @@
 //! Which metadata version the cluster should be at.
 //!
-//! 1. It goes up only when every node runs the Kafka that is wished for: a node that does not support the
+//! 1. It goes up only when every node runs the Kafka that is desired: a node that does not support the
 //!    new version could not come back. So during a change of Kafka's version it stays.
 //! 2. It goes up only after the stale registrations are gone that can be forgotten: Kafka asks each
 //!    registered node for its support, also those that have not existed for years.
@@ -27,7 +27,7 @@ use crate::words::list;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Facts {
     /// `spec.kafka.metadataVersion`: `4.1-IV1` or `4.1`.
-    pub wished: Option<String>,
+    pub desired: Option<String>,
     /// The Kafka that all nodes are to run.
     pub kafka: KafkaVersion,
     /// The Kafka that each node runs, from its pod; `None` for a node of which it is not known, such as
@@ -89,14 +89,14 @@ pub enum Waiting {
 pub enum Reason {
     /// What the user wrote is no metadata version that we know.
     NotAVersion(String),
-    /// The Kafka that is wished for does not have it yet.
+    /// The Kafka that is desired does not have it yet.
     TooNew {
         /// What was asked for.
-        wished: MetadataVersion,
+        desired: MetadataVersion,
         /// The newest that this Kafka has.
         newest: MetadataVersion,
     },
-    /// The level of the cluster, or the Kafka that is wished for, is newer than what we know.
+    /// The level of the cluster, or the Kafka that is desired, is newer than what we know.
     NewerThanKnown,
     /// It would go back over a change of the form of what is stored.
     NoWayBack {
@@ -118,29 +118,31 @@ pub fn decide(facts: &Facts) -> Decision {
     let Some(newest) = facts.kafka.newest_metadata() else {
         return Decision::Refuse(Reason::NewerThanKnown);
     };
-    let wished = match facts.wished.as_deref().map(MetadataVersion::of_user) {
+    let desired = match facts.desired.as_deref().map(MetadataVersion::of_user) {
         None => newest,
-        Some(Ok(wished)) => wished,
+        Some(Ok(desired)) => desired,
         Some(Err(_)) => {
-            return Decision::Refuse(Reason::NotAVersion(facts.wished.clone().unwrap_or_default()));
+            return Decision::Refuse(Reason::NotAVersion(
+                facts.desired.clone().unwrap_or_default(),
+            ));
         }
     };
-    if wished > newest {
-        return Decision::Refuse(Reason::TooNew { wished, newest });
+    if desired > newest {
+        return Decision::Refuse(Reason::TooNew { desired, newest });
     }
-    let (Some(current), Some(to)) = (MetadataVersion::of_level(level), wished.level()) else {
-        return match facts.wished {
+    let (Some(current), Some(to)) = (MetadataVersion::of_level(level), desired.level()) else {
+        return match facts.desired {
             // Nobody asked for anything else.
             None => Decision::Keep,
             Some(_) => Decision::Refuse(Reason::NewerThanKnown),
         };
     };
-    match wished.cmp(&current) {
+    match desired.cmp(&current) {
         std::cmp::Ordering::Equal => Decision::Keep,
-        std::cmp::Ordering::Greater => up(facts, wished, to),
-        // To leave the field out is no wish to go back.
-        std::cmp::Ordering::Less if facts.wished.is_none() => Decision::Keep,
-        std::cmp::Ordering::Less => down(facts, current, wished, to),
+        std::cmp::Ordering::Greater => up(facts, desired, to),
+        // A missing field does not ask for a downgrade.
+        std::cmp::Ordering::Less if facts.desired.is_none() => Decision::Keep,
+        std::cmp::Ordering::Less => down(facts, current, desired, to),
     }
 }
 
@@ -176,7 +178,7 @@ pub fn is_to_change(facts: &Facts) -> bool {
     }
 }
 
-/// What to tell of the last refusal: only while it is still what stands between wish and cluster.
+/// What to tell of the last refusal: only while it still explains why the cluster differs from its spec.
 ///
 /// `stale` and `ghosts` are the registrations of brokers and controllers that are gone.
 #[must_use]
@@ -258,9 +260,9 @@ impl fmt::Display for Reason {
                     "\"{text}\" is not a known metadata version: use one such as 4.1-IV1 or 4.1"
                 )
             }
-            Self::TooNew { wished, newest } => write!(
+            Self::TooNew { desired, newest } => write!(
                 f,
-                "metadata version {wished} is newer than the requested Kafka version, which \
+                "metadata version {desired} is newer than the requested Kafka version, which \
                  supports up to {newest}"
             ),
             Self::NewerThanKnown => f.write_str(

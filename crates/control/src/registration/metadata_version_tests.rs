@@ -14,11 +14,11 @@ fn version(text: &str) -> MetadataVersion {
     MetadataVersion::of_user(text).unwrap()
 }
 
-/// Three nodes that run Kafka 4.3.1, at the given level, with the given wish.
-fn facts(wished: &str, level: i16) -> Facts {
+/// Three nodes that run Kafka 4.3.1, at the given level, with the given spec.
+fn facts(desired: &str, level: i16) -> Facts {
     let kafka = KafkaVersion::new(4, 3, 1);
     Facts {
-        wished: (!wished.is_empty()).then(|| wished.to_owned()),
+        desired: (!desired.is_empty()).then(|| desired.to_owned()),
         kafka,
         nodes: ids(&[0, 1, 2]).into_iter().map(|id| (id, Some(kafka))).collect(),
         level: Some(level),
@@ -50,8 +50,8 @@ type Row = (&'static str, &'static str, i16, fn(&mut Facts), &'static str);
 const ROWS: &[Row] = &[
     ("M1 nothing changes",                    "4.3-IV0", 30, |_| {}, "keep"),
     ("M2 a release stands for its newest",    "4.2",     27, |_| {}, "up 4.2-IV1 29"),
-    ("no wish is the newest of that Kafka",   "",        27, |_| {}, "up 4.3-IV0 30"),
-    ("a wish between",                        "4.2-IV0", 27, |_| {}, "up 4.2-IV0 28"),
+    ("no version is the newest of that Kafka",   "",        27, |_| {}, "up 4.3-IV0 30"),
+    ("a version between",                        "4.2-IV0", 27, |_| {}, "up 4.2-IV0 28"),
     ("M3 down, where nothing is lost",        "4.1",     29, |_| {}, "down 4.1-IV1 27"),
     ("down over a change of form",            "4.2",     30, |_| {}, "refuse NoWayBack 4.3-IV0"),
     ("down below what the quorum needs",      "3.8",     22, |_| {}, "refuse DynamicQuorum"),
@@ -62,7 +62,7 @@ const ROWS: &[Row] = &[
     ("no version that exists",                "4.1-IV9", 27, |_| {}, "refuse NotAVersion"),
     ("newer than the requested Kafka",                  "4.3",     27, |f| f.kafka = KafkaVersion::new(4, 2, 0), "refuse TooNew"),
     ("a Kafka that we do not know",           "",        27, |f| f.kafka = KafkaVersion::new(5, 0, 0), "refuse NewerThanKnown"),
-    ("a level that we do not know, no wish",  "",        99, |_| {}, "keep"),
+    ("a level that we do not know, no version",  "",        99, |_| {}, "keep"),
     ("a level that we do not know",           "4.1",     99, |_| {}, "refuse NewerThanKnown"),
     // A change of Kafka's version.
     ("a node still runs the old one",         "4.3",     27, |f| { f.nodes.insert(id(1), Some(KafkaVersion::new(4, 1, 2))); }, "wait nodes 1"),
@@ -78,8 +78,8 @@ const ROWS: &[Row] = &[
 
 #[test]
 fn the_rows_hold() {
-    for (name, wished, level, change, expected) in ROWS {
-        let mut facts = facts(wished, *level);
+    for (name, desired, level, change, expected) in ROWS {
+        let mut facts = facts(desired, *level);
         change(&mut facts);
         assert_eq!(brief(&decide(&facts)), *expected, "{name}");
     }

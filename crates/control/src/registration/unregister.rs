@@ -3,7 +3,7 @@
 //! Kafka unregisters a running broker without a word, even one that holds the only replica of a
 //! partition, and that broker does not come back by itself. So this rule is ours alone:
 //!
-//! 1. Nothing is forgotten that is wished for, that runs or may run as a broker, or that Kafka does not
+//! 1. Nothing is forgotten that is desired, that runs or may run as a broker, or that Kafka does not
 //!    call fenced.
 //! 2. Nothing is forgotten that partitions are assigned to, unless the user gave up the check.
 //! 3. What is not known makes no rule hold.
@@ -29,7 +29,7 @@ pub struct Facts {
     /// All registered brokers, and whether each is fenced. `None` if Kafka could not be asked.
     pub registered: Option<BTreeMap<NodeId, bool>>,
     /// The nodes that are to be brokers, with those whose removal is held back.
-    pub wished: BTreeSet<NodeId>,
+    pub desired: BTreeSet<NodeId>,
     /// The nodes that run or may run as brokers: those with a pod in any phase, unless it is known to
     /// have been started without that role. `None` if the pods could not be listed.
     pub running: Option<BTreeSet<NodeId>>,
@@ -72,13 +72,13 @@ pub enum Kept {
     PartitionsUnknown,
 }
 
-/// The registrations that may be stale: neither wished for nor running. Empty if that is not known.
+/// The registrations that may be stale: neither desired nor running. Empty if that is not known.
 #[must_use]
 pub fn candidates(facts: &Facts) -> BTreeMap<NodeId, bool> {
     let (Some(registered), Some(running)) = (&facts.registered, &facts.running) else {
         return BTreeMap::new();
     };
-    let stale = |id: &NodeId| !facts.wished.contains(id) && !running.contains(id);
+    let stale = |id: &NodeId| !facts.desired.contains(id) && !running.contains(id);
     registered.iter().filter(|(id, _)| stale(id)).map(|(id, fenced)| (*id, *fenced)).collect()
 }
 
@@ -216,12 +216,12 @@ mod tests {
         ids.iter().map(|id| NodeId::new(*id).unwrap()).collect()
     }
 
-    /// Brokers 3, 4 and 5 are wished for and run; 6 and 7 are gone, stopped and empty.
+    /// Brokers 3, 4 and 5 are desired and run; 6 and 7 are gone, stopped and empty.
     fn facts() -> Facts {
         let fenced = |id: NodeId| (id, id.get() >= 6);
         Facts {
             registered: Some(ids(&[3, 4, 5, 6, 7]).into_iter().map(fenced).collect()),
-            wished: ids(&[3, 4, 5]),
+            desired: ids(&[3, 4, 5]),
             running: Some(ids(&[3, 4, 5])),
             assigned: Some(BTreeMap::new()),
             skip_check: false,
@@ -239,10 +239,10 @@ mod tests {
         ("U5 both that were found before",       |_| {},                                             &[6, 7], &[6, 7]),
         ("found for the first time",             |f| f.suspects = ids(&[]),                          &[],     &[6, 7]),
         ("one of them for the first time",       |f| f.suspects = ids(&[6]),                         &[6],    &[6, 7]),
-        ("U4 nothing is stale",                  |f| f.wished = ids(&[3, 4, 5, 6, 7]),               &[],     &[]),
-        ("one is wished for again",              |f| { f.wished.extend(ids(&[6])); },                &[7],    &[7]),
+        ("U4 nothing is stale",                  |f| f.desired = ids(&[3, 4, 5, 6, 7]),               &[],     &[]),
+        ("one is desired again",              |f| { f.desired.extend(ids(&[6])); },                &[7],    &[7]),
         ("one has a pod again",                  |f| f.running = Some(ids(&[3, 4, 5, 7])),           &[6],    &[6]),
-        ("a wished one that is down",            |f| f.running = Some(ids(&[3])),                    &[6, 7], &[6, 7]),
+        ("a desired one that is down",            |f| f.running = Some(ids(&[3])),                    &[6, 7], &[6, 7]),
         ("one is not fenced",                    |f| { f.registered.as_mut().unwrap().insert(NodeId::new(6).unwrap(), false); }, &[7], &[7]),
         ("one has partitions",                   |f| f.assigned = Some([(NodeId::new(7).unwrap(), 1)].into()), &[6], &[6]),
         ("one has none, and it says so",         |f| f.assigned = Some([(NodeId::new(7).unwrap(), 0)].into()), &[6, 7], &[6, 7]),
@@ -269,7 +269,7 @@ mod tests {
     #[test]
     fn a_node_that_gave_up_the_broker_role_is_forgotten_as_a_broker() {
         let mut facts = facts();
-        facts.wished = ids(&[3, 4, 5]);
+        facts.desired = ids(&[3, 4, 5]);
         facts.running = Some(ids(&[3, 4, 5, 7]));
         assert_eq!(decide(&facts).unregister, ids(&[6]));
         facts.running = Some(ids(&[3, 4, 5]));
@@ -292,20 +292,20 @@ mod tests {
     }
 
     #[test]
-    fn no_facts_unregister_what_is_wished_for_or_runs_or_is_not_fenced() {
+    fn no_facts_unregister_what_is_desired_or_runs_or_is_not_fenced() {
         // One broker, every combination of what is known of it.
         let id = NodeId::new(9).unwrap();
         let tri = [None, Some(false), Some(true)];
         for registered in tri {
             for running in tri {
-                for wished in [false, true] {
+                for desired in [false, true] {
                     for assigned in [None, Some(0), Some(3)] {
                         for skip_check in [false, true] {
                             let facts = Facts {
                                 registered: registered.map(|fenced| [(id, fenced)].into()),
                                 running: running
                                     .map(|runs| if runs { ids(&[9]) } else { ids(&[]) }),
-                                wished: if wished { ids(&[9]) } else { ids(&[]) },
+                                desired: if desired { ids(&[9]) } else { ids(&[]) },
                                 assigned: assigned.map(|n| [(id, n)].into()),
                                 skip_check,
                                 suspects: ids(&[9]),
@@ -314,7 +314,7 @@ mod tests {
                             };
                             let empty = skip_check || assigned == Some(0);
                             let gone = registered == Some(true) && running == Some(false);
-                            let expected = gone && !wished && empty;
+                            let expected = gone && !desired && empty;
                             assert_eq!(
                                 !decide(&facts).unregister.is_empty(),
                                 expected,

@@ -36,7 +36,7 @@ pub struct Facts {
 pub struct NodeFacts {
     /// Its id.
     pub node: NodeId,
-    /// What it is for: as its pod says, which may be older than what is wished for.
+    /// What it is for: as its pod says, which may be older than what is desired.
     pub roles: Roles,
     /// The pool it belongs to.
     pub pool: String,

@@ -194,8 +194,8 @@ pub(super) struct Pass<'a> {
 impl<'a> Pass<'a> {
     fn new(facts: &'a Facts, settings: &'a Settings, now_ms: u64) -> Self {
         let mut memory = facts.memory.clone();
-        let wished: BTreeSet<NodeId> = facts.nodes.iter().map(|node| node.node).collect();
-        memory.nodes.retain(|node, _| wished.contains(node));
+        let desired: BTreeSet<NodeId> = facts.nodes.iter().map(|node| node.node).collect();
+        memory.nodes.retain(|node, _| desired.contains(node));
         let (work, holds) = (BTreeMap::new(), BTreeMap::new());
         let mut pass = Self { facts, settings, now_ms, memory, work, holds, moved: false };
         pass.remember_asked();

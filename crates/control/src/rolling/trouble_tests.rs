@@ -180,7 +180,7 @@ fn a_node_in_trouble_is_restarted_if_that_takes_nothing_from_others() {
     }
 }
 
-/// A person's wish changes nothing for a node that may be the last that serves.
+/// A person's request changes nothing for a node that may be the last that serves.
 #[test]
 fn a_node_that_cannot_be_asked_is_restarted_on_the_last_attempt_if_others_do_not_need_it() {
     let silent = |isr: Option<&[i32]>, asked: bool| {

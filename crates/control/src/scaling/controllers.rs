@@ -6,7 +6,7 @@
 //!    that cannot be described for a moment brings nobody back.
 //! 3. One that is seen to vote or to lead again, because a change of voters was lost with its leader or
 //!    somebody made another, is released no more, and runs.
-//! 4. Who is wished for again is released no more.
+//! 4. Who is desired again is released no more.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,7 +30,7 @@ impl Decision {
     }
 }
 
-/// Decides who is released. `leaving` are the nodes that were controllers and are not wished for as such;
+/// Decides who is released. `leaving` are the nodes that were controllers and are not desired as such;
 /// `recorded` are those that were released before. Without facts nobody is released who was not before.
 #[must_use]
 pub fn release(
@@ -82,7 +82,7 @@ mod tests {
         let observers = ids(&[leader.get()]);
         plan::Facts {
             mode: QuorumMode::Dynamic,
-            wished: ids(&[1, 2, 3]).into_iter().map(|id| (id, Controller::default())).collect(),
+            desired: ids(&[1, 2, 3]).into_iter().map(|id| (id, Controller::default())).collect(),
             disks: BTreeMap::new(),
             quorum: (!voters.is_empty()).then(|| QuorumView {
                 leader,
@@ -110,7 +110,7 @@ mod tests {
             ("nothing is known",              &[],  &[4], quorum(&[], 1, 0),             &[]),
             ("what was released stays so",    &[4], &[4], quorum(&[], 1, 0),             &[4]),
             ("unless it votes again",         &[4], &[4], quorum(&[1, 2, 3, 4], 1, 100), &[]),
-            ("or is wished for again",        &[4], &[],  quorum(&[], 1, 0),             &[]),
+            ("or is desired again",        &[4], &[],  quorum(&[], 1, 0),             &[]),
         ];
         for (name, before, leaving, facts, expected) in rows {
             let decision = release(&ids(before), &ids(leaving), Some(&facts));

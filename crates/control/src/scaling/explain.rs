@@ -26,7 +26,7 @@ pub struct Facts {
     /// The nodes as they are recorded.
     pub now: BTreeMap<NodeId, Member>,
     /// The nodes as the edit asks for them.
-    pub wished: BTreeMap<NodeId, Member>,
+    pub desired: BTreeMap<NodeId, Member>,
     /// What is wrong with the edit as a whole; nothing of it is carried out then.
     pub invalid: Vec<Note>,
     /// How the controllers know each other.
@@ -53,7 +53,7 @@ pub struct Facts {
 pub struct Upkeep {
     /// Why nothing at all is carried out for now, such as that the cluster is paused.
     pub blocked: Vec<String>,
-    /// Brokers that are on their way out and would be wished for again.
+    /// Brokers that are on their way out and would be desired again.
     pub taken_back: BTreeSet<NodeId>,
     /// The claims that new nodes get.
     pub new_claims: BTreeMap<NodeId, Vec<String>>,
@@ -303,7 +303,7 @@ struct Voters {
     changes: Vec<Line>,
     /// What is not carried out.
     refused: Vec<Line>,
-    /// Those that still vote in the end though they are not wished for, or may.
+    /// Those that still vote in the end though they are not desired, or may.
     keep: BTreeSet<NodeId>,
     /// Those that are not started.
     not_started: BTreeSet<NodeId>,
@@ -316,18 +316,18 @@ impl Voters {
             // The first controllers vote from birth.
             return voters;
         }
-        let wished = controllers(&facts.wished);
-        if wished == controllers(&facts.now) && facts.quorum.is_none() {
+        let desired = controllers(&facts.desired);
+        if desired == controllers(&facts.now) && facts.quorum.is_none() {
             // What cannot be seen is not asked for either.
             return voters;
         }
-        let mut world = foreseen_world(facts, &wished);
+        let mut world = foreseen_world(facts, &desired);
         // Each step brings one voter in or out.
-        let steps_max = 2 * (facts.now.len() + facts.wished.len()) + 1;
+        let steps_max = 2 * (facts.now.len() + facts.desired.len()) + 1;
         for _ in 0..steps_max {
             let step = plan::decide(&world).step;
             let Some(line) = apply(&mut world, &step) else {
-                voters.end(&step, &world, &wished, facts);
+                voters.end(&step, &world, &desired, facts);
                 return voters;
             };
             let is_dead = matches!(line, Line::RemoveVoter { why: Removal::Dead, .. });
@@ -341,8 +341,8 @@ impl Voters {
     }
 
     /// What the last step says of those that are still where they were.
-    fn end(&mut self, step: &Step, world: &plan::Facts, wished: &BTreeSet<NodeId>, facts: &Facts) {
-        let leaving: BTreeSet<NodeId> = &controllers(&facts.now) - wished;
+    fn end(&mut self, step: &Step, world: &plan::Facts, desired: &BTreeSet<NodeId>, facts: &Facts) {
+        let leaving: BTreeSet<NodeId> = &controllers(&facts.now) - desired;
         let voting: BTreeSet<NodeId> = match &world.quorum {
             Some(view) => view.voters.iter().map(|voter| voter.id).collect(),
             None => controllers(&facts.now),
@@ -355,7 +355,7 @@ impl Voters {
                 add | remove
             }
             Step::Refuse(_) | Step::Wait(_) | Step::QuorumLost(_) => {
-                let joining = wished.iter().filter(|id| !voting.contains(id)).copied();
+                let joining = desired.iter().filter(|id| !voting.contains(id)).copied();
                 self.keep.iter().copied().chain(joining).collect()
             }
         };
@@ -363,22 +363,22 @@ impl Voters {
     }
 }
 
-/// The planner's facts when all that is wished for has come up. New disks get ids of our own making: only
+/// The planner's facts when all that is desired has come up. New disks get ids of our own making: only
 /// that they are there matters.
-fn foreseen_world(facts: &Facts, wished: &BTreeSet<NodeId>) -> plan::Facts {
+fn foreseen_world(facts: &Facts, desired: &BTreeSet<NodeId>) -> plan::Facts {
     let listener = Listener { name: String::new(), host: String::new(), port: 0 };
     let mut world = plan::Facts {
         mode: facts.mode,
-        wished: BTreeMap::new(),
+        desired: BTreeMap::new(),
         disks: facts.disks.clone(),
         quorum: facts.quorum.clone(),
         earlier: None,
         recorded_voters: BTreeMap::new(),
         failed_adds: BTreeMap::new(),
     };
-    for id in wished {
+    for id in desired {
         let controller = Controller { runs: Some(true), listeners: vec![listener.clone()] };
-        world.wished.insert(*id, controller);
+        world.desired.insert(*id, controller);
         let Some(view) = &mut world.quorum else { continue };
         let former = view.voter(*id).map(|voter| voter.directory);
         let disk = world.disks.get(id).copied();
@@ -443,7 +443,7 @@ fn controllers(nodes: &BTreeMap<NodeId, Member>) -> BTreeSet<NodeId> {
 
 fn starts(facts: &Facts, voters: &Voters) -> Vec<Line> {
     let mut pools: BTreeMap<&str, BTreeSet<NodeId>> = BTreeMap::new();
-    let new = facts.wished.iter().filter(|(id, _)| !facts.now.contains_key(id));
+    let new = facts.desired.iter().filter(|(id, _)| !facts.now.contains_key(id));
     for (id, one) in new.filter(|(id, _)| !voters.not_started.contains(id)) {
         pools.entry(&one.pool).or_default().insert(*id);
     }
@@ -452,13 +452,13 @@ fn starts(facts: &Facts, voters: &Voters) -> Vec<Line> {
 
 /// Roles that nodes get. Roles that they lose come when nothing needs them any more.
 fn gains(facts: &Facts, voters: &Voters) -> Vec<Line> {
-    let gain = |(id, wished): (&NodeId, &Member)| {
+    let gain = |(id, desired): (&NodeId, &Member)| {
         let from = facts.now.get(id)?.roles;
-        let to = both(from, wished.roles);
+        let to = both(from, desired.roles);
         let stays = to == from || voters.not_started.contains(id);
         (!stays).then_some(Line::Roles { node: *id, from, to })
     };
-    facts.wished.iter().filter_map(gain).collect()
+    facts.desired.iter().filter_map(gain).collect()
 }
 
 const fn both(one: Roles, other: Roles) -> Roles {
@@ -476,10 +476,10 @@ const fn both(one: Roles, other: Roles) -> Roles {
 fn leaves(facts: &Facts, voters: &Voters) -> Vec<Line> {
     let mut lines = Vec::new();
     for (id, now) in &facts.now {
-        let wished = facts.wished.get(id).map(|one| one.roles);
-        let loses_broker = now.roles.is_broker() && !wished.is_some_and(Roles::is_broker);
+        let desired = facts.desired.get(id).map(|one| one.roles);
+        let loses_broker = now.roles.is_broker() && !desired.is_some_and(Roles::is_broker);
         let loses_controller =
-            now.roles.is_controller() && !wished.is_some_and(Roles::is_controller);
+            now.roles.is_controller() && !desired.is_some_and(Roles::is_controller);
         if !loses_broker && !loses_controller {
             continue;
         }
@@ -490,14 +490,14 @@ fn leaves(facts: &Facts, voters: &Voters) -> Vec<Line> {
         if loses_controller && voters.keep.contains(id) {
             continue;
         }
-        lines.push(match wished {
+        lines.push(match desired {
             None => Line::Stop(*id),
             Some(to) => Line::Roles { node: *id, from: both(now.roles, to), to },
         });
         if loses_broker {
             lines.push(Line::Unregister(*id));
         }
-        if wished.is_none() {
+        if desired.is_none() {
             lines.extend(claims_after(facts, *id));
         }
     }
@@ -518,7 +518,7 @@ fn claims_after(facts: &Facts, id: NodeId) -> Vec<Line> {
 /// Whether a broker is, or will be, without partitions.
 fn drained(facts: &Facts, id: NodeId, lines: &mut Vec<Line>) -> bool {
     let refused = |why: String| Line::Refused { nodes: [id].into(), why };
-    let others = facts.wished.values().any(|one| one.roles.is_broker());
+    let others = facts.desired.values().any(|one| one.roles.is_broker());
     if !others {
         lines.push(refused("it would be the last broker".to_owned()));
         return false;
@@ -552,7 +552,7 @@ fn added_brokers(facts: &Facts, voters: &Voters) -> BTreeSet<NodeId> {
         nodes.iter().map(|(id, one)| (*id, one.roles)).collect()
     };
     let up = super::up::Facts {
-        wished: roles(&facts.wished),
+        desired: roles(&facts.desired),
         recorded: Some(roles(&facts.now)),
         refused: voters.not_started.clone(),
     };

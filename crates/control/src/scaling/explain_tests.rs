@@ -26,7 +26,7 @@ fn nodes(text: &str) -> BTreeMap<NodeId, Member> {
 }
 
 /// A healthy dynamic cluster whose first controller leads; every broker that there is has 5 partitions.
-fn facts(now: &str, wished: &str) -> Facts {
+fn facts(now: &str, desired: &str) -> Facts {
     let now = nodes(now);
     let voters: Vec<Replica> = controllers(&now)
         .into_iter()
@@ -42,7 +42,7 @@ fn facts(now: &str, wished: &str) -> Facts {
     let brokers = now.iter().filter(|(_, one)| one.roles.is_broker());
     Facts {
         partitions: Some(brokers.map(|(id, _)| (*id, 5)).collect()),
-        wished: nodes(wished),
+        desired: nodes(desired),
         invalid: vec![],
         mode: QuorumMode::Dynamic,
         quorum: Some(QuorumView {

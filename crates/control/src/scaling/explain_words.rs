@@ -45,7 +45,7 @@ impl fmt::Display for Line {
             Self::RemoveVoter { node, why: Removal::DiskReplaced } => {
                 write!(f, "remove the entry of controller {node} with its former directory id from the voters")
             }
-            Self::RemoveVoter { node, why: Removal::NotWished } => {
+            Self::RemoveVoter { node, why: Removal::NotDesired } => {
                 write!(f, "remove controller {node} from the voters")
             }
             Self::Drain { node, partitions } => {

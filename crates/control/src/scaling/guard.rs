@@ -12,7 +12,7 @@
 //!    meanwhile brings the broker back.
 //! 6. Only a broker that does not run, is fenced and holds nothing is unregistered, and only when Kafka has
 //!    forgotten it are its claims deleted. That it has no partitions is read in the same pass, each time.
-//! 7. Until then the wish can be taken back at any moment, and the broker runs again.
+//! 7. Until then the removal can be cancelled at any moment, and the broker runs again.
 //! 8. The last broker stays.
 //!
 //! The first check of a scale-down reverts the whole pool; here each broker goes its own way, so that what is
@@ -49,7 +49,7 @@ pub enum Phase {
     Cleaning,
     /// There is no trace of it.
     Done,
-    /// The wish was taken back: it is being brought back.
+    /// The removal was cancelled: it is being brought back.
     Returning,
     /// It is a broker as before.
     Kept,
@@ -79,7 +79,7 @@ pub enum Event {
     Forgotten,
     /// Its claims are gone, or are to be kept.
     Cleaned,
-    /// It is wished for again.
+    /// It is desired again.
     TakenBack,
     /// It runs and is open again.
     Back,
@@ -155,8 +155,8 @@ pub const fn duty(phase: Phase) -> Duty {
 /// What is known of the broker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Facts {
-    /// Whether it is wished for as a broker, now.
-    pub wished: bool,
+    /// Whether it is desired as a broker, now.
+    pub desired: bool,
     /// How many partitions have a replica there or are to get one. `None` if it could not be read.
     pub partitions: Option<usize>,
     /// Whether the user gave up the check for them (`strimzi.io/skip-broker-scaledown-check`).
@@ -261,7 +261,7 @@ impl Facts {
 #[must_use]
 pub fn read(phase: Phase, facts: &Facts) -> Option<Event> {
     let first = |rules: &[(bool, Event)]| rules.iter().find(|(holds, _)| *holds).map(|(_, e)| *e);
-    let taken_back = (facts.wished, TakenBack);
+    let taken_back = (facts.desired, TakenBack);
     let refilled = (facts.is_busy(), Refilled);
     match phase {
         Requested => {
@@ -283,7 +283,7 @@ pub fn read(phase: Phase, facts: &Facts) -> Option<Event> {
             first(&[taken_back, refilled, (gone && facts.is_empty(), Forgotten)])
         }
         Cleaning => first(&[(facts.claims_left == Some(false), Cleaned)]),
-        Returning => first(&[(!facts.wished, AskedAgain), (facts.is_back(), Back)]),
+        Returning => first(&[(!facts.desired, AskedAgain), (facts.is_back(), Back)]),
         Done | Kept => None,
     }
 }

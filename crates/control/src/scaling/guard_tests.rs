@@ -20,7 +20,7 @@ const PHASES: [Phase; 11] = [
 
 /// A broker that runs, is empty and is to go.
 const EMPTY: Facts = Facts {
-    wished: false,
+    desired: false,
     partitions: Some(0),
     skip_check: false,
     held: Some(false),
@@ -50,7 +50,7 @@ fn all_facts() -> Vec<Facts> {
     let cordons = [None, Some(Cordon::Unsupported), Some(Cordon::Open), Some(Cordon::Closed)];
     let registrations =
         [None, Some(Registration::Live), Some(Registration::Fenced), Some(Registration::Gone)];
-    for wished in [false, true] {
+    for desired in [false, true] {
         for partitions in [None, Some(0), Some(3)] {
             for skip_check in [false, true] {
                 for held in tri {
@@ -61,7 +61,7 @@ fn all_facts() -> Vec<Facts> {
                                     for claims_left in tri {
                                         for others_stay in [false, true] {
                                             all.push(Facts {
-                                                wished,
+                                                desired,
                                                 partitions,
                                                 skip_check,
                                                 held,
@@ -92,7 +92,7 @@ fn the_rows_hold() {
         ("an empty broker",                    Requested, EMPTY,                                        Some(Emptied)),
         ("a busy one",                         Requested, Facts { partitions: BUSY, ..EMPTY },          Some(Busy)),
         ("unknown is not empty",               Requested, Facts { partitions: None, ..EMPTY },          None),
-        ("taken back before anything was done", Requested, Facts { wished: true, ..EMPTY },             Some(TakenBack)),
+        ("taken back before anything was done", Requested, Facts { desired: true, ..EMPTY },             Some(TakenBack)),
         ("the check is waived",                Requested, Facts { partitions: BUSY, skip_check: true, ..EMPTY }, Some(Emptied)),
         ("also where nothing is known",        Requested, Facts { partitions: None, skip_check: true, ..EMPTY }, Some(Emptied)),
         ("a rebalance holds it",               Requested, Facts { held: Some(true), ..EMPTY },          None),
@@ -102,7 +102,7 @@ fn the_rows_hold() {
         ("still busy",                         Draining,  Facts { partitions: BUSY, ..EMPTY },          None),
         ("drained, but the rebalance runs",    Draining,  Facts { held: Some(true), ..EMPTY },          None),
         ("drained",                            Draining,  EMPTY,                                        Some(Emptied)),
-        ("taken back while draining",          Draining,  Facts { wished: true, ..EMPTY },              Some(TakenBack)),
+        ("taken back while draining",          Draining,  Facts { desired: true, ..EMPTY },              Some(TakenBack)),
         ("not closed yet",                     Cordoning, EMPTY,                                        None),
         ("closed",                             Cordoning, CLOSED,                                       Some(Closed)),
         ("an older Kafka",                     Cordoning, Facts { cordon: Some(Cordon::Unsupported), ..EMPTY }, Some(Closed)),
@@ -125,27 +125,27 @@ fn the_rows_hold() {
         ("opened by somebody",                 Cordoned,  EMPTY,                                        None),
         ("it votes",                           Cordoned,  Facts { quorum: Err(plan::Hold::Votes), ..CLOSED }, None),
         ("a rebalance began",                  Cordoned,  Facts { held: Some(true), ..CLOSED },         None),
-        ("taken back when closed",             Cordoned,  Facts { wished: true, ..CLOSED },             Some(TakenBack)),
+        ("taken back when closed",             Cordoned,  Facts { desired: true, ..CLOSED },             Some(TakenBack)),
         ("its pod still ends",                 Stopping,  CLOSED,                                       None),
         ("its pod is gone",                    Stopping,  STOPPED,                                      Some(Ended)),
         ("a replica came while it ended",      Stopping,  Facts { partitions: BUSY, ..CLOSED },         Some(Refilled)),
-        ("taken back while it ends",           Stopping,  Facts { wished: true, ..CLOSED },             Some(TakenBack)),
+        ("taken back while it ends",           Stopping,  Facts { desired: true, ..CLOSED },             Some(TakenBack)),
         ("Kafka has not noticed",              Stopped,   Facts { registration: Some(Registration::Live), ..STOPPED }, None),
         ("empty after the stop",               Stopped,   STOPPED,                                      Some(StillEmpty)),
         ("a replica landed after all",         Stopped,   Facts { partitions: BUSY, ..STOPPED },        Some(Refilled)),
         ("not known after the stop",           Stopped,   Facts { partitions: None, ..STOPPED },        None),
-        ("taken back after the stop",          Stopped,   Facts { wished: true, ..STOPPED },            Some(TakenBack)),
+        ("taken back after the stop",          Stopped,   Facts { desired: true, ..STOPPED },            Some(TakenBack)),
         ("Kafka knows it",                     Unregistering, STOPPED,                                  None),
         ("Kafka knows it, and gives it a replica", Unregistering, Facts { partitions: BUSY, ..STOPPED }, Some(Refilled)),
         ("Kafka has forgotten it",             Unregistering, GONE,                                     Some(Forgotten)),
         ("but not its replica",                Unregistering, Facts { partitions: BUSY, ..GONE },       Some(Refilled)),
-        ("taken back before its claims go",    Unregistering, Facts { wished: true, ..GONE },           Some(TakenBack)),
+        ("taken back before its claims go",    Unregistering, Facts { desired: true, ..GONE },           Some(TakenBack)),
         ("its claims are there",               Cleaning,  GONE,                                         None),
         ("its claims are gone",                Cleaning,  Facts { claims_left: Some(false), ..GONE },   Some(Cleaned)),
-        ("too late to take back",              Cleaning,  Facts { wished: true, ..GONE },               None),
-        ("it comes back",                      Returning, Facts { wished: true, ..STOPPED },            None),
-        ("it is still closed",                 Returning, Facts { wished: true, ..CLOSED },             None),
-        ("it is back",                         Returning, Facts { wished: true, ..EMPTY },              Some(Back)),
+        ("too late to take back",              Cleaning,  Facts { desired: true, ..GONE },               None),
+        ("it comes back",                      Returning, Facts { desired: true, ..STOPPED },            None),
+        ("it is still closed",                 Returning, Facts { desired: true, ..CLOSED },             None),
+        ("it is back",                         Returning, Facts { desired: true, ..EMPTY },              Some(Back)),
         ("it is to go after all",              Returning, EMPTY,                                        Some(AskedAgain)),
         ("the end",                            Done,      GONE,                                         None),
         ("the other end",                      Kept,      EMPTY,                                        None),
@@ -206,21 +206,21 @@ fn no_facts_stop_forget_or_delete_what_they_must_not() {
             let is_open = facts.cordon == Some(Cordon::Open);
             let may_be_open = is_open || (takes_part && facts.cordon.is_none());
             assert!(!may_be_open || facts.skip_check, "{facts:?}");
-            assert!(empty && !facts.wished && facts.others_stay, "{facts:?}");
+            assert!(empty && !facts.desired && facts.others_stay, "{facts:?}");
             assert!(facts.held == Some(false) && facts.quorum.is_ok(), "{facts:?}");
         }
         if to(Stopped) == Some(Unregistering) {
-            assert!(empty && !facts.wished && facts.runs == Some(false), "{facts:?}");
+            assert!(empty && !facts.desired && facts.runs == Some(false), "{facts:?}");
             let fenced =
                 matches!(facts.registration, Some(Registration::Fenced | Registration::Gone));
             assert!(fenced, "{facts:?}");
         }
         if to(Unregistering) == Some(Cleaning) {
-            assert!(empty && !facts.wished && facts.runs == Some(false), "{facts:?}");
+            assert!(empty && !facts.desired && facts.runs == Some(false), "{facts:?}");
             assert_eq!(facts.registration, Some(Registration::Gone), "{facts:?}");
         }
         for phase in PHASES.into_iter().filter(|phase| !matches!(phase, Cleaning | Done | Kept)) {
-            if facts.wished {
+            if facts.desired {
                 assert!(to(phase).is_none_or(|to| matches!(to, Returning | Kept)), "{facts:?}");
             }
         }

@@ -1,8 +1,8 @@
 //! All brokers that are leaving, pass by pass.
 //!
-//! 1. What leaves is what was a broker and is not wished for as one: nodes, roles and whole pools alike.
+//! 1. What leaves is what was a broker and is not desired as one: nodes, roles and whole pools alike.
 //! 2. The phases are recorded before a duty is done. At most one transition a pass.
-//! 3. A node that has been stopped as a broker finishes as it began, even if the wish changes its kind.
+//! 3. A node that has been stopped as a broker finishes as it began, even if the spec changes its kind.
 //! 4. A node that only loses its broker role keeps its claims.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -95,19 +95,19 @@ pub struct Member {
 }
 
 /// Adds the brokers that are to go from now on. `members` are the nodes as they are recorded, with the roles
-/// that they have; `wished` is every node that is wished for, with its roles.
+/// that they have; `desired` is every node that is desired, with its roles.
 #[must_use]
 pub fn admit(
     recorded: &BTreeMap<NodeId, Leaving>,
     members: &BTreeMap<NodeId, Member>,
-    wished: &BTreeMap<NodeId, Roles>,
+    desired: &BTreeMap<NodeId, Roles>,
 ) -> BTreeMap<NodeId, Leaving> {
     let mut all = recorded.clone();
-    // What is gone is forgotten when the record of nodes says so, or when it is wished for again. Before that
+    // What is gone is forgotten when the record of nodes says so, or when it is desired again. Before that
     // the node would count as a broker that nobody has taken up, and be made anew to be sent away again.
-    all.retain(|id, one| !one.is_gone() || awaits_record(*id, members, wished));
+    all.retain(|id, one| !one.is_gone() || awaits_record(*id, members, desired));
     for (id, member) in members.iter().filter(|(_, member)| member.roles.is_broker()) {
-        let kind = match wished.get(id) {
+        let kind = match desired.get(id) {
             Some(roles) if roles.is_broker() => continue,
             Some(_) => Kind::Role,
             None => Kind::Node,
@@ -124,10 +124,10 @@ pub fn admit(
 fn awaits_record(
     id: NodeId,
     members: &BTreeMap<NodeId, Member>,
-    wished: &BTreeMap<NodeId, Roles>,
+    desired: &BTreeMap<NodeId, Roles>,
 ) -> bool {
     let is_broker = |roles: Option<Roles>| roles.is_some_and(Roles::is_broker);
-    is_broker(members.get(&id).map(|one| one.roles)) && !is_broker(wished.get(&id).copied())
+    is_broker(members.get(&id).map(|one| one.roles)) && !is_broker(desired.get(&id).copied())
 }
 
 /// One pass over all of them.
@@ -212,8 +212,8 @@ impl Pass {
     }
 }
 
-/// The brokers that Kafka must not forget yet, although they are not wished for: to be counted among the
-/// wished ones in [`crate::registration::unregister::Facts`].
+/// The brokers that Kafka must not forget yet, although they are not desired: to be counted among the
+/// desired ones in [`crate::registration::unregister::Facts`].
 #[must_use]
 pub fn stay_registered(leaving: &BTreeMap<NodeId, Leaving>) -> BTreeSet<NodeId> {
     let stays = |phase: Phase| {
@@ -248,7 +248,7 @@ mod tests {
 
     fn facts(partitions: Option<usize>) -> Facts {
         Facts {
-            wished: false,
+            desired: false,
             partitions,
             skip_check: false,
             held: Some(false),
@@ -269,20 +269,20 @@ mod tests {
     ];
 
     #[test]
-    fn what_is_not_wished_for_as_a_broker_leaves() {
-        let wished = |rows: &[(i32, Roles)]| rows.iter().map(|(n, r)| (id(*n), *r)).collect();
-        let kinds = |wished: &BTreeMap<NodeId, Roles>| {
-            let all = admit(&BTreeMap::new(), &members(&THREE), wished);
+    fn a_node_that_is_not_desired_as_a_broker_leaves() {
+        let desired = |rows: &[(i32, Roles)]| rows.iter().map(|(n, r)| (id(*n), *r)).collect();
+        let kinds = |desired: &BTreeMap<NodeId, Roles>| {
+            let all = admit(&BTreeMap::new(), &members(&THREE), desired);
             all.iter().map(|(id, one)| (id.get(), one.kind)).collect::<Vec<_>>()
         };
         let all =
             [(0, Roles::Broker), (1, Roles::Broker), (2, Roles::Combined), (3, Roles::Controller)];
-        assert_eq!(kinds(&wished(&all)), []);
-        assert_eq!(kinds(&wished(&all[..1])), [(1, Kind::Node), (2, Kind::Node)]);
+        assert_eq!(kinds(&desired(&all)), []);
+        assert_eq!(kinds(&desired(&all[..1])), [(1, Kind::Node), (2, Kind::Node)]);
         let role = [(0, Roles::Broker), (1, Roles::Broker), (2, Roles::Controller)];
-        assert_eq!(kinds(&wished(&role)), [(2, Kind::Role)]);
+        assert_eq!(kinds(&desired(&role)), [(2, Kind::Role)]);
         // A controller that goes is the quorum's affair.
-        assert_eq!(kinds(&wished(&all[..3])), []);
+        assert_eq!(kinds(&desired(&all[..3])), []);
     }
 
     #[test]
@@ -391,7 +391,7 @@ mod tests {
         assert!(!again.duties[&id(2)].runs);
         // The record has followed.
         assert!(admit(&done, &BTreeMap::new(), &nobody).is_empty());
-        // It is wished for again, and comes as a new one.
+        // It is desired again, and comes as a new one.
         assert!(admit(&done, &broker, &[(id(2), Roles::Broker)].into()).is_empty());
     }
 

@@ -2,7 +2,7 @@
 //!
 //! - [`controllers`]: controllers that are to go, or to lose that role;
 //! - [`explain`]: what an edit would do;
-//! - [`guard`]: one broker that is to go, from the wish to its last trace;
+//! - [`guard`]: one broker that is to go, from the decision to its last trace;
 //! - [`leaving`]: all of them, pass by pass;
 //! - [`pool`]: when a node pool that is being deleted may go;
 //! - [`roles`]: what a node is now, on its way;

@@ -1,8 +1,8 @@
-//! What a node is now, on its way from what it was to what is wished for.
+//! What a node is now, on its way from what it was to what is desired.
 //!
-//! 1. A role that is wished for is there at once; a node that has none is not there.
+//! 1. A role that is desired is there at once; a node that has none is not there.
 //! 2. The broker role goes when the guard says so, the controller role when the quorum has released it.
-//! 3. A node that was stopped as a whole stays so until its last trace is gone, whatever is wished for
+//! 3. A node that was stopped as a whole stays so until its last trace is gone, whatever is desired
 //!    meanwhile: its disk may be gone at any moment, and with it a vote that it got in between. It comes back
 //!    as a new node, or because the guard brings the broker back.
 
@@ -13,8 +13,8 @@ use crate::node::Roles;
 /// What is known of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Facts<'a> {
-    /// What is wished for; `None` if it is to go.
-    pub wished: Option<Roles>,
+    /// What is desired; `None` if it is to go.
+    pub desired: Option<Roles>,
     /// What is recorded; `None` if it is new.
     pub recorded: Option<Roles>,
     /// How far it is, if its broker role is leaving.
@@ -32,12 +32,12 @@ pub fn now(facts: &Facts) -> Option<Roles> {
     let broker = match facts.leaving {
         Some(leaving) => guard::duty(leaving.phase).runs,
         // A broker is never dropped before the guard has taken it up.
-        None => is_broker(facts.wished) || is_broker(facts.recorded),
+        None => is_broker(facts.desired) || is_broker(facts.recorded),
     };
     let stopped = facts.leaving.is_some_and(Leaving::is_stopped);
     // One that goes as a whole is not restarted on the way only to give up its vote.
-    let stays = !facts.released || (broker && facts.wished.is_none());
-    let controller = is_controller(facts.wished) || (is_controller(facts.recorded) && stays);
+    let stays = !facts.released || (broker && facts.desired.is_none());
+    let controller = is_controller(facts.desired) || (is_controller(facts.recorded) && stays);
     match (broker, controller) {
         _ if stopped => None,
         (true, true) => Some(Roles::Combined),
@@ -59,7 +59,7 @@ mod tests {
     fn the_rows_hold() {
         let node = Kind::Node;
         let role = Kind::Role;
-        // wished, recorded, leaving, released, what it is
+        // desired, recorded, leaving, released, what it is
         let rows = [
             ("a new broker",                Some(Broker),     None,             None,                           false, Some(Broker)),
             ("as it is",                    Some(Combined),   Some(Combined),   None,                           false, Some(Combined)),
@@ -68,7 +68,7 @@ mod tests {
             ("a broker that drains",        None,             Some(Broker),     Some((Phase::Draining, node)),  false, Some(Broker)),
             ("a broker that stops",         None,             Some(Broker),     Some((Phase::Stopping, node)),  false, None),
             ("a broker that returns",       Some(Broker),     Some(Broker),     Some((Phase::Returning, node)), false, Some(Broker)),
-            ("wished for too late",         Some(Broker),     Some(Broker),     Some((Phase::Cleaning, node)),  false, None),
+            ("desired too late",         Some(Broker),     Some(Broker),     Some((Phase::Cleaning, node)),  false, None),
             ("too late, as a combined one", Some(Combined),   Some(Combined),   Some((Phase::Cleaning, node)),  false, None),
             ("not taken up by the guard",   None,             Some(Broker),     None,                           false, Some(Broker)),
             ("a controller that votes",     None,             Some(Controller), None,                           false, Some(Controller)),
@@ -81,11 +81,11 @@ mod tests {
             ("both go, data last",          None,             Some(Combined),   Some((Phase::Draining, node)),  true,  Some(Combined)),
             ("both go, the vote last",      None,             Some(Combined),   Some((Phase::Draining, node)),  false, Some(Combined)),
             ("both are gone",               None,             Some(Combined),   Some((Phase::Stopping, node)),  true,  None),
-            ("wished for as a controller",  Some(Controller), Some(Combined),   Some((Phase::Stopped, node)),   false, None),
+            ("desired as a controller",  Some(Controller), Some(Combined),   Some((Phase::Stopped, node)),   false, None),
         ];
-        for (name, wished, recorded, leaving, released, expected) in rows {
+        for (name, desired, recorded, leaving, released, expected) in rows {
             let leaving = leaving.map(|(phase, kind)| Leaving { phase, kind, pool: String::new() });
-            let facts = Facts { wished, recorded, leaving: leaving.as_ref(), released };
+            let facts = Facts { desired, recorded, leaving: leaving.as_ref(), released };
             assert_eq!(now(&facts), expected, "{name}");
         }
     }

@@ -19,8 +19,8 @@ use crate::quorum::format::QuorumMode;
 /// What is known.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Facts {
-    /// The nodes that are wished for, of all pools.
-    pub wished: BTreeMap<NodeId, Roles>,
+    /// The nodes that are desired, of all pools.
+    pub desired: BTreeMap<NodeId, Roles>,
     /// The nodes that were there when this was last decided, with those that are leaving, from the record.
     /// `None` if the record could not be read.
     pub recorded: Option<BTreeMap<NodeId, Roles>>,
@@ -35,20 +35,20 @@ pub struct Decision {
     pub start: BTreeSet<NodeId>,
     /// The new brokers among them and among the others, to be recorded before they are started.
     pub added_brokers: BTreeSet<NodeId>,
-    /// What can be had of the wishes: without the nodes, or the roles, that are refused.
-    pub wished: BTreeMap<NodeId, Roles>,
+    /// The part of the desired nodes that is possible: without the nodes, or the roles, that are refused.
+    pub desired: BTreeMap<NodeId, Roles>,
 }
 
-/// The nodes that are wished for as controllers and cannot become any (4). Where none was recorded they are
+/// The nodes that are desired as controllers and cannot become any (4). Where none was recorded they are
 /// the first ones.
 #[must_use]
 pub fn refused(
     mode: QuorumMode,
-    wished: &BTreeMap<NodeId, Roles>,
+    desired: &BTreeMap<NodeId, Roles>,
     recorded: &BTreeMap<NodeId, Roles>,
 ) -> BTreeSet<NodeId> {
     let votes = |id: &NodeId| recorded.get(id).is_some_and(|roles| roles.is_controller());
-    let new = || wished.iter().filter(|(id, roles)| roles.is_controller() && !votes(id));
+    let new = || desired.iter().filter(|(id, roles)| roles.is_controller() && !votes(id));
     match mode {
         QuorumMode::Dynamic => BTreeSet::new(),
         QuorumMode::Static | QuorumMode::Unknown if !recorded.keys().any(votes) => BTreeSet::new(),
@@ -65,15 +65,15 @@ pub fn decide(facts: &Facts) -> Decision {
         false => Some((*id, *roles)),
         true => recorded.get(id).map(|had| (*id, *had)),
     };
-    let possible = facts.wished.iter().filter_map(had).collect();
-    let wished = || facts.wished.iter().filter(|(id, _)| !facts.refused.contains(id));
-    let start = wished().map(|(id, _)| *id).filter(|id| !recorded.contains_key(id)).collect();
+    let possible = facts.desired.iter().filter_map(had).collect();
+    let desired = || facts.desired.iter().filter(|(id, _)| !facts.refused.contains(id));
+    let start = desired().map(|(id, _)| *id).filter(|id| !recorded.contains_key(id)).collect();
     let was_broker = |id: &NodeId| recorded.get(id).is_some_and(|roles| roles.is_broker());
-    let brokers = || wished().filter(|(_, roles)| roles.is_broker()).map(|(id, _)| *id);
+    let brokers = || desired().filter(|(_, roles)| roles.is_broker()).map(|(id, _)| *id);
     let added: BTreeSet<NodeId> = brokers().filter(|id| !was_broker(id)).collect();
     let all_new = !recorded.values().any(|roles| roles.is_broker());
     let added_brokers = if all_new { BTreeSet::new() } else { added };
-    Decision { start, added_brokers, wished: possible }
+    Decision { start, added_brokers, desired: possible }
 }
 
 #[cfg(test)]
@@ -105,7 +105,7 @@ mod tests {
     #[test]
     #[rustfmt::skip]
     fn the_rows_hold() {
-        // recorded, wished, started, brokers to be filled
+        // recorded, desired, started, brokers to be filled
         let rows = [
             ("a new cluster: nothing to move",     "",           "0-2b 3-5c",       "0 1 2 3 4 5", ""),
             ("with combined nodes",                "",           "0-2x",            "0 1 2",       ""),
@@ -118,9 +118,9 @@ mod tests {
             ("one comes while another goes",       "0-2b 3c",    "1-2b 3c 4b",      "4",           "4"),
             ("controllers first, then brokers",    "3-5c",       "3-5c 0-2b",       "0 1 2",       ""),
         ];
-        for (name, recorded, wished, start, added) in rows {
+        for (name, recorded, desired, start, added) in rows {
             let facts = Facts {
-                wished: nodes(wished),
+                desired: nodes(desired),
                 recorded: Some(nodes(recorded)),
                 refused: BTreeSet::new(),
             };
@@ -132,14 +132,14 @@ mod tests {
 
     #[test]
     fn without_a_record_nothing_is_new() {
-        let facts = Facts { wished: nodes("0-2x"), ..Facts::default() };
+        let facts = Facts { desired: nodes("0-2x"), ..Facts::default() };
         assert_eq!(decide(&facts), Decision::default());
     }
 
     #[test]
     fn a_static_quorum_gets_no_controller_more() {
         let facts = Facts {
-            wished: nodes("0-2b 3-4c 5x 6b"),
+            desired: nodes("0-2b 3-4c 5x 6b"),
             recorded: Some(nodes("0-2b 3c")),
             refused: nodes("4c 5x").into_keys().collect(),
         };
@@ -148,7 +148,7 @@ mod tests {
             (text(&decision.start), text(&decision.added_brokers)),
             ("6".into(), "6".into())
         );
-        assert_eq!(decision.wished, nodes("0-2b 3c 6b"));
+        assert_eq!(decision.desired, nodes("0-2b 3c 6b"));
     }
 
     #[test]
@@ -165,12 +165,12 @@ mod tests {
             ("its first controllers",           Unknown, "",           "0-2x",       "",      "0-2x"),
             ("one goes, which is not ours",     Static,  "0-2b 3-5c",  "0-2b 3-4c",  "",      "0-2b 3-4c"),
         ];
-        for (name, mode, recorded, wished, expected, possible) in rows {
-            let (recorded, wished) = (nodes(recorded), nodes(wished));
-            let refused = refused(mode, &wished, &recorded);
+        for (name, mode, recorded, desired, expected, possible) in rows {
+            let (recorded, desired) = (nodes(recorded), nodes(desired));
+            let refused = refused(mode, &desired, &recorded);
             assert_eq!(text(&refused), expected, "{name}");
-            let decision = decide(&Facts { wished, recorded: Some(recorded), refused });
-            assert_eq!(decision.wished, nodes(possible), "{name}");
+            let decision = decide(&Facts { desired, recorded: Some(recorded), refused });
+            assert_eq!(decision.desired, nodes(possible), "{name}");
         }
     }
 }

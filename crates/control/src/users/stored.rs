@@ -49,7 +49,7 @@ pub struct Stored {
 pub enum Owner {
     /// None.
     #[default]
-    Nobody,
+    Unowned,
     /// A `KafkaUser` of this name, with this uid.
     User(String, String),
     /// Something else.
@@ -88,7 +88,7 @@ pub(super) fn check(resource: &Resource, name: &str, stored: &Stored) -> Result<
     match &stored.owner {
         // A former resource of this name: the Secret would be deleted with it.
         Owner::User(of, _) if *of == resource.name => Ok(()),
-        Owner::Nobody => Ok(()),
+        Owner::Unowned => Ok(()),
         Owner::User(of, _) => {
             Err(Problem::foreign_secret(name, &format!("it belongs to the KafkaUser {of}")))
         }

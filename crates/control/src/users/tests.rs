@@ -199,7 +199,7 @@ fn a_secret_of_something_else_is_left_alone() {
     }
     // One that `gregor user` created before, and one of a resource that was created anew, are taken over.
     for (row, found) in [
-        ("M12", Stored { is_held: true, ..owned(Owner::Nobody) }),
+        ("M12", Stored { is_held: true, ..owned(Owner::Unowned) }),
         ("a former resource", owned(user("u", "former"))),
     ] {
         let plan = of(&resource, Some(&found), &facts);
@@ -217,7 +217,7 @@ fn a_user_without_credentials_has_no_secret() {
         let resource = resource(login);
         let plan = of(&resource, stored.as_ref(), &facts);
         assert_eq!(plan.secret, SecretAct::Delete, "U5.8");
-        let foreign = Stored { owner: Owner::Nobody, ..stored.unwrap() };
+        let foreign = Stored { owner: Owner::Unowned, ..stored.unwrap() };
         assert_eq!(of(&resource, Some(&foreign), &facts).secret, SecretAct::Nothing);
     }
 }
@@ -240,7 +240,7 @@ fn a_password_is_given_to_kafka_once_and_again_when_it_changes() {
         ("another cluster",              |_, f| f.cluster_id = "new".to_owned(),         true,  Some(Credential::Kept)),
         ("M10 of Strimzi",               |s, _| unnoted(s),                              false, Some(Credential::Kept)),
         ("M10, but not in Kafka",        |s, f| { unnoted(s); f.view.scram.clear(); },   true,  Some(Credential::Kept)),
-        ("of nobody, without a note",    |s, _| { unnoted(s); s.owner = Owner::Nobody; }, true, Some(Credential::Kept)),
+        ("of nobody, without a note",    |s, _| { unnoted(s); s.owner = Owner::Unowned; }, true, Some(Credential::Kept)),
         ("of an older operator",         |s, _| noted(s, "setting x"),                   true,  Some(Credential::Kept)),
         ("U7.3 forced",                  |s, _| drop(s.annotations.insert("strimzi.io/force-renew".to_owned(), "true".to_owned())), true, Some(Credential::Generated { letters: 32 })),
         ("U6.1 emptied",                 |s, _| { s.entries.remove("password"); },      true,  Some(Credential::Generated { letters: 32 })),

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use control::rebalance::auto::{Mode, Phase, Why};
-use control::rebalance::request::{Execution, Phase as Said, Wish};
+use control::rebalance::request::{Command, Execution, Phase as Said};
 use model::NodeId;
 use stateright::{Checker as _, Model, Property};
 use world::{World, broker};
@@ -68,7 +68,7 @@ enum Step {
     Waive,
     PauseCluster,
     UnpauseCluster,
-    Annotate(Mode, Wish),
+    Annotate(Mode, Command),
     Pause(Mode),
     Unpause(Mode),
     Delete(Mode),
@@ -182,7 +182,10 @@ impl Auto {
         }
         for mode in MODES {
             let Some(kr) = world.kr(mode) else { continue };
-            steps.extend([Step::Annotate(mode, Wish::Stop), Step::Annotate(mode, Wish::Refresh)]);
+            steps.extend([
+                Step::Annotate(mode, Command::Stop),
+                Step::Annotate(mode, Command::Refresh),
+            ]);
             if !kr.paused {
                 steps.push(Step::Pause(mode));
             }
@@ -289,9 +292,9 @@ impl Auto {
                 // Those that came while it was off, or go with it, are not ours to see to.
                 world.owed.clear();
             }
-            Step::Annotate(mode, wish) => {
+            Step::Annotate(mode, command) => {
                 if let Some(kr) = world.slot(*mode) {
-                    kr.annotation = Some(*wish);
+                    kr.annotation = Some(*command);
                 }
             }
             Step::Pause(mode) | Step::Unpause(mode) => {

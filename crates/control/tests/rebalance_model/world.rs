@@ -8,7 +8,7 @@ use control::rebalance::auto::{self, Act, Brokers, Mode, Partner, PerMode, Setti
 use control::rebalance::request::snapshot::{Kafka, Readiness, Resource};
 use control::rebalance::request::spec::{self, Spec};
 use control::rebalance::request::{
-    self, Annotation, Duty, Execution, Failure, Hindrance, Proposal, Wish,
+    self, Annotation, Command, Duty, Execution, Failure, Hindrance, Proposal,
 };
 use model::NodeId;
 
@@ -19,12 +19,12 @@ pub(crate) struct Kr {
     pub(crate) round: u64,
     pub(crate) brokers: Brokers,
     pub(crate) generation: i64,
-    pub(crate) annotation: Option<Wish>,
+    pub(crate) annotation: Option<Command>,
     pub(crate) paused: bool,
     pub(crate) deleting: bool,
     pub(crate) recorded: Option<request::Recorded>,
     /// What its pass has recorded and not done yet: to ask the engine, for an attempt; to consume.
-    pub(crate) pending: Option<(Duty, u64, Option<Wish>)>,
+    pub(crate) pending: Option<(Duty, u64, Option<Command>)>,
     /// The plan: its attempt, its brokers, whether it is ready, or failed.
     pub(crate) plan: Option<(u64, Brokers, Option<bool>)>,
     /// How the moves of an attempt ended.
@@ -160,15 +160,16 @@ impl World {
             if self.enabled { Setting::Template(Some(self.template)) } else { Setting::Off };
         let partner = |mode| {
             let Some(kr) = self.kr(mode) else { return Partner::Missing };
-            let wishes = |wish| kr.recorded.as_ref().is_some_and(|r| r.wish == Some(wish));
-            let asked = |wish| wishes(wish) || kr.annotation == Some(wish);
+            let commands =
+                |command| kr.recorded.as_ref().is_some_and(|r| r.command == Some(command));
+            let asked = |command| commands(command) || kr.annotation == Some(command);
             let newer = kr.recorded.as_ref().is_some_and(|r| r.generation != kr.generation);
             Partner::Present(auto::Request {
                 round: Some(kr.round),
                 brokers: kr.brokers.clone(),
                 deleting: kr.deleting,
-                stopping: asked(Wish::Stop),
-                outdated: asked(Wish::Refresh) || newer,
+                stopping: asked(Command::Stop),
+                outdated: asked(Command::Refresh) || newer,
                 recorded: kr.recorded.clone(),
             })
         };
@@ -264,12 +265,12 @@ impl World {
                 if let Some(kr) = self.slot(mode).as_mut().filter(|kr| kr.round == round) {
                     kr.generation += i64::from(kr.brokers != brokers);
                     kr.brokers = brokers;
-                    kr.annotation = Some(Wish::Refresh);
+                    kr.annotation = Some(Command::Refresh);
                 }
             }
             Act::Stop(mode) => {
                 if let Some(kr) = self.slot(mode) {
-                    kr.annotation = Some(Wish::Stop);
+                    kr.annotation = Some(Command::Stop);
                 }
             }
             Act::Delete(mode) => {
@@ -311,7 +312,7 @@ impl World {
         let ended = kr.outcome.as_ref().filter(|(of, _)| *of == attempt);
         let failed = || Failure::Final("no".to_owned());
         Some(request::Facts {
-            annotation: kr.annotation.map_or(Annotation::Absent, Annotation::Wish),
+            annotation: kr.annotation.map_or(Annotation::Absent, Annotation::Command),
             auto_approval: true,
             template: false,
             paused: kr.paused,

@@ -217,11 +217,11 @@ impl FleetWorld {
         fs::read_to_string(self.place(id).join("nodes.json")).unwrap_or_default()
     }
 
-    /// What is wished of a data plane.
-    pub(crate) fn wish(&self, id: &str) -> String {
-        let wish = fs::read_to_string(self.place(id).join("wish.json"));
+    /// The desired state of a data plane.
+    pub(crate) fn desired(&self, id: &str) -> String {
+        let desired = fs::read_to_string(self.place(id).join("wish.json"));
         // It may be gone as fast as it was written.
-        wish.unwrap_or_else(|_| "\"deleting\": true".to_owned())
+        desired.unwrap_or_else(|_| "\"deleting\": true".to_owned())
     }
 
     pub(crate) fn kubectl(&self, id: &str, words: &[&str]) -> String {

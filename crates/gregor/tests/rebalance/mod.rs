@@ -307,8 +307,8 @@ impl<'a> Scene<'a> {
         self.runtime.block_on(self.admin().list_reassignments()).unwrap().len()
     }
 
-    pub(crate) fn annotate(&self, name: &str, wish: &str) {
-        let annotation = format!("strimzi.io/rebalance={wish}");
+    pub(crate) fn annotate(&self, name: &str, command: &str) {
+        let annotation = format!("strimzi.io/rebalance={command}");
         self.place.kubectl(&["annotate", "--overwrite", "kafkarebalance", name, &annotation]);
     }
 

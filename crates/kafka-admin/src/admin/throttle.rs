@@ -111,7 +111,7 @@ impl Admin {
     /// returns; if it fails, nothing is changed.
     ///
     /// A throttle of ours that a crash left behind must be taken back first
-    /// ([`ThrottleRecord::restore`]), or it would be recorded as somebody's wish.
+    /// ([`ThrottleRecord::restore`]), or it would be recorded as a setting of the user.
     pub async fn throttle(
         &self,
         throttle: &Throttle,

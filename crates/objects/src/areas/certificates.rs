@@ -121,10 +121,10 @@ fn listener_hosts(
     if let Some((Some(host), _)) = known.brokers.get(&(node.id, listener.name.clone())) {
         all.push(host.clone());
     }
-    let wish = listener.brokers.get(&node.id).and_then(|broker| broker.advertised_host.clone());
+    let host = listener.brokers.get(&node.id).and_then(|broker| broker.advertised_host.clone());
     let template = listener.advertised_host.as_ref();
     let template = template.map(|template| broker_text(template, node.id, &blueprint.pod(node)));
-    all.extend(wish.or(template));
+    all.extend(host.or(template));
     all
 }
 

@@ -19,9 +19,9 @@ pub type Classes = BTreeMap<String, Option<StorageClass>>;
 /// StorageClasses of claims to grow: only these are read.
 #[must_use]
 pub fn needs(blueprint: &Blueprint, found: &Found) -> BTreeSet<String> {
-    let classes = wanted(blueprint).into_iter().filter_map(|(node, volume, wish)| {
+    let classes = wanted(blueprint).into_iter().filter_map(|(node, volume, desired)| {
         let claim = found.claims.get(&blueprint.names.claim(&volume, &node.pool, node.id))?;
-        let grows = bytes(requested(claim)?) < wish.size.bytes();
+        let grows = bytes(requested(claim)?) < desired.size.bytes();
         class(claim).filter(|_| grows).cloned()
     });
     classes.collect()
@@ -35,20 +35,20 @@ pub fn build(
     classes: &Classes,
 ) -> Result<Built, serde_json::Error> {
     let mut built = Built::new(());
-    for (node, volume, wish) in wanted(blueprint) {
+    for (node, volume, desired) in wanted(blueprint) {
         let name = blueprint.names.claim(&volume, &node.pool, node.id);
         let existing = found.claims.get(&name).and_then(|claim| Some((claim, requested(claim)?)));
         let size = match existing {
-            None => wish.size.to_string(),
+            None => desired.size.to_string(),
             Some((claim, requested)) => {
-                let decision = resize(&wish.size, &facts(claim, requested, &wish, classes));
+                let decision = resize(&desired.size, &facts(claim, requested, &desired, classes));
                 let warning = decision.warning(&name);
                 let note = |text| Note::new(Reason::PvcResizingWarning, text);
                 built.warnings.extend(warning.map(note));
-                size(decision, requested, &wish)
+                size(decision, requested, &desired)
             }
         };
-        let claim = claims::claim(blueprint, node, (&volume, &wish), (&size, cluster_id))?;
+        let claim = claims::claim(blueprint, node, (&volume, &desired), (&size, cluster_id))?;
         built.objects.push(claim.into());
     }
     Ok(built)
@@ -61,8 +61,8 @@ fn wanted(blueprint: &Blueprint) -> Vec<(&Node, String, Claim)> {
         let pools = &blueprint.spec.pools;
         let Some(pool) = pools.iter().find(|pool| pool.name == node.pool) else { continue };
         for place in layout(&pool.storage, node.id).places {
-            if let Disk::Claim(wish) = place.volume.disk {
-                all.push((node, place.name, wish));
+            if let Disk::Claim(desired) = place.volume.disk {
+                all.push((node, place.name, desired));
             }
         }
     }
@@ -70,9 +70,9 @@ fn wanted(blueprint: &Blueprint) -> Vec<(&Node, String, Claim)> {
 }
 
 /// The size to request.
-fn size(decision: Resize, requested: &str, wish: &Claim) -> String {
+fn size(decision: Resize, requested: &str, desired: &Claim) -> String {
     match decision {
-        Resize::Grow(_) => wish.size.to_string(),
+        Resize::Grow(_) => desired.size.to_string(),
         Resize::Keep
         | Resize::WaitForVolume
         | Resize::WaitForResize
@@ -101,7 +101,7 @@ fn class(claim: &PersistentVolumeClaim) -> Option<&String> {
 fn facts(
     claim: &PersistentVolumeClaim,
     requested: &str,
-    wish: &Claim,
+    desired: &Claim,
     classes: &Classes,
 ) -> ClaimFacts {
     let requested_bytes = bytes(requested);
@@ -114,7 +114,7 @@ fn facts(
         class.as_ref().and_then(|class| class.allow_volume_expansion).unwrap_or(false)
     };
     let expandable = match class(claim) {
-        Some(class) if requested_bytes < wish.size.bytes() => classes.get(class).map(can_grow),
+        Some(class) if requested_bytes < desired.size.bytes() => classes.get(class).map(can_grow),
         Some(_) | None => Some(false),
     };
     ClaimFacts {
@@ -195,15 +195,15 @@ pub(super) mod tests {
             ("10Gi",    yes(),    |c| c["status"]["conditions"] = condition("FileSystemResizePending"), "10Gi", ""),
             ("11Gi",    yes(),    |c| c["spec"]["resources"] = json!({}), "11Gi", ""),
         ];
-        for (wished, classes, change, expected, warning) in rows {
+        for (desired, classes, change, expected, warning) in rows {
             let mut claim = existing();
             change(&mut claim);
-            let (size, warnings) = asked(wished, Some(claim.clone()), &classes);
+            let (size, warnings) = asked(desired, Some(claim.clone()), &classes);
             let warning = match warning {
                 "" => Vec::new(),
                 why => vec![format!("claim data-my-broker-0 is not resized: {why}")],
             };
-            assert_eq!((size.as_str(), warnings), (expected, warning), "{wished} {claim}");
+            assert_eq!((size.as_str(), warnings), (expected, warning), "{desired} {claim}");
         }
     }
 

@@ -17,7 +17,7 @@ use time::OffsetDateTime;
 
 use super::error::PassError;
 use super::pass::Work;
-use crate::pki::authority::{self, Observed, Outcome, Wishes};
+use crate::pki::authority::{self, Observed, Outcome, Spec};
 use crate::pki::{Clock, SecretContent, leaf, names};
 
 /// The annotation with the fingerprint of a node's certificate.
@@ -46,24 +46,24 @@ pub(crate) fn maintenance(work: &Work) -> &[String] {
 }
 
 /// What the user asks for of an authority.
-pub(crate) fn wishes(work: &Work, kind: Kind) -> Wishes {
+pub(crate) fn spec(work: &Work, kind: Kind) -> Spec {
     let spec = &work.blueprint.kafka.spec;
     let none = CertificateAuthority::default();
-    let wish = match kind {
+    let ca = match kind {
         Kind::Cluster => spec.cluster_ca.as_ref(),
         Kind::Clients => spec.clients_ca.as_ref(),
     };
-    let wish = wish.unwrap_or(&none);
-    let expiry = match wish.certificate_expiration_policy.unwrap_or_default() {
+    let ca = ca.unwrap_or(&none);
+    let expiry = match ca.certificate_expiration_policy.unwrap_or_default() {
         ExpirationPolicy::RenewCertificate => Expiry::RenewCertificate,
         ExpirationPolicy::ReplaceKey => Expiry::ReplaceKey,
     };
-    Wishes {
+    Spec {
         kind,
-        source: if wish.is_generated() { Source::Generated } else { Source::Supplied },
+        source: if ca.is_generated() { Source::Generated } else { Source::Supplied },
         expiry,
-        validity_days: wish.validity_days(),
-        renewal_days: wish.renewal_days(),
+        validity_days: ca.validity_days(),
+        renewal_days: ca.renewal_days(),
     }
 }
 
@@ -96,18 +96,18 @@ impl Contents {
     }
 
     pub(crate) fn facts(&self, work: &Work, kind: Kind) -> Facts {
-        authority::facts(&self.observed(), &wishes(work, kind), &self.users(), &clock(work))
+        authority::facts(&self.observed(), &spec(work, kind), &self.users(), &clock(work))
     }
 
     /// Decides on the authority again, and makes what is to be written.
     pub(crate) fn next(&self, work: &Work, kind: Kind) -> Result<Outcome, PassError> {
-        authority::next(&self.observed(), &wishes(work, kind), &self.users(), &clock(work))
+        authority::next(&self.observed(), &spec(work, kind), &self.users(), &clock(work))
             .map_err(|error| PassError::Certificates(Box::new(error)))
     }
 
     /// The authority as it is stored.
     pub(crate) fn current(&self, work: &Work, kind: Kind) -> Outcome {
-        authority::current(&self.observed(), &wishes(work, kind), &self.users(), &clock(work))
+        authority::current(&self.observed(), &spec(work, kind), &self.users(), &clock(work))
     }
 
     fn observed(&self) -> Observed<'_> {
@@ -176,17 +176,17 @@ pub(crate) fn trust_bundle(cluster: &Contents, clients: &Contents) -> Option<Sec
 
 /// The certificate that the operator should have.
 pub(crate) fn operator_wanted(work: &Work) -> leaf::Wanted {
-    leaf::Wanted::operator(&wishes(work, Kind::Cluster))
+    leaf::Wanted::operator(&spec(work, Kind::Cluster))
 }
 
 /// The certificate that a node should have.
 pub(crate) fn node_wanted(work: &Work, node: &Node) -> leaf::Wanted {
     let cluster = &work.blueprint.names.cluster;
-    let wishes = wishes(work, Kind::Cluster);
+    let spec = spec(work, Kind::Cluster);
     let addresses = work.known.addresses.as_ref();
     let Hosts { dns, addresses } = certificates::hosts(&work.blueprint, addresses, node);
     let names = leaf::Names { dns, addresses };
-    leaf::Wanted::node(cluster, &work.blueprint.pod(node), names, &wishes)
+    leaf::Wanted::node(cluster, &work.blueprint.pod(node), names, &spec)
 }
 
 /// The entries of the Secrets of nodes for certificates that users supply for listeners; or what is missing of them.

@@ -25,7 +25,7 @@ pub(crate) async fn read(work: &Work, snapshot: &mut Snapshot) {
     let brokers = snapshot.witnesses();
     let admin = work.known.kafka.access.as_ref().and_then(|access| access.brokers.as_ref());
     let (Some(admin), false) = (admin, brokers.is_empty()) else {
-        snapshot.kafka.partitions = Fact::Unknown(Why::NobodyToAsk);
+        snapshot.kafka.partitions = Fact::Unknown(Why::Unreachable);
         return;
     };
     let at_ms = now_ms();
@@ -37,7 +37,7 @@ pub(crate) async fn read(work: &Work, snapshot: &mut Snapshot) {
 
 /// The quorum as it is now.
 async fn describe_quorum(work: &Work) -> Fact<QuorumView> {
-    let Some(access) = &work.known.kafka.access else { return Fact::Unknown(Why::NobodyToAsk) };
+    let Some(access) = &work.known.kafka.access else { return Fact::Unknown(Why::Unreachable) };
     let at_ms = now_ms();
     work.ctx.writer.metrics().kafka_call("describe quorum", KafkaEffect::Read);
     match access.controllers.describe_quorum().await {

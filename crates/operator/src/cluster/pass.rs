@@ -36,7 +36,7 @@ use crate::context::{Context, PAUSE};
 use crate::liveness;
 use crate::metrics::Decided;
 
-/// A pass, from the moment that the wishes were found good and recorded.
+/// A pass, from the moment that the spec is validated and recorded.
 pub(crate) struct Work {
     pub(crate) ctx: Context,
     pub(crate) blueprint: Blueprint,

@@ -18,7 +18,7 @@ use objects::found::ByName;
 use super::error::PassError;
 use super::pass::Work;
 use crate::rebalance::RebalanceError;
-use crate::rebalance::request::{WISH, annotations};
+use crate::rebalance::request::{COMMAND, annotations};
 use crate::rebalance::store::{self, Kept, Moves, Place, RequestRecord, StoreError};
 use crate::time::now_ms;
 
@@ -122,7 +122,7 @@ fn seen(kr: &KafkaRebalance) -> Seen {
         brokers: ids(kr),
         deleting: kr.metadata.deletion_timestamp.is_some(),
         generation: kr.metadata.generation.unwrap_or_default(),
-        annotation: kr.annotations().get(WISH).cloned(),
+        annotation: kr.annotations().get(COMMAND).cloned(),
     }
 }
 
@@ -184,7 +184,7 @@ mod tests {
     fn a_request_is_reduced_to_what_decisions_use() {
         let found = seen(&kr(json!({
             "name": "r", "generation": 2, "deletionTimestamp": "2026-01-01T00:00:00Z",
-            "finalizers": ["x/y", FINALIZER], "annotations": { WISH: "refresh", ROUND: "7" },
+            "finalizers": ["x/y", FINALIZER], "annotations": { COMMAND: "refresh", ROUND: "7" },
         })));
         let expected = Seen {
             has_finalizer: true,

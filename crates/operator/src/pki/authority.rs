@@ -16,9 +16,9 @@ use super::certificate::{self, Certificate};
 use super::issue::{self, IssueError, Period, Signer};
 use super::{Clock, Pkcs12Error, SecretContent, names, pkcs12};
 
-/// What the user wishes of an authority.
+/// The settings of a certificate authority, from the spec.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wishes {
+pub struct Spec {
     /// What it is for.
     pub kind: Kind,
     /// Whether we make it.
@@ -31,7 +31,7 @@ pub struct Wishes {
     pub renewal_days: i64,
 }
 
-impl Wishes {
+impl Spec {
     /// The part that the decision uses.
     #[must_use]
     pub const fn settings(&self) -> Settings {
@@ -115,24 +115,19 @@ pub enum Error {
 
 /// The authority as it is stored. It signs nothing while a change is due.
 #[must_use]
-pub fn current(
-    observed: &Observed<'_>,
-    wishes: &Wishes,
-    users: &Users<'_>,
-    clock: &Clock,
-) -> Outcome {
-    let facts = facts(observed, wishes, users, clock);
-    let decision = decisions::decide(&wishes.settings(), &facts);
+pub fn current(observed: &Observed<'_>, spec: &Spec, users: &Users<'_>, clock: &Clock) -> Outcome {
+    let facts = facts(observed, spec, users, clock);
+    let decision = decisions::decide(&spec.settings(), &facts);
     let is_settled = matches!(decision.act, Act::Keep | Act::Hold(_));
-    let mut outcome = outcome(observed, wishes.kind, decision, Written::default());
-    outcome.key_is_announced = is_announced(wishes, &facts);
+    let mut outcome = outcome(observed, spec.kind, decision, Written::default());
+    outcome.key_is_announced = is_announced(spec, &facts);
     outcome.signer = outcome.signer.filter(|_| is_settled);
     outcome
 }
 
 /// Whether a new key must come with a new generation.
-fn is_announced(wishes: &Wishes, facts: &Facts) -> bool {
-    match wishes.source {
+fn is_announced(spec: &Spec, facts: &Facts) -> bool {
+    match spec.source {
         Source::Generated => false,
         Source::Supplied => facts.in_use != Some(false),
     }
@@ -144,15 +139,15 @@ fn is_announced(wishes: &Wishes, facts: &Facts) -> bool {
 /// If a key, a certificate or a store could not be made. Nothing is to be written then.
 pub fn next(
     observed: &Observed<'_>,
-    wishes: &Wishes,
+    spec: &Spec,
     users: &Users<'_>,
     clock: &Clock,
 ) -> Result<Outcome, Error> {
-    let facts = facts(observed, wishes, users, clock);
-    let decision = decisions::decide(&wishes.settings(), &facts);
+    let facts = facts(observed, spec, users, clock);
+    let decision = decisions::decide(&spec.settings(), &facts);
     let work = Work {
-        wishes,
-        period: Period { now: clock.now, days: wishes.validity_days },
+        spec,
+        period: Period { now: clock.now, days: spec.validity_days },
         keys: observed.keys.cloned().unwrap_or_default(),
         certificates: observed.certificates.cloned().unwrap_or_default(),
         key_generation: key_generation(observed),
@@ -165,8 +160,8 @@ pub fn next(
         is_new: observed.certificates.is_none(),
     };
     let written = work.apply(&decision.act)?;
-    let mut outcome = outcome(observed, wishes.kind, decision, written);
-    outcome.key_is_announced = is_announced(wishes, &facts);
+    let mut outcome = outcome(observed, spec.kind, decision, written);
+    outcome.key_is_announced = is_announced(spec, &facts);
     Ok(outcome)
 }
 
@@ -209,7 +204,7 @@ fn outcome(observed: &Observed<'_>, kind: Kind, decision: Decision, written: Wri
 
 /// What is stored of an authority, and who uses it, for the decision.
 #[must_use]
-pub fn facts(observed: &Observed<'_>, wishes: &Wishes, users: &Users<'_>, clock: &Clock) -> Facts {
+pub fn facts(observed: &Observed<'_>, spec: &Spec, users: &Users<'_>, clock: &Clock) -> Facts {
     let keys = observed.keys.map_or(Stored::Absent, |content| {
         Stored::Present(Keys {
             current: key_entry(content, names::CA_KEY),
@@ -243,7 +238,7 @@ pub fn facts(observed: &Observed<'_>, wishes: &Wishes, users: &Users<'_>, clock:
         used_by_all: users.all_use(key_generation(observed)),
         timing: Timing {
             now: clock.now,
-            renewal_days: wishes.renewal_days,
+            renewal_days: spec.renewal_days,
             window_open: clock.window_open,
         },
     }
@@ -325,7 +320,7 @@ fn is_published(observed: &Observed<'_>, content: &SecretContent) -> bool {
 
 /// What an act is done with.
 struct Work<'a> {
-    wishes: &'a Wishes,
+    spec: &'a Spec,
     period: Period,
     keys: SecretContent,
     certificates: SecretContent,
@@ -391,7 +386,7 @@ impl Work<'_> {
         generation: u64,
         key: &KeyPair,
     ) -> Result<(), Error> {
-        let made = issue::new_authority(self.wishes.kind, generation, key, self.period);
+        let made = issue::new_authority(self.spec.kind, generation, key, self.period);
         let made = made.map_err(|source| Error::Issue { what: "certificate", source })?;
         self.certificates.put(entry, made.pem());
         Ok(())

@@ -9,7 +9,7 @@ const DAY: i64 = 86_400;
 pub(in crate::pki) const NOW: i64 = 1_800_000_000;
 pub(in crate::pki) const CLOCK: Clock = Clock { now: NOW, window_open: true };
 
-pub(in crate::pki) const WISHES: Wishes = Wishes {
+pub(in crate::pki) const SPEC: Spec = Spec {
     kind: Kind::Cluster,
     source: Source::Generated,
     expiry: Expiry::RenewCertificate,
@@ -27,19 +27,19 @@ pub(in crate::pki) struct Store {
 }
 
 impl Store {
-    pub(in crate::pki) fn next(&self, wishes: &Wishes, now: i64) -> Outcome {
+    pub(in crate::pki) fn next(&self, spec: &Spec, now: i64) -> Outcome {
         let observed = Observed {
             keys: self.keys.as_ref(),
             certificates: self.certificates.as_ref(),
             published: self.bundle.as_ref().map(String::as_bytes),
         };
         let users = Users { pods: Some(&self.pods), stored: Some(&[]) };
-        next(&observed, wishes, &users, &Clock { now, ..CLOCK }).unwrap()
+        next(&observed, spec, &users, &Clock { now, ..CLOCK }).unwrap()
     }
 
     /// One pass that dies after so many writes.
-    pub(in crate::pki) fn pass(&mut self, wishes: &Wishes, now: i64, writes: usize) -> Outcome {
-        let outcome = self.next(wishes, now);
+    pub(in crate::pki) fn pass(&mut self, spec: &Spec, now: i64, writes: usize) -> Outcome {
+        let outcome = self.next(spec, now);
         let mut left = writes;
         let mut may = |wanted: bool| {
             let may = wanted && left > 0;
@@ -87,7 +87,7 @@ impl Store {
 
 pub(in crate::pki) fn new_store() -> Store {
     let mut store = Store::default();
-    store.pass(&WISHES, NOW, usize::MAX);
+    store.pass(&SPEC, NOW, usize::MAX);
     store
 }
 
@@ -111,7 +111,7 @@ fn a_new_authority_says_what_strimzi_s_says() {
     let certificates = store.certificates.as_ref().unwrap();
     assert_eq!(certificates.annotations[names::CERT_GENERATION], "0");
     assert_eq!(store.bundle.as_deref().unwrap().as_bytes(), &certificates.data[names::CA_CRT]);
-    let clients = Store::default().next(&Wishes { kind: Kind::Clients, ..WISHES }, NOW);
+    let clients = Store::default().next(&Spec { kind: Kind::Clients, ..SPEC }, NOW);
     let content = clients.cert_secret.unwrap();
     let certificate = Certificate::first(&content.data[names::CA_CRT]).unwrap();
     assert_eq!(certificate.subject.common_name, "clients-ca v0");
@@ -121,7 +121,7 @@ fn a_new_authority_says_what_strimzi_s_says() {
 fn nothing_is_written_when_nothing_changed() {
     let store = new_store();
     for now in [NOW, NOW + 300 * DAY, NOW - 5 * DAY] {
-        let outcome = store.next(&WISHES, now);
+        let outcome = store.next(&SPEC, now);
         assert_eq!(outcome.decision.act, Act::Keep);
         assert!(outcome.key_secret.is_none() && outcome.cert_secret.is_none());
         assert_eq!(outcome.trust_bundle, store.bundle);
@@ -133,13 +133,13 @@ fn nothing_is_written_when_nothing_changed() {
 fn a_creation_that_dies_after_any_write_is_finished_with_the_same_key() {
     for writes in 1..3 {
         let mut store = Store::default();
-        store.pass(&WISHES, NOW, writes);
+        store.pass(&SPEC, NOW, writes);
         let key = store.key();
         for _ in 0..3 {
-            store.pass(&WISHES, NOW, 1);
+            store.pass(&SPEC, NOW, 1);
         }
         assert_eq!(store.key(), key);
-        assert_eq!(store.next(&WISHES, NOW).decision.act, Act::Keep);
+        assert_eq!(store.next(&SPEC, NOW).decision.act, Act::Keep);
         assert_eq!(store.certificate().subject.common_name, "cluster-ca v0");
         assert!(store.bundle.is_some());
     }
@@ -151,7 +151,7 @@ fn a_renewed_certificate_has_the_key_and_the_subject_of_the_former_one() {
     store.restart_pods();
     let (key, former) = (store.key(), store.certificate());
     let later = NOW + 340 * DAY;
-    let outcome = store.pass(&WISHES, later, usize::MAX);
+    let outcome = store.pass(&SPEC, later, usize::MAX);
     assert_eq!(outcome.decision.act, Act::Renew(Cause::Expiring));
     assert_eq!(outcome.cert_generation, 1);
     let renewed = store.certificate();
@@ -160,7 +160,7 @@ fn a_renewed_certificate_has_the_key_and_the_subject_of_the_former_one() {
     assert_eq!((&renewed.key, &renewed.raw_subject), (&former.key, &former.raw_subject));
     assert_eq!(renewed.validity.not_after, later + 365 * DAY);
     assert!(former.is_signed_by(&renewed) && renewed.is_signed_by(&former));
-    assert_eq!(store.next(&WISHES, later).decision.act, Act::Keep);
+    assert_eq!(store.next(&SPEC, later).decision.act, Act::Keep);
     assert_eq!(store.entries(), ["ca.key", "ca.crt", "ca.p12", "ca.password"]);
 }
 
@@ -170,12 +170,12 @@ fn what_a_user_asks_for_is_done_once() {
     store.restart_pods();
     store.certificates.as_mut().unwrap().annotate(names::FORCE_RENEW, "true");
     store.certificates.as_mut().unwrap().annotate("theirs", "kept");
-    assert_eq!(store.pass(&WISHES, NOW, 9).decision.act, Act::Renew(Cause::Forced));
-    assert_eq!(store.pass(&WISHES, NOW, 9).decision.act, Act::Keep);
+    assert_eq!(store.pass(&SPEC, NOW, 9).decision.act, Act::Renew(Cause::Forced));
+    assert_eq!(store.pass(&SPEC, NOW, 9).decision.act, Act::Keep);
     assert_eq!(store.certificates.as_ref().unwrap().annotations["theirs"], "kept");
     store.keys.as_mut().unwrap().annotate(names::FORCE_REPLACE, "true");
-    assert_eq!(store.pass(&WISHES, NOW, 9).decision.act, Act::Stage(Cause::Forced));
-    assert_eq!(store.pass(&WISHES, NOW, 9).decision.act, Act::Keep);
+    assert_eq!(store.pass(&SPEC, NOW, 9).decision.act, Act::Stage(Cause::Forced));
+    assert_eq!(store.pass(&SPEC, NOW, 9).decision.act, Act::Keep);
 }
 
 /// Replaces the key, where every pass dies after so many writes.
@@ -185,9 +185,9 @@ fn replaced(writes: usize) {
     store.keys.as_mut().unwrap().annotate(names::FORCE_REPLACE, "true");
     let (key, former) = (store.key(), store.certificate());
     let settle = |store: &mut Store| {
-        let mut last = store.pass(&WISHES, NOW, writes);
+        let mut last = store.pass(&SPEC, NOW, writes);
         for _ in 0..4 {
-            last = store.pass(&WISHES, NOW, writes);
+            last = store.pass(&SPEC, NOW, writes);
         }
         last
     };
@@ -216,7 +216,7 @@ fn replaced(writes: usize) {
     assert_eq!(store.entries(), ["ca.key", "ca.crt", "ca.p12", "ca.password"]);
     let bundle = Certificate::all(store.bundle.as_ref().unwrap().as_bytes()).unwrap();
     assert_eq!(bundle, [store.certificate()]);
-    assert_eq!(store.next(&WISHES, NOW).decision.act, Act::Keep);
+    assert_eq!(store.next(&SPEC, NOW).decision.act, Act::Keep);
 }
 
 #[test]
@@ -231,10 +231,10 @@ fn a_bundle_that_is_not_written_yet_is_not_trusted() {
     let mut store = new_store();
     store.keys.as_mut().unwrap().annotate(names::FORCE_REPLACE, "true");
     // No pods: all of them trust everything, but one that starts now reads the bundle.
-    store.pass(&WISHES, NOW, 2);
-    assert_eq!(store.next(&WISHES, NOW).decision.act, Act::Keep);
-    store.pass(&WISHES, NOW, 9);
-    assert_eq!(store.next(&WISHES, NOW).decision.act, Act::Promote);
+    store.pass(&SPEC, NOW, 2);
+    assert_eq!(store.next(&SPEC, NOW).decision.act, Act::Keep);
+    store.pass(&SPEC, NOW, 9);
+    assert_eq!(store.next(&SPEC, NOW).decision.act, Act::Promote);
 }
 
 #[test]
@@ -242,18 +242,18 @@ fn a_lost_secret_holds_or_is_made_to_fit_and_its_generation_goes_on() {
     let mut store = new_store();
     store.restart_pods();
     let lost = Store { keys: None, certificates: None, ..store.clone() };
-    let outcome = lost.next(&WISHES, NOW);
+    let outcome = lost.next(&SPEC, NOW);
     assert_eq!(outcome.decision.act, Act::Hold(Reason::Lost));
     assert!(outcome.trust_bundle.is_none() && outcome.signer.is_none());
     assert!(outcome.warnings[0].contains("backup"));
 
     let lost = Store { keys: None, ..store.clone() };
-    let outcome = lost.next(&WISHES, NOW);
+    let outcome = lost.next(&SPEC, NOW);
     assert_eq!(outcome.decision.act, Act::Hold(Reason::KeyLost));
     assert_eq!(outcome.trust_bundle, store.bundle);
 
     let mut lost = Store { certificates: None, ..store.clone() };
-    let outcome = lost.pass(&WISHES, NOW, 9);
+    let outcome = lost.pass(&SPEC, NOW, 9);
     assert_eq!(outcome.decision.act, Act::Finish);
     assert_eq!(outcome.cert_generation, u64::try_from(NOW / 60).unwrap());
     assert_eq!(lost.certificate().raw_subject, store.certificate().raw_subject);
@@ -268,12 +268,12 @@ fn the_generation_of_a_lost_key_is_known_from_elsewhere() {
     let content = store.certificates.as_mut().unwrap();
     content.annotate(names::FORCE_RENEW, "true");
     content.annotate(names::KEY_GENERATION, 7);
-    let outcome = store.next(&WISHES, NOW);
+    let outcome = store.next(&SPEC, NOW);
     assert_eq!(outcome.decision.act, Act::Stage(Cause::KeyLost));
     let next = &outcome.cert_secret.unwrap().data[names::NEXT_CRT];
     assert_eq!(Certificate::first(next).unwrap().subject.common_name, "cluster-ca v8");
     store.certificates.as_mut().unwrap().annotations.remove(names::KEY_GENERATION);
-    let outcome = store.next(&WISHES, NOW);
+    let outcome = store.next(&SPEC, NOW);
     assert_eq!(outcome.key_generation, 0);
     assert!(outcome.cert_secret.unwrap().annotations[names::KEY_GENERATION] == "0");
 }
@@ -307,11 +307,11 @@ fn an_authority_with_an_rsa_key_is_used_and_renewed_as_it_is() {
     let strimzi = [(DnType::OrganizationName, "io.strimzi"), (DnType::CommonName, "cluster-ca v0")];
     let mut store = foreign(&strimzi);
     store.restart_pods();
-    let outcome = store.next(&WISHES, NOW);
+    let outcome = store.next(&SPEC, NOW);
     assert_eq!(outcome.decision.act, Act::Keep);
     assert!(outcome.signer.is_some());
     let former = store.certificate();
-    let outcome = store.pass(&WISHES, NOW + 350 * DAY, 9);
+    let outcome = store.pass(&SPEC, NOW + 350 * DAY, 9);
     assert_eq!(outcome.decision.act, Act::Renew(Cause::Expiring));
     assert_eq!(outcome.cert_generation, 4);
     let renewed = store.certificate();
@@ -329,14 +329,14 @@ fn what_openssl_made_for_strimzi_is_read_renewed_and_signs() {
     (store.keys, store.certificates) = (Some(keys), Some(certificates));
     store.pods = vec![Some(PodGenerations { certificates: 0, key: 0 })];
     let former = store.certificate();
-    let outcome = store.pass(&WISHES, NOW, 9);
+    let outcome = store.pass(&SPEC, NOW, 9);
     assert_eq!(outcome.decision.act, Act::Renew(Cause::Forced));
     let renewed = store.certificate();
     assert_eq!((&renewed.key, &renewed.raw_subject), (&former.key, &former.raw_subject));
     assert!(former.is_signed_by(&renewed) && renewed.is_signed_by(&former));
     // The way in which we would name the key ourselves is OpenSSL's.
     let lost = Store { certificates: None, ..store.clone() };
-    let remade = lost.next(&WISHES, NOW).cert_secret.unwrap();
+    let remade = lost.next(&SPEC, NOW).cert_secret.unwrap();
     let remade = Certificate::first(&remade.data[names::CA_CRT]).unwrap();
     assert_eq!(remade.raw_subject, former.raw_subject);
     assert_eq!(key_name(&remade), key_name(&former));
@@ -360,7 +360,7 @@ fn key_name(certificate: &Certificate) -> Vec<u8> {
 
 #[test]
 fn a_supplied_authority_is_never_written_and_its_absence_is_said() {
-    let supplied = Wishes { source: Source::Supplied, ..WISHES };
+    let supplied = Spec { source: Source::Supplied, ..SPEC };
     let outcome = Store::default().next(&supplied, NOW);
     assert_eq!(outcome.decision.act, Act::Hold(Reason::NotSupplied));
     assert!(outcome.warnings[0].contains("create them"), "{:?}", outcome.warnings);
@@ -373,7 +373,7 @@ fn a_supplied_authority_is_never_written_and_its_absence_is_said() {
 
 #[test]
 fn no_key_is_shown() {
-    let outcome = Store::default().next(&WISHES, NOW);
+    let outcome = Store::default().next(&SPEC, NOW);
     let shown = format!("{outcome:?}");
     assert!(!shown.contains("PRIVATE") && !shown.contains("serialized"), "{shown}");
 }

@@ -30,24 +30,24 @@ pub struct Wanted {
 impl Wanted {
     /// The certificate of a node, which is a server and a client of the others.
     #[must_use]
-    pub fn node(cluster: &str, pod: &str, names: Names, wishes: &authority::Wishes) -> Self {
-        Self::new(pod, format!("{cluster}-kafka"), names, wishes)
+    pub fn node(cluster: &str, pod: &str, names: Names, spec: &authority::Spec) -> Self {
+        Self::new(pod, format!("{cluster}-kafka"), names, spec)
     }
 
     /// The operator's own certificate.
     #[must_use]
-    pub fn operator(wishes: &authority::Wishes) -> Self {
-        Self::new(names::OPERATOR, names::OPERATOR.to_owned(), Names::default(), wishes)
+    pub fn operator(spec: &authority::Spec) -> Self {
+        Self::new(names::OPERATOR, names::OPERATOR.to_owned(), Names::default(), spec)
     }
 
-    fn new(entry: &str, common_name: String, names: Names, wishes: &authority::Wishes) -> Self {
+    fn new(entry: &str, common_name: String, names: Names, spec: &authority::Spec) -> Self {
         let organization = Some(names::ORGANIZATION.to_owned());
         Self {
             entry: entry.to_owned(),
             subject: Subject { common_name, organization },
             names,
-            validity_days: wishes.validity_days,
-            renewal_days: wishes.renewal_days,
+            validity_days: spec.validity_days,
+            renewal_days: spec.renewal_days,
         }
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use control::certificates::authority::Kind;
 use control::certificates::leaf::Cause;
 
-use super::super::authority::tests::{CLOCK, NOW, WISHES, new_store};
+use super::super::authority::tests::{CLOCK, NOW, SPEC, new_store};
 use super::super::user;
 use super::*;
 
@@ -14,7 +14,7 @@ const DAY: i64 = 86_400;
 fn node(names: &[&str]) -> Wanted {
     let dns = names.iter().map(|name| (*name).to_owned()).collect();
     let addresses = BTreeSet::from(["127.0.0.1".parse().unwrap(), "::1".parse().unwrap()]);
-    Wanted::node("c", "c-p-0", Names { dns, addresses }, &WISHES)
+    Wanted::node("c", "c-p-0", Names { dns, addresses }, &SPEC)
 }
 
 fn issued(causes: &[Cause]) -> Decision {
@@ -23,7 +23,7 @@ fn issued(causes: &[Cause]) -> Decision {
 
 #[test]
 fn a_node_gets_a_certificate_for_its_names_and_keeps_it() {
-    let authority = new_store().next(&WISHES, NOW);
+    let authority = new_store().next(&SPEC, NOW);
     let wanted = node(&["c-kafka-bootstrap", "c-kafka-bootstrap.ns.svc"]);
     let first = next(None, &wanted, &authority, &CLOCK).unwrap();
     assert_eq!(first.decision, issued(&[Cause::Missing]));
@@ -51,14 +51,14 @@ fn a_node_gets_a_certificate_for_its_names_and_keeps_it() {
 #[test]
 fn a_certificate_is_issued_again_when_it_no_longer_fits() {
     let mut store = new_store();
-    let authority = store.next(&WISHES, NOW);
+    let authority = store.next(&SPEC, NOW);
     let wanted = node(&["a"]);
     let secret = next(None, &wanted, &authority, &CLOCK).unwrap().secret.unwrap();
     let decided = |secret: &SecretContent, wanted: &Wanted, authority, now| {
         next(Some(secret), wanted, authority, &Clock { now, ..CLOCK }).unwrap().decision
     };
     assert_eq!(decided(&secret, &node(&["a", "b"]), &authority, NOW), issued(&[Cause::Names]));
-    let operator = Wanted { entry: "c-p-0".to_owned(), ..Wanted::operator(&WISHES) };
+    let operator = Wanted { entry: "c-p-0".to_owned(), ..Wanted::operator(&SPEC) };
     let both = issued(&[Cause::Subject, Cause::Names]);
     assert_eq!(decided(&secret, &operator, &authority, NOW), both);
     let soon = NOW + 336 * DAY;
@@ -71,17 +71,17 @@ fn a_certificate_is_issued_again_when_it_no_longer_fits() {
     damaged.data.remove("c-p-0.key");
     assert_eq!(decided(&damaged, &wanted, &authority, NOW), issued(&[Cause::Missing]));
 
-    let other = new_store().next(&WISHES, NOW);
+    let other = new_store().next(&SPEC, NOW);
     let replaced = issued(&[Cause::AuthorityReplaced, Cause::AuthorityRenewed]);
     assert_eq!(decided(&secret, &wanted, &other, NOW), replaced);
     store.certificates.as_mut().unwrap().annotate(names::FORCE_RENEW, "true");
-    let renewed = store.pass(&WISHES, NOW, 9);
+    let renewed = store.pass(&SPEC, NOW, 9);
     assert_eq!(decided(&secret, &wanted, &renewed, NOW), issued(&[Cause::AuthorityRenewed]));
 }
 
 #[test]
 fn a_good_certificate_of_another_operator_is_marked_and_kept() {
-    let authority = new_store().next(&WISHES, NOW);
+    let authority = new_store().next(&SPEC, NOW);
     let mut secret = next(None, &node(&[]), &authority, &CLOCK).unwrap().secret.unwrap();
     secret.annotations.clear();
     let outcome = next(Some(&secret), &node(&[]), &authority, &CLOCK).unwrap();
@@ -93,7 +93,7 @@ fn a_good_certificate_of_another_operator_is_marked_and_kept() {
 
 #[test]
 fn entries_of_others_are_kept() {
-    let authority = new_store().next(&WISHES, NOW);
+    let authority = new_store().next(&SPEC, NOW);
     let mut content = SecretContent::default();
     content.put("tls-9093.crt", "theirs");
     let outcome = next(Some(&content), &node(&[]), &authority, &CLOCK).unwrap();
@@ -104,9 +104,9 @@ fn entries_of_others_are_kept() {
 fn nothing_is_issued_while_the_authority_must_not_sign() {
     let mut store = new_store();
     store.keys = None;
-    let mut wishes = WISHES;
-    wishes.source = control::certificates::authority::Source::Supplied;
-    let authority = store.next(&wishes, NOW);
+    let mut spec = SPEC;
+    spec.source = control::certificates::authority::Source::Supplied;
+    let authority = store.next(&spec, NOW);
     let outcome = next(None, &node(&[]), &authority, &CLOCK).unwrap();
     assert!(matches!(outcome.decision, Decision::Hold { .. }), "{:?}", outcome.decision);
     assert!(outcome.secret.is_none());
@@ -115,30 +115,30 @@ fn nothing_is_issued_while_the_authority_must_not_sign() {
 
 #[test]
 fn a_supplied_key_that_was_replaced_in_silence_signs_nothing() {
-    let mut wishes = WISHES;
-    wishes.source = control::certificates::authority::Source::Supplied;
+    let mut spec = SPEC;
+    spec.source = control::certificates::authority::Source::Supplied;
     let (mut before, mut after) = (new_store(), new_store());
     before.restart_pods();
     after.restart_pods();
-    let authority = before.next(&wishes, NOW);
+    let authority = before.next(&spec, NOW);
     let secret = next(None, &node(&[]), &authority, &CLOCK).unwrap().secret.unwrap();
     assert_eq!(
         next(Some(&secret), &node(&[]), &authority, &CLOCK).unwrap().decision,
         Decision::Keep
     );
-    let outcome = next(Some(&secret), &node(&[]), &after.next(&wishes, NOW), &CLOCK).unwrap();
+    let outcome = next(Some(&secret), &node(&[]), &after.next(&spec, NOW), &CLOCK).unwrap();
     assert!(matches!(outcome.decision, Decision::Hold { .. }), "{:?}", outcome.decision);
     assert!(outcome.warning.unwrap().contains("raise strimzi.io/ca-key-generation"));
     // With its generation raised it signs, once it is trusted.
     after.keys.as_mut().unwrap().annotate(names::KEY_GENERATION, 1);
-    let announced = after.next(&wishes, NOW);
+    let announced = after.next(&spec, NOW);
     let outcome = next(Some(&secret), &node(&[]), &announced, &CLOCK).unwrap();
     assert!(matches!(outcome.decision, Decision::Issue(_)), "{:?}", outcome.decision);
 }
 
 #[test]
 fn serial_numbers_are_positive_and_differ() {
-    let authority = new_store().next(&WISHES, NOW);
+    let authority = new_store().next(&SPEC, NOW);
     let serial = || {
         let secret = next(None, &node(&[]), &authority, &CLOCK).unwrap().secret.unwrap();
         let own = Certificate::first(&secret.data["c-p-0.crt"]).unwrap();

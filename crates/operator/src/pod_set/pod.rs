@@ -107,9 +107,9 @@ fn listed_facts(set: &StrimziPodSet) -> Vec<Listed> {
 fn facts(pod: &Pod, set: &StrimziPodSet) -> PodFacts {
     let owners = pod.metadata.owner_references.iter().flatten();
     let owner = match owners.into_iter().find(|owner| owner.controller == Some(true)) {
-        None => Owner::Nobody,
+        None => Owner::Unowned,
         Some(owner) if Some(&owner.uid) == set.metadata.uid.as_ref() => Owner::ThisSet,
-        Some(_) => Owner::SomebodyElse,
+        Some(_) => Owner::Other,
     };
     let status = pod.status.as_ref();
     let phase = status.and_then(|status| status.phase.as_deref());
@@ -256,10 +256,10 @@ mod tests {
             forget_the_rest(&mut pod);
             assert!(expected(&facts(&pod, &set())), "{pod:?}");
         };
-        check(json!({}), &|pod| pod.owner == Owner::Nobody && pod.has_labels && !pod.is_over);
+        check(json!({}), &|pod| pod.owner == Owner::Unowned && pod.has_labels && !pod.is_over);
         check(json!({ "metadata": owner("set-uid", true) }), &|pod| pod.owner == Owner::ThisSet);
-        check(json!({ "metadata": owner("set-uid", false) }), &|pod| pod.owner == Owner::Nobody);
-        check(json!({ "metadata": owner("other", true) }), &|pod| pod.owner == Owner::SomebodyElse);
+        check(json!({ "metadata": owner("set-uid", false) }), &|pod| pod.owner == Owner::Unowned);
+        check(json!({ "metadata": owner("other", true) }), &|pod| pod.owner == Owner::Other);
         check(json!({ "metadata": { "name": "x", "labels": { "a": "c" } } }), &|pod| {
             !pod.has_labels
         });

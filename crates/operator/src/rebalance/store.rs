@@ -535,14 +535,14 @@ mod tests {
 
     #[test]
     fn a_request_that_an_earlier_operator_wrote_is_read() {
-        use request::{Failure, Hindrance, Phase, Wish};
+        use request::{Command, Failure, Hindrance, Phase};
         let hindrance = Hindrance::InvalidSpec("goals".to_owned());
         let expected = RequestRecord {
             request: request::Recorded {
                 phase: Phase::NotReady,
                 attempt: 3,
                 generation: 2,
-                wish: Some(Wish::Refresh),
+                command: Some(Command::Refresh),
                 failure: Some(Failure::Hindered(hindrance)),
                 failures: 1,
                 paused_in: Some(Phase::Rebalancing),

@@ -62,7 +62,7 @@ fn owner(secret: &Secret) -> Owner {
     match (of_user, secret.owner_references().first()) {
         (Some(user), _) => Owner::User(user.name.clone(), user.uid.clone()),
         (None, Some(other)) => Owner::Another(format!("{} {}", other.kind, other.name)),
-        (None, None) => Owner::Nobody,
+        (None, None) => Owner::Unowned,
     }
 }
 
@@ -146,7 +146,7 @@ mod tests {
     fn the_owner_is_the_resource_of_a_user_or_something_else() {
         let owned = |owners: serde_json::Value| of(json!({ "ownerReferences": owners }), &[]).owner;
         let owner = |kind: &str, name: &str| json!({ "apiVersion": "v1", "kind": kind, "name": name, "uid": "1" });
-        assert_eq!(owned(json!([])), Owner::Nobody);
+        assert_eq!(owned(json!([])), Owner::Unowned);
         let kafka = owner("Kafka", "c");
         assert_eq!(owned(json!([kafka])), Owner::Another("Kafka c".to_owned()));
         let user = Owner::User("bob".to_owned(), "1".to_owned());

@@ -537,7 +537,7 @@ fn pod_facts(name: &str, pod: &Pod, set: &str) -> PodFacts {
     let is_ours = owners.any(|owner| owner.uid == set);
     PodFacts {
         name: name.to_owned(),
-        owner: if is_ours { Owner::ThisSet } else { Owner::SomebodyElse },
+        owner: if is_ours { Owner::ThisSet } else { Owner::Other },
         has_labels: true,
         is_ending: pod.metadata.deletion_timestamp.is_some(),
         is_over: false,

@@ -101,7 +101,7 @@ impl World {
             brokers_from: brokers.as_ref().map(|(id, _)| *id),
             brokers: match has_brokers {
                 true => answer(brokers.map(|(_, metadata)| view(metadata)), at_ms),
-                false => Fact::Unknown(Why::NobodyToAsk),
+                false => Fact::Unknown(Why::Unreachable),
             },
             features: answer(features, at_ms),
             quorum: answer(quorum, at_ms),
@@ -154,7 +154,7 @@ impl World {
         };
         let mut voters = quorum.voters();
         if observer.sabotage == Sabotage::VotersReleased {
-            voters.retain(|id, _| *id == leader || work.blueprint.wished.contains_key(id));
+            voters.retain(|id, _| *id == leader || work.blueprint.desired.contains_key(id));
         }
         let observers = quorum.seen.keys().filter(|(id, directory)| {
             voters.get(id) != Some(directory) && quorum.voters().get(id) != Some(directory)
@@ -297,7 +297,7 @@ impl World {
     fn read_partitions(&self, work: &Work, snapshot: &mut Snapshot, observer: Observer) {
         let witnesses = snapshot.witnesses();
         if witnesses.is_empty() {
-            snapshot.kafka.partitions = Fact::Unknown(Why::NobodyToAsk);
+            snapshot.kafka.partitions = Fact::Unknown(Why::Unreachable);
             return;
         }
         if self.kafka.partitions_unknown {
@@ -313,8 +313,9 @@ impl World {
         let quorum = answer(self.quorum_view(work, observer), observer.now_ms);
         snapshot.kafka.accept_answers(answers, observer.now_ms, quorum);
         if observer.sabotage == Sabotage::NothingAssigned {
-            let leaving =
-                |id: &NodeId| !work.blueprint.wished.get(id).is_some_and(|roles| roles.is_broker());
+            let leaving = |id: &NodeId| {
+                !work.blueprint.desired.get(id).is_some_and(|roles| roles.is_broker())
+            };
             if let Fact::Read { value, .. } = &mut snapshot.kafka.partitions {
                 value.facts.iter_mut().for_each(|one| one.replicas.retain(|id| !leaving(id)));
             }

@@ -60,7 +60,7 @@ const PARTS: [Part; 2] = [
     Part {
         package: "placement",
         files: &["crates/placement/src/check.rs"],
-        tests: &["--lib", "--test=clusters", "--test=wishes"],
+        tests: &["--lib", "--test=clusters", "--test=options"],
     },
 ];
 

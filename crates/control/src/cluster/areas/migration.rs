@@ -70,12 +70,12 @@ fn note(hold: &Hold) -> Note {
 fn facts(snapshot: &Snapshot, record: &Record) -> Facts {
     // Only Kafka knows the address of a voter that is not in the record.
     let mut endpoints: BTreeMap<NodeId, (String, u16)> = snapshot.kafka.endpoints.clone();
-    let (mut wished, mut running) = (BTreeSet::new(), BTreeSet::new());
+    let (mut desired, mut running) = (BTreeSet::new(), BTreeSet::new());
     let mut versions: Vec<Option<KafkaVersion>> = Vec::new();
     // The controllers that there are. More, or fewer, can be had when the migration is done.
     for (id, node) in snapshot.controllers() {
         endpoints.insert(id, (node.host.clone(), CONTROLLER_PORT));
-        wished.insert(id);
+        desired.insert(id);
         if snapshot.runs_as_controller(node) {
             running.insert(id);
         }
@@ -91,7 +91,7 @@ fn facts(snapshot: &Snapshot, record: &Record) -> Facts {
         kraft_version: snapshot.kafka.kraft_version(),
         metadata_level: snapshot.kafka.metadata_level(),
         oldest_kafka: versions.and_then(|all| all.into_iter().min()),
-        wished,
+        desired,
         running,
         quorum: snapshot.kafka.quorum.known().cloned(),
         endpoints,

@@ -19,7 +19,7 @@ use crate::cluster::snapshot::{Needs, NodeView, PodView, Snapshot};
 use crate::conditions::{Note, Reason};
 use crate::node::Roles;
 use crate::quorum::answer::{Then, then};
-use crate::quorum::bootstrap::{self, Strangers};
+use crate::quorum::bootstrap::{self, OutdatedBootstrap};
 use crate::quorum::format::{QuorumMode, WAIT_EXIT_CODE};
 use crate::quorum::plan::{self, Controller, Decision, Listener, Removal, Step};
 use crate::quorum::{QuorumView, replace};
@@ -48,7 +48,7 @@ pub fn needs(snapshot: &Snapshot, draft: &Draft) -> Needs {
         return needs;
     }
     let decision = plan::decide(&facts(snapshot, record));
-    if matches!(decision.step, Step::Remove { why: Removal::NotWished, .. }) {
+    if matches!(decision.step, Step::Remove { why: Removal::NotDesired, .. }) {
         let unread = |id: &NodeId| !snapshot.kafka.servers.contains_key(id);
         needs.servers = running(snapshot).map(|(id, _)| id).filter(unread).collect();
     }
@@ -69,10 +69,10 @@ pub fn decide(snapshot: &Snapshot, draft: &mut Draft) -> Flow {
     let note = step.note();
     draft.outputs.quorum = Some(facts);
     let Some(note) = note else { return Flow::Go };
-    if matches!(step, Step::Remove { why: Removal::NotWished, .. }) {
-        let strangers = strangers(snapshot, draft.outputs.quorum.as_ref());
-        if let Some(note) = strangers.note() {
-            draft.outputs.strangers = strangers.restart;
+    if matches!(step, Step::Remove { why: Removal::NotDesired, .. }) {
+        let outdated_bootstrap = outdated_bootstrap(snapshot, draft.outputs.quorum.as_ref());
+        if let Some(note) = outdated_bootstrap.note() {
+            draft.outputs.outdated_bootstrap = outdated_bootstrap.restart;
             return Flow::Wait(note);
         }
     }
@@ -190,10 +190,10 @@ fn remember(facts: &plan::Facts, step: &Step, record: &mut Record) {
     let voters = view.voters.iter().filter_map(|voter| Some((voter.id, voter.directory?)));
     record.voters = voters.collect();
     let is_over = |act: Entered| match act {
-        Entered::AddVoter(id) => view.voter(id).is_some() || !facts.wished.contains_key(&id),
+        Entered::AddVoter(id) => view.voter(id).is_some() || !facts.desired.contains_key(&id),
         Entered::RemoveVoter(id) => {
             let is_planned = matches!(step, Step::Remove { id: planned, .. } if *planned == id);
-            view.voter(id).is_none() || (facts.wished.contains_key(&id) && !is_planned)
+            view.voter(id).is_none() || (facts.desired.contains_key(&id) && !is_planned)
         }
         Entered::RaiseKraftVersion | Entered::Uncordon(_) => false,
     };
@@ -205,12 +205,12 @@ fn remember(facts: &plan::Facts, step: &Step, record: &mut Record) {
 /// What the plan is based on.
 fn facts(snapshot: &Snapshot, record: &Record) -> plan::Facts {
     let quorum = snapshot.kafka.quorum.known();
-    let is_wished = |id: NodeId, node: &NodeView| {
+    let is_desired = |id: NodeId, node: &NodeView| {
         node.desired.is_some_and(Roles::is_controller)
             && !record.leaving.get(&id).is_some_and(Leaving::is_stopped)
     };
-    let wished = snapshot.controllers().filter(|(id, node)| is_wished(*id, node));
-    let wished = wished.map(|(id, node)| {
+    let desired = snapshot.controllers().filter(|(id, node)| is_desired(*id, node));
+    let desired = desired.map(|(id, node)| {
         let listener = Listener {
             name: CONTROLLER_TITLE.to_owned(),
             host: node.host.clone(),
@@ -224,7 +224,7 @@ fn facts(snapshot: &Snapshot, record: &Record) -> plan::Facts {
     let attempts = |id: &NodeId| record.journal.get(Entered::AddVoter(*id)).map(|e| e.attempts);
     plan::Facts {
         mode: record.quorum.mode,
-        wished: wished.chain(refused).collect(),
+        desired: desired.chain(refused).collect(),
         disks: directories(snapshot),
         earlier: snapshot.kafka.earlier.clone(),
         recorded_voters: record.voters.clone(),
@@ -269,15 +269,15 @@ fn running(snapshot: &Snapshot) -> impl Iterator<Item = (NodeId, &NodeView)> {
 }
 
 /// The nodes that would not find the quorum without the voters that go.
-fn strangers(snapshot: &Snapshot, facts: Option<&plan::Facts>) -> Strangers {
+fn outdated_bootstrap(snapshot: &Snapshot, facts: Option<&plan::Facts>) -> OutdatedBootstrap {
     let voters = facts.and_then(|facts| facts.quorum.as_ref()).map(|view| &view.voters);
     let voters: BTreeSet<NodeId> = voters.into_iter().flatten().map(|voter| voter.id).collect();
-    let stays = |id: &NodeId| facts.is_some_and(|facts| facts.wished.contains_key(id));
+    let stays = |id: &NodeId| facts.is_some_and(|facts| facts.desired.contains_key(id));
     let stay = snapshot.controllers().filter(|(id, _)| voters.contains(id) && stays(id));
     let stay = stay.map(|(_, node)| format!("{}:{CONTROLLER_PORT}", node.host)).collect();
     let servers = |id: NodeId| snapshot.kafka.servers.get(&id)?.known().cloned().flatten();
     let running = running(snapshot).map(|(id, _)| (id, servers(id)));
-    bootstrap::strangers(&stay, &running.collect())
+    bootstrap::outdated_bootstrap(&stay, &running.collect())
 }
 
 #[cfg(test)]

@@ -317,7 +317,7 @@ pub(in crate::cluster) mod tests {
             ("the partitions",              |s, _| { leave(s, &[5]); s.kafka.partitions = Fact::Unknown(Why::NoAnswer); }, true),
             ("the partitions, in a drain",  |s, r| { drain(s, r, Said::Rebalancing); leave(s, &[4]); s.kafka.partitions = Fact::Unknown(Why::NoAnswer); }, true),
             ("the brokers",                 |s, r| { recorded(r).known = ids(&[3, 4]); s.kafka.brokers = Fact::Unknown(Why::NoAnswer); }, true),
-            ("the brokers, nobody to ask",  |s, r| { recorded(r).known = ids(&[3, 4]); s.kafka.brokers = Fact::Unknown(Why::NobodyToAsk); }, true),
+            ("the brokers, nobody to ask",  |s, r| { recorded(r).known = ids(&[3, 4]); s.kafka.brokers = Fact::Unknown(Why::Unreachable); }, true),
         ];
         for (name, change, is_held_known) in rows {
             let (mut snapshot, mut record) = on();

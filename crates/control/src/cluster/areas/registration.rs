@@ -94,7 +94,7 @@ fn stale_facts(snapshot: &Snapshot, record: &Record) -> unregister::Facts {
         snapshot.nodes.iter().filter(|(_, node)| node.desired.is_some_and(Roles::is_broker));
     unregister::Facts {
         registered: brokers.map(|all| all.iter().map(|(id, one)| (*id, one.fenced)).collect()),
-        wished: desired.map(|(id, _)| *id).chain(staying).collect(),
+        desired: desired.map(|(id, _)| *id).chain(staying).collect(),
         known_controllers: controllers
             .chain(pods().filter_map(|pod| pod.node))
             .chain(voters.map(|voter| voter.id))
@@ -116,7 +116,7 @@ fn metadata_facts(snapshot: &Snapshot, record: &Record) -> Option<metadata_versi
         (*id, pod.and_then(|pod| pod.kafka_version))
     });
     Some(metadata_version::Facts {
-        wished: snapshot.desired.metadata_version.clone(),
+        desired: snapshot.desired.metadata_version.clone(),
         kafka: snapshot.desired.kafka_version?,
         nodes: nodes.collect(),
         level: snapshot.kafka.metadata_level(),

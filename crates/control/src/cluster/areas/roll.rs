@@ -254,7 +254,7 @@ fn reasons(
     if pod.restart {
         found.insert(Reason::ManualRollingUpdate);
     }
-    if draft.outputs.strangers.contains(&id) {
+    if draft.outputs.outdated_bootstrap.contains(&id) {
         let keys = vec![bootstrap::SERVERS.to_owned()];
         found.insert(Reason::ConfigChangeRequiresRestart { keys });
     }

@@ -199,7 +199,7 @@ fn a_node_that_knows_no_controller_that_stays_is_restarted() {
     let (mut snapshot, record) = settled();
     snapshot.kafka.partitions = partitions(&[3, 4, 5]);
     let decide = |snapshot: &Snapshot, draft: &mut Draft| {
-        draft.outputs.strangers = [id(3)].into();
+        draft.outputs.outdated_bootstrap = [id(3)].into();
         super::decide(snapshot, draft)
     };
     let (acts, ..) = brief(decide, &snapshot, &record);

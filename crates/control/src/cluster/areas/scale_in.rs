@@ -160,7 +160,7 @@ fn facts(
         let closed = snapshot.kafka.cordons.get(&id).and_then(|closed| closed.known().copied());
         let mut others = snapshot.nodes.iter().filter(|(other, _)| **other != id);
         guard::Facts {
-            wished: is_broker(node.and_then(|node| node.desired)),
+            desired: is_broker(node.and_then(|node| node.desired)),
             partitions: assigned.as_ref().map(|all| all.get(&id).copied().unwrap_or_default()),
             skip_check: snapshot.desired.skip_partition_check,
             held: outputs.held.as_ref().map(|held| held.contains(&id)),

@@ -34,7 +34,7 @@ pub fn decide(snapshot: &Snapshot, draft: &mut Draft) -> Flow {
                 "Kafka does not report which users have a SCRAM credential; waiting for it";
             Flow::Wait(Note::new(Reason::UsersNotGiven, message))
         }
-        Fact::Read { .. } | Fact::Unknown(Why::NotRead | Why::NobodyToAsk) => Flow::Go,
+        Fact::Read { .. } | Fact::Unknown(Why::NotRead | Why::Unreachable) => Flow::Go,
     }
 }
 
@@ -103,7 +103,7 @@ pub(in crate::cluster) mod tests {
             ("removed",                     |s| { given(s, "new"); s.users[0].deleting = true; }, DELETE, false, "go"),
             ("removed before it was applied", |s| s.users[0].deleting = true, RELEASE, false, "go"),
             ("Kafka does not answer",       |s| s.kafka.scram_users = Fact::Unknown(Why::NoAnswer), "", false, "wait UsersNotGiven"),
-            ("nobody to ask",               |s| s.kafka.scram_users = Fact::Unknown(Why::NobodyToAsk), "", false, "go"),
+            ("nobody to ask",               |s| s.kafka.scram_users = Fact::Unknown(Why::Unreachable), "", false, "go"),
             ("removed, and no answer",      |s| { given(s, "new"); s.users[0].deleting = true; s.kafka.scram_users = Fact::Unknown(Why::NoAnswer); }, "", false, "wait UsersNotGiven"),
             ("no users",                    |s| s.users.clear(), "", false, "go"),
         ];

@@ -126,13 +126,14 @@ fn protocol(listener: &Listener) -> &'static str {
 /// What the node tells clients of this listener to connect to. The user's word on a broker goes before
 /// the user's template, and that before what we know.
 fn advertised(listener: &Listener, node: &NodeInput<'_>) -> Result<(String, u16), Reason> {
-    let wishes = listener.brokers.get(&node.id);
-    let host = match (wishes.and_then(|w| w.advertised_host.as_ref()), &listener.advertised_host) {
+    let settings = listener.brokers.get(&node.id);
+    let host = match (settings.and_then(|w| w.advertised_host.as_ref()), &listener.advertised_host)
+    {
         (Some(host), _) => Some(host.clone()),
         (None, Some(text)) => Some(template::broker_text(text, node.id, node.pod)),
         (None, None) => None,
     };
-    let port = match (wishes.and_then(|w| w.advertised_port), &listener.advertised_port) {
+    let port = match (settings.and_then(|w| w.advertised_port), &listener.advertised_port) {
         (Some(port), _) => Some(port),
         (None, Some(text)) => Some(template::port(text, node.id).map_err(Reason::Port)?),
         (None, None) => None,

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::cluster::samples;
 use crate::cluster::spec::{
-    Authentication, Authorization, BrokerWishes, Certificate, Listener, NodeAddress,
+    Authentication, Authorization, BrokerSettings, Certificate, Listener, NodeAddress,
 };
 
 fn id(id: i32) -> NodeId {
@@ -184,8 +184,8 @@ fn what_a_listener_advertises() {
     templates.advertised_host = Some("b{nodeId}.example.com".to_owned());
     templates.advertised_port = Some("9000 + {nodeId}".to_owned());
     let mut single = templates.clone();
-    let wishes = BrokerWishes { advertised_port: Some(1234), ..BrokerWishes::default() };
-    single.brokers.insert(id(7), wishes);
+    let settings = BrokerSettings { advertised_port: Some(1234), ..BrokerSettings::default() };
+    single.brokers.insert(id(7), settings);
     let mut host_only = kind(ListenerKind::NodePort);
     host_only.advertised_host = Some("{nodePodName}".to_owned());
     let file = "${gregorfile:/opt/kafka/init/external.address:nodeport";

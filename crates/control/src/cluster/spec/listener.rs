@@ -34,7 +34,7 @@ pub struct Listener {
     /// Names that the certificates cover besides.
     pub alternative_names: Vec<String>,
     /// Single brokers.
-    pub brokers: BTreeMap<NodeId, BrokerWishes>,
+    pub brokers: BTreeMap<NodeId, BrokerSettings>,
     /// The Services of the listener.
     pub services: Services,
 }
@@ -139,18 +139,18 @@ impl NodeAddress {
 
 /// How one broker is reached.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct BrokerWishes {
+pub struct BrokerSettings {
     /// The host that it advertises.
     pub advertised_host: Option<String>,
     /// The port that it advertises.
     pub advertised_port: Option<u16>,
     /// Its Service.
-    pub service: ServiceWishes,
+    pub service: ServiceSettings,
 }
 
 /// One Service of a listener.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct ServiceWishes {
+pub struct ServiceSettings {
     /// Annotations besides its own.
     pub annotations: BTreeMap<String, String>,
     /// Labels besides its own.
@@ -167,7 +167,7 @@ pub struct ServiceWishes {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Services {
     /// Where clients begin.
-    pub bootstrap: ServiceWishes,
+    pub bootstrap: ServiceSettings,
     /// Whether there is a Service where clients begin, for `loadbalancer`.
     pub create_bootstrap: bool,
     /// The class of the load balancers.
@@ -195,7 +195,7 @@ pub struct Services {
 impl Default for Services {
     fn default() -> Self {
         Self {
-            bootstrap: ServiceWishes::default(),
+            bootstrap: ServiceSettings::default(),
             create_bootstrap: true,
             class: None,
             external_traffic_policy: None,

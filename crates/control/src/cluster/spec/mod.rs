@@ -10,8 +10,8 @@ mod template;
 use std::collections::BTreeMap;
 
 pub use listener::{
-    Authentication, BrokerWishes, Certificate, Listener, ListenerKind, NodeAddress, ServiceWishes,
-    Services,
+    Authentication, BrokerSettings, Certificate, Listener, ListenerKind, NodeAddress,
+    ServiceSettings, Services,
 };
 pub use storage::{Claim, Disk, Size, Storage, Volume};
 pub use template::{PodTemplate, Written};
@@ -167,14 +167,14 @@ pub struct PoolSpec {
     /// Where they keep their data.
     pub storage: Storage,
     /// How their JVMs are started; those of the cluster unless the pool has its own.
-    pub jvm: JvmWishes,
+    pub jvm: JvmSettings,
     /// The memory that a node may use: its limit, or what it asks for.
     pub memory_bytes: Option<u64>,
 }
 
 /// How a JVM is started.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct JvmWishes {
+pub struct JvmSettings {
     /// The value of `-Xmx`.
     pub heap_max: Option<String>,
     /// The value of `-Xms`.

@@ -43,7 +43,7 @@ pub enum Resize {
 
 /// Decides about the size of a claim.
 #[must_use]
-pub fn resize(wished: &Size, claim: &ClaimFacts) -> Resize {
+pub fn resize(desired: &Size, claim: &ClaimFacts) -> Resize {
     if !claim.bound {
         return Resize::WaitForVolume;
     }
@@ -51,8 +51,8 @@ pub fn resize(wished: &Size, claim: &ClaimFacts) -> Resize {
     if claim.resizing {
         return Resize::WaitForResize;
     }
-    match (claim.requested_bytes.cmp(&wished.bytes()), claim.expandable) {
-        (std::cmp::Ordering::Less, Some(true)) => Resize::Grow(wished.bytes()),
+    match (claim.requested_bytes.cmp(&desired.bytes()), claim.expandable) {
+        (std::cmp::Ordering::Less, Some(true)) => Resize::Grow(desired.bytes()),
         _ if claim.file_system_pending => Resize::RestartPod,
         (std::cmp::Ordering::Equal, _) => Resize::Keep,
         (std::cmp::Ordering::Greater, _) => Resize::CannotShrink,
@@ -110,9 +110,9 @@ mod tests {
             ("10Gi", ClaimFacts { expandable: None, ..CLAIM }, Resize::Keep),
             ("9Gi", ClaimFacts { expandable: None, ..CLAIM }, Resize::CannotShrink),
         ];
-        for (wished, claim, expected) in rows {
-            let wished = Size::parse(wished).unwrap();
-            assert_eq!(resize(&wished, &claim), expected, "{wished} {claim:?}");
+        for (desired, claim, expected) in rows {
+            let desired = Size::parse(desired).unwrap();
+            assert_eq!(resize(&desired, &claim), expected, "{desired} {claim:?}");
         }
     }
 

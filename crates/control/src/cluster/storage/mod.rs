@@ -4,11 +4,11 @@
 //! 1. A change that would lose data or that Kubernetes cannot follow is not made: the storage stays as it
 //!    is and a Warning says so. Allowed are a larger size, `deleteClaim`, the attributes class, and volumes
 //!    that come and go; all else is not. One thing that is not allowed keeps all of the old storage.
-//! 2. **The metadata log of a node that exists stays where it is.** Strimzi computes its place from the wish
+//! 2. **The metadata log of a node that exists stays where it is.** Strimzi computes its place from the spec
 //!    (the volume with `kraftMetadata`, else the one with the lowest number), and its start script deletes
 //!    the log that is then in another place. Here nothing is deleted on a disk, and Kafka does not start
 //!    while it finds a metadata log elsewhere than it was told. So a new volume with a lower number moves
-//!    nothing, and a wish to move it is refused.
+//!    nothing, and a change that moves it is refused.
 //! 3. The volume with the metadata log of a controller does not go: the voter would lose its identity and
 //!    its votes. Of a broker it may; it fetches the metadata again.
 //! 4. Claims grow and never shrink, and only where their class lets them.
@@ -26,12 +26,12 @@ use crate::cluster::validate;
 use crate::conditions::{Note, Reason};
 use crate::node::Roles;
 
-/// What becomes of a wish for other storage.
+/// The answer to a change of the storage in the spec.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision {
     /// The storage to go on with. The volume with the metadata log is always marked.
     pub effective: Storage,
-    /// What of the wish is not followed, and why.
+    /// The changes that are refused, and why.
     pub refused: Vec<String>,
     /// The numbers of volumes that come.
     pub added: Vec<u32>,
@@ -77,20 +77,22 @@ pub fn first(new: &Storage) -> Decision {
     Decision { effective: marked(new, place), refused: Vec::new(), added, removed: Vec::new() }
 }
 
-/// What becomes of a wish for other storage of nodes with these roles, which have the old one.
+/// Decides which changes of the storage of nodes with these roles are accepted.
 #[must_use]
 pub fn diff(old: &Storage, new: &Storage, roles: Roles) -> Decision {
     let (before, after) = (ids(old), ids(new));
     let place = metadata_volume(old);
     let mut refused = impossible(new);
     match (old, new) {
-        (Storage::Single(have), Storage::Single(wish)) => {
-            refused.extend(changes(have, wish, "the volume"));
+        (Storage::Single(have), Storage::Single(desired)) => {
+            refused.extend(changes(have, desired, "the volume"));
         }
-        (Storage::Jbod(have), Storage::Jbod(wishes)) => {
+        (Storage::Jbod(have), Storage::Jbod(volumes)) => {
             for volume in have {
-                let Some(wish) = wishes.iter().find(|wish| wish.id == volume.id) else { continue };
-                refused.extend(changes(volume, wish, &format!("volume {}", volume.id)));
+                let Some(desired) = volumes.iter().find(|desired| desired.id == volume.id) else {
+                    continue;
+                };
+                refused.extend(changes(volume, desired, &format!("volume {}", volume.id)));
             }
             if let Some(gone) =
                 place.filter(|place| roles.is_controller() && !after.contains(place))
@@ -110,7 +112,7 @@ pub fn diff(old: &Storage, new: &Storage, roles: Roles) -> Decision {
         let effective = marked(old, place);
         return Decision { effective, refused, added: Vec::new(), removed: Vec::new() };
     }
-    // A broker that loses the volume with its metadata log has it where the wish says.
+    // A broker that loses the volume with its metadata log has it where the spec says.
     let stays = place.filter(|place| after.contains(place));
     let asked = new.volumes().iter().find(|volume| volume.kraft_metadata).map(|volume| volume.id);
     if let (Some(stays), Some(asked)) = (stays, asked.filter(|asked| Some(*asked) != stays)) {
@@ -160,44 +162,44 @@ fn impossible(new: &Storage) -> Vec<String> {
 }
 
 /// What is not allowed of a change of one volume.
-fn changes(have: &Volume, wish: &Volume, name: &str) -> Vec<String> {
-    match (&have.disk, &wish.disk) {
-        (Disk::Ephemeral { size_limit: have }, Disk::Ephemeral { size_limit: wish }) => {
+fn changes(have: &Volume, desired: &Volume, name: &str) -> Vec<String> {
+    match (&have.disk, &desired.disk) {
+        (Disk::Ephemeral { size_limit: have }, Disk::Ephemeral { size_limit: desired }) => {
             let text = |limit: &Option<super::spec::Size>| {
                 limit.as_ref().map_or("none".to_owned(), ToString::to_string)
             };
-            let same = have == wish;
+            let same = have == desired;
             let message = || {
                 format!(
                     "the sizeLimit of {name} cannot change from {} to {}",
                     text(have),
-                    text(wish)
+                    text(desired)
                 )
             };
             if same { Vec::new() } else { vec![message()] }
         }
-        (Disk::Claim(have), Disk::Claim(wish)) => claim_changes(have, wish, name),
+        (Disk::Claim(have), Disk::Claim(desired)) => claim_changes(have, desired, name),
         (Disk::Ephemeral { .. }, Disk::Claim(_)) | (Disk::Claim(_), Disk::Ephemeral { .. }) => {
-            let (have, wish) = (have.disk.kind(), wish.disk.kind());
-            vec![format!("the type of {name} cannot change from {have} to {wish}")]
+            let (have, desired) = (have.disk.kind(), desired.disk.kind());
+            vec![format!("the type of {name} cannot change from {have} to {desired}")]
         }
     }
 }
 
-fn claim_changes(have: &Claim, wish: &Claim, name: &str) -> Vec<String> {
+fn claim_changes(have: &Claim, desired: &Claim, name: &str) -> Vec<String> {
     let mut wrong = Vec::new();
-    if wish.size.bytes() < have.size.bytes() {
-        wrong.push(format!("{name} cannot shrink from {} to {}", have.size, wish.size));
+    if desired.size.bytes() < have.size.bytes() {
+        wrong.push(format!("{name} cannot shrink from {} to {}", have.size, desired.size));
     }
-    if wish.class != have.class {
+    if desired.class != have.class {
         let text = |class: &Option<String>| class.clone().unwrap_or("the default".to_owned());
         wrong.push(format!(
             "the class of {name} cannot change from {} to {}",
             text(&have.class),
-            text(&wish.class)
+            text(&desired.class)
         ));
     }
-    if wish.selector != have.selector {
+    if desired.selector != have.selector {
         wrong.push(format!("the selector of {name} is immutable"));
     }
     wrong

@@ -137,7 +137,7 @@ fn the_metadata_log_stays_where_it_is() {
     let decision = diff(&old, &lower, Roles::Controller);
     assert_eq!((metadata_volume(&decision.effective), decision.refused.len()), (Some(1), 0));
     assert_eq!(diff(&decision.effective, &lower, Roles::Controller).effective, decision.effective);
-    // Asking for it moves nothing either, but is answered, and the rest of the wish is followed.
+    // Asking for it moves nothing either, but is answered, and the rest of the change is applied.
     for roles in [Roles::Controller, Roles::Broker, Roles::Combined] {
         let moved = jbod([claim(1, "2Gi"), meta(claim(2, "1Gi"))]);
         let decision = diff(&old, &moved, roles);

@@ -1,12 +1,12 @@
-//! Whether wishes make sense together, before anything is done about them.
+//! Validates the spec as a whole before anything acts on it.
 //!
-//! 1. A wish that is refused changes nothing: the cluster that runs is left as it is.
-//! 2. All findings are given at once, in the order of this file, so that the same wishes give the same text.
+//! 1. A spec that is refused changes nothing: the cluster that runs is left as it is.
+//! 2. All findings are given at once, in the order of this file, so that the same spec gives the same text.
 //! 3. A message says what is wrong and what to do about it.
 //! 4. The words of Strimzi's warnings are Strimzi's. Only controllers that do not survive a restart have a reason of their
 //!    own: the operator does not restart them by itself.
 //!
-//! It looks at wishes and at versions, and at nothing else of the world: whether disks or nodes can follow
+//! It looks at the spec and at versions, and at nothing else of the world: whether disks or nodes can follow
 //! is decided elsewhere.
 
 mod config;
@@ -60,7 +60,7 @@ pub struct Current {
     pub metadata: Option<MetadataVersion>,
 }
 
-/// Something about wishes that their user has to know.
+/// A finding about the spec that the user has to know.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
     /// What kind.
@@ -86,7 +86,7 @@ impl Finding {
 /// What follows from a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// Nothing of the wishes is acted on.
+    /// The spec is not acted on.
     Refused,
     /// They are acted on, and somebody is told.
     Warning,
@@ -203,7 +203,7 @@ reasons! {
     KafkaLogMessageFormatVersionInKRaft => Warning,
 }
 
-/// All that is to be said of wishes. `current` is the cluster as it is; `None` if there is none yet.
+/// All findings about a spec. `current` is the cluster as it is; `None` if there is none yet.
 #[must_use]
 pub fn validate(spec: &ClusterSpec, known: &Known, current: Option<&Current>) -> Vec<Finding> {
     let mut findings = Findings(Vec::new());
@@ -243,7 +243,7 @@ pub fn watched_namespaces(spec: &ClusterSpec, is_allowed: bool) -> Vec<Finding> 
     if is_allowed { Vec::new() } else { findings.collect() }
 }
 
-/// Whether wishes with these findings may be acted on.
+/// Whether a spec with these findings may be acted on.
 #[must_use]
 pub fn is_refused(findings: &[Finding]) -> bool {
     findings.iter().any(|finding| finding.severity() == Severity::Refused)

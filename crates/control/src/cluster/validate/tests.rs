@@ -1,4 +1,4 @@
-//! A row for each rule: wishes that were fine, one thing changed, and all that is said of it.
+//! A row for each rule: a valid spec, one change, and all findings.
 
 mod storage;
 mod values;
@@ -19,7 +19,7 @@ fn metadata(text: &str) -> Current {
     Current { metadata: Some(text.parse().unwrap()) }
 }
 
-/// Wishes of which nothing is to be said.
+/// A spec without findings.
 fn fine() -> ClusterSpec {
     let mut spec = samples::cluster();
     set(&mut spec, "default.replication.factor", "3");
@@ -35,7 +35,7 @@ fn key(place: &str, key: &str) -> TemplateKey {
     TemplateKey { place: place.to_owned(), key: key.to_owned() }
 }
 
-/// What is changed in the wishes, and the findings that there are then.
+/// A change of the spec, and the findings that it causes.
 type Row = (fn(&mut ClusterSpec), &'static [(Reason, &'static str)]);
 
 use Reason as R;

@@ -72,31 +72,31 @@ fn metadata(
 ) {
     let Some(text) = &spec.metadata_version else { return };
     let mut refuse = |message: String| findings.add(Reason::InvalidMetadataVersion, message);
-    let Ok(wished) = MetadataVersion::of_user(text) else {
+    let Ok(desired) = MetadataVersion::of_user(text) else {
         let message = format!(
             "\"{text}\" is not a known metadata version: set spec.kafka.metadataVersion to one \
              such as {newest}, or remove it"
         );
         return refuse(message);
     };
-    if wished > newest {
+    if desired > newest {
         let message = format!(
-            "Kafka {kafka} has metadata versions up to {newest} and not {wished}: raise \
+            "Kafka {kafka} has metadata versions up to {newest} and not {desired}: raise \
              spec.kafka.version first"
         );
         return refuse(message);
     }
-    if is_new && wished < MetadataVersion::DYNAMIC_QUORUM {
+    if is_new && desired < MetadataVersion::DYNAMIC_QUORUM {
         let message = format!(
-            "metadata version {wished} is too old for a dynamic quorum, which a new cluster has: use \
+            "metadata version {desired} is too old for a dynamic quorum, which a new cluster has: use \
              {} or newer",
             MetadataVersion::DYNAMIC_QUORUM
         );
         return refuse(message);
     }
-    if wished < newest {
+    if desired < newest {
         let message = format!(
-            "metadata version {wished} is older than the Kafka {kafka} used by the cluster, which \
+            "metadata version {desired} is older than the Kafka {kafka} used by the cluster, which \
              suggests that an upgrade is incomplete: set spec.kafka.metadataVersion to {newest} when \
              it is done"
         );

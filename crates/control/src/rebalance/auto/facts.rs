@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Brokers, PerMode, Why};
-use crate::rebalance::request::{self, Wish, snapshot::Annotations};
+use crate::rebalance::request::{self, Command, snapshot::Annotations};
 
 /// How a mode is set in the cluster's spec.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -120,17 +120,17 @@ impl Request {
     /// A resource of ours. What it is asked for is in its annotation until it is recorded.
     fn of(seen: Seen, recorded: Option<request::Recorded>) -> Self {
         let annotation = request::Annotation::read(seen.annotation.as_deref());
-        let wishes = |wish: Wish| {
-            let is_recorded = recorded.as_ref().is_some_and(|one| one.wish == Some(wish));
-            annotation == request::Annotation::Wish(wish) || is_recorded
+        let commands = |command: Command| {
+            let is_recorded = recorded.as_ref().is_some_and(|one| one.command == Some(command));
+            annotation == request::Annotation::Command(command) || is_recorded
         };
         let newer = recorded.as_ref().is_none_or(|one| one.generation != seen.generation);
         Self {
             round: seen.round,
             brokers: seen.brokers,
             deleting: seen.deleting,
-            stopping: wishes(Wish::Stop),
-            outdated: wishes(Wish::Refresh) || newer,
+            stopping: commands(Command::Stop),
+            outdated: commands(Command::Refresh) || newer,
             recorded,
         }
     }
@@ -234,21 +234,21 @@ mod tests {
     #[test]
     #[rustfmt::skip]
     fn a_request_is_outdated_until_it_speaks_of_what_it_is_asked_now() {
-        let recorded = |generation, wish| {
-            Some(request::Recorded { generation, wish, ..request::Recorded::default() })
+        let recorded = |generation, command| {
+            Some(request::Recorded { generation, command, ..request::Recorded::default() })
         };
         // The annotation of a resource of generation 2, its record, whether it stops, whether it is outdated.
         let rows = [
             (None,            recorded(2, None),                false, false),
             (None,            recorded(1, None),                false, true),
             (None,            None,                             false, true),
-            (None,            recorded(2, Some(Wish::Refresh)), false, true),
-            (None,            recorded(2, Some(Wish::Stop)),    true,  false),
-            (None,            recorded(2, Some(Wish::Approve)), false, false),
+            (None,            recorded(2, Some(Command::Refresh)), false, true),
+            (None,            recorded(2, Some(Command::Stop)),    true,  false),
+            (None,            recorded(2, Some(Command::Approve)), false, false),
             (Some("refresh"), recorded(2, None),                false, true),
             (Some("stop"),    recorded(2, None),                true,  false),
             (Some("approve"), recorded(2, None),                false, false),
-            (Some("stop"),    recorded(2, Some(Wish::Refresh)), true,  true),
+            (Some("stop"),    recorded(2, Some(Command::Refresh)), true,  true),
             (Some("Stop"),    recorded(2, None),                false, false),
         ];
         for (annotation, recorded, stopping, outdated) in rows {

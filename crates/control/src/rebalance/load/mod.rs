@@ -126,7 +126,7 @@ pub struct Given {
 }
 
 /// What the view is to be for.
-pub struct Wishes<'a> {
+pub struct LoadOptions<'a> {
     /// What brokers can take.
     pub capacities: BTreeMap<NodeId, Given>,
     /// Brokers that have just joined, and are to be filled.
@@ -141,16 +141,16 @@ pub struct Wishes<'a> {
     pub pinned: &'a (dyn Fn(&TopicName) -> bool + Sync),
 }
 
-impl Default for Wishes<'_> {
+impl Default for LoadOptions<'_> {
     fn default() -> Self {
         let (capacities, added, removed, closed, removed_disks) = Default::default();
         Self { capacities, added, removed, closed, removed_disks, pinned: &|_| false }
     }
 }
 
-impl fmt::Debug for Wishes<'_> {
+impl fmt::Debug for LoadOptions<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Wishes")
+        f.debug_struct("LoadOptions")
             .field("capacities", &self.capacities)
             .field("added", &self.added)
             .field("removed", &self.removed)

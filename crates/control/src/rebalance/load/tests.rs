@@ -56,9 +56,9 @@ fn given() -> Given {
     Given { cpu_cores: Some(4.0), network_in_kb: some, network_out_kb: some, disk_mb: None }
 }
 
-fn wishes() -> Wishes<'static> {
+fn options() -> LoadOptions<'static> {
     let capacities = BTreeMap::from([(id(1), given()), (id(2), given())]);
-    Wishes { capacities, ..Wishes::default() }
+    LoadOptions { capacities, ..LoadOptions::default() }
 }
 
 /// What each broker has, as the optimizer counts it: MB, KB in, KB out, percent of a core.
@@ -88,7 +88,7 @@ fn rates_are_what_the_model_says() {
         seen.brokers.get_mut(&id(1)).unwrap().counters = counters(at_ms, one, &[("a", out)]);
         seen.brokers.get_mut(&id(2)).unwrap().counters = counters(at_ms, two, &[]);
     }
-    let loaded = load(&now, Some(&before.mark()), &wishes()).unwrap();
+    let loaded = load(&now, Some(&before.mark()), &options()).unwrap();
     assert_eq!(loaded.unknown, []);
     // 10240 records of 1 KB in ten seconds; consumers got 300 KB a second, a follower what came in. Forty
     // percent of a core by traffic: 0.7 × 1024 + 0.15 × 1324 for the leader, who is alone.
@@ -103,25 +103,27 @@ fn what_is_not_known_is_said_and_no_goal_rests_on_it() {
     let now = sample(20_000, [20_480, 10_240, 5]);
     let only_in = [Rate::Outbound, Rate::Cpu];
     let all = [Rate::Inbound, Rate::Outbound, Rate::Cpu];
-    let check =
-        |earlier: Option<Sample>, wishes: &Wishes<'_>, unknown: &[Unknown], rates: &[Rate]| {
-            let mark = earlier.map(|earlier| earlier.mark());
-            let loaded = load(&now, mark.as_ref(), wishes).unwrap();
-            assert_eq!(loaded.unknown, unknown);
-            assert_eq!(loaded.unknown_rates(), rates);
-            assert!(!unknown.iter().any(|one| one.to_string().is_empty()));
-        };
+    let check = |earlier: Option<Sample>,
+                 options: &LoadOptions<'_>,
+                 unknown: &[Unknown],
+                 rates: &[Rate]| {
+        let mark = earlier.map(|earlier| earlier.mark());
+        let loaded = load(&now, mark.as_ref(), options).unwrap();
+        assert_eq!(loaded.unknown, unknown);
+        assert_eq!(loaded.unknown_rates(), rates);
+        assert!(!unknown.iter().any(|one| one.to_string().is_empty()));
+    };
     let early = || Some(sample(10_000, [10_240, 10_240, 0]));
-    check(None, &wishes(), &[Unknown::TooEarly], &all);
+    check(None, &options(), &[Unknown::TooEarly], &all);
     // The same moment again is no second sample.
-    check(Some(now.clone()), &wishes(), &[Unknown::TooEarly], &all);
+    check(Some(now.clone()), &options(), &[Unknown::TooEarly], &all);
     let metrics = Unknown::Metrics { brokers: vec![id(1), id(2)] };
-    check(early(), &wishes(), std::slice::from_ref(&metrics), &only_in);
+    check(early(), &options(), std::slice::from_ref(&metrics), &only_in);
     let mut without_b = sample(10_000, [10_240, 10_240, 0]);
     without_b.topics.remove(&topic("b"));
     let offsets = Unknown::Offsets { partitions: 1, of: 3 };
-    check(Some(without_b), &wishes(), &[offsets, metrics.clone()], &all);
-    let mut poor = wishes();
+    check(Some(without_b), &options(), &[offsets, metrics.clone()], &all);
+    let mut poor = options();
     poor.capacities.insert(id(2), Given { network_in_kb: None, ..given() });
     let capacity = Unknown::Capacity { rate: Rate::Inbound, brokers: vec![id(2)] };
     check(early(), &poor, &[metrics.clone(), capacity], &all);
@@ -144,7 +146,7 @@ fn a_broker_that_restarted_and_a_topic_made_anew_begin_at_nothing() {
     };
     seen(9.0, &mut before);
     seen(1.0, &mut now);
-    let loaded = load(&now, Some(&before.mark()), &wishes()).unwrap();
+    let loaded = load(&now, Some(&before.mark()), &options()).unwrap();
     let shares = shares(&loaded);
     // All 20480 records of the new topic, and all that the new process has sent and computed.
     assert!((shares[0][1] - 2_048.0).abs() < 1e-6, "{shares:?}");
@@ -159,8 +161,8 @@ fn a_broker_is_emptied_without_any_rate_and_nothing_goes_to_one_that_is_down() {
     let fenced = BrokerSeen { fenced: true, dirs: None, ..BrokerSeen::default() };
     now.brokers.insert(id(3), BrokerSeen { dirs: Some(vec![DirSeen::default()]), ..third });
     now.brokers.insert(id(4), fenced);
-    let wishes = Wishes { removed: BTreeSet::from([id(2)]), ..Wishes::default() };
-    let loaded = load(&now, None, &wishes).unwrap();
+    let options = LoadOptions { removed: BTreeSet::from([id(2)]), ..LoadOptions::default() };
+    let loaded = load(&now, None, &options).unwrap();
     assert_eq!(loaded.fenced, BTreeSet::from([id(4)]));
     let goals = Goals::default().without(&loaded.unknown_rates());
     let (plan, report) = plan(&loaded.view, &goals);
@@ -179,7 +181,7 @@ fn a_broker_that_kafka_has_forgotten_is_gone_and_partitions_keep_their_preferred
     a[1].leader = Some(id(2));
     let third = BrokerSeen { rack: Some("z".to_owned()), ..now.brokers[&id(2)].clone() };
     now.brokers.insert(id(3), third);
-    let loaded = load(&now, None, &Wishes::default()).unwrap();
+    let loaded = load(&now, None, &LoadOptions::default()).unwrap();
     let wanted = vec![Goal::RackAware, Goal::PreferredLeaderElection];
     let goals = Goals::new(wanted, true).unwrap();
     let (plan, _) = plan(&loaded.view, &goals);
@@ -198,7 +200,8 @@ fn disks_that_are_to_be_emptied_are_marked() {
         DirSeen { path: "/e".to_owned(), total_bytes: Some(500 * MB), replicas: Vec::new() };
     now.brokers.get_mut(&id(1)).unwrap().dirs.as_mut().unwrap().push(second);
     let removed_disks = BTreeSet::from([(id(1), "/d".to_owned())]);
-    let loaded = load(&now, None, &Wishes { removed_disks, ..Wishes::default() }).unwrap();
+    let loaded =
+        load(&now, None, &LoadOptions { removed_disks, ..LoadOptions::default() }).unwrap();
     let (changes, found) = placement::plan_disks(&loaded.disks[0], placement::DiskGoals::Empty);
     assert_eq!(found, []);
     let to: Vec<(&str, &str)> =

@@ -9,7 +9,7 @@ use placement::{
 };
 
 use super::rates::{self, Sizes};
-use super::{BrokerSeen, DirSeen, Given, Loaded, Mark, Sample, Unknown, Wishes};
+use super::{BrokerSeen, DirSeen, Given, LoadOptions, Loaded, Mark, Sample, Unknown};
 
 const MB: f64 = 1_048_576.0;
 
@@ -21,7 +21,7 @@ const BOUNDLESS_MB: f64 = 1e12;
 pub fn load(
     sample: &Sample,
     earlier: Option<&Mark>,
-    wishes: &Wishes<'_>,
+    options: &LoadOptions<'_>,
 ) -> Result<Loaded, InvalidView> {
     let mut unknown = Vec::new();
     let sizes = sizes(sample);
@@ -31,7 +31,7 @@ pub fn load(
     }
     let loads = rates::rates(sample, earlier, &sizes, &mut unknown);
     let mut builder = ViewBuilder::default();
-    brokers(sample, wishes, &mut builder, &mut unknown)?;
+    brokers(sample, options, &mut builder, &mut unknown)?;
     for (((topic, seen), size), load) in rates::partitions(sample).zip(&sizes).zip(loads) {
         let mut load = load;
         load.disk_mb = size.map_or(0.0, |bytes| bytes as f64 / MB);
@@ -45,17 +45,17 @@ pub fn load(
             builder.prefer(*first);
         }
     }
-    for topic in sample.topics.keys().filter(|topic| (wishes.pinned)(topic)) {
+    for topic in sample.topics.keys().filter(|topic| (options.pinned)(topic)) {
         builder.pin(topic);
     }
     let fenced: BTreeSet<NodeId> =
         sample.brokers.iter().filter(|(_, seen)| seen.fenced).map(|(id, _)| *id).collect();
     // What does not run gets nothing.
-    for broker in fenced.iter().chain(&wishes.closed) {
+    for broker in fenced.iter().chain(&options.closed) {
         builder.close(*broker);
         builder.exclude_from_leadership(*broker);
     }
-    let disks = disks(sample, wishes);
+    let disks = disks(sample, options);
     Ok(Loaded { view: builder.build()?, disks, unknown, fenced })
 }
 
@@ -78,13 +78,13 @@ fn sizes(sample: &Sample) -> Sizes {
 
 fn brokers(
     sample: &Sample,
-    wishes: &Wishes<'_>,
+    options: &LoadOptions<'_>,
     builder: &mut ViewBuilder,
     unknown: &mut Vec<Unknown>,
 ) -> Result<(), InvalidView> {
-    let given = |id: &NodeId| wishes.capacities.get(id).copied().unwrap_or_default();
+    let given = |id: &NodeId| options.capacities.get(id).copied().unwrap_or_default();
     // Whoever is to hold something afterwards.
-    let stays = |id: &&NodeId| !wishes.removed.contains(id);
+    let stays = |id: &&NodeId| !options.removed.contains(id);
     let mut lacks = |rate: Rate, pick: fn(&Given) -> Option<f64>| {
         let without = sample.brokers.keys().filter(stays).filter(|id| pick(&given(id)).is_none());
         let brokers: Vec<NodeId> = without.copied().collect();
@@ -114,8 +114,8 @@ fn brokers(
             disk_mb: disk_mb.unwrap_or(largest),
         };
         let state = match () {
-            () if wishes.removed.contains(id) => BrokerState::Removed,
-            () if wishes.added.contains(id) => BrokerState::New,
+            () if options.removed.contains(id) => BrokerState::Removed,
+            () if options.added.contains(id) => BrokerState::New,
             () => BrokerState::Alive,
         };
         builder.broker(BrokerSpec { id: *id, rack: seen.rack.clone(), capacity, state })?;
@@ -140,18 +140,18 @@ fn volumes_mb(dirs: &[DirSeen]) -> Option<f64> {
     all.filter(|bytes| *bytes > 0).map(|bytes| bytes as f64 / MB)
 }
 
-fn disks(sample: &Sample, wishes: &Wishes<'_>) -> Vec<BrokerDisks> {
+fn disks(sample: &Sample, options: &LoadOptions<'_>) -> Vec<BrokerDisks> {
     let of_broker = |(id, seen): (&NodeId, &BrokerSeen)| {
         let dirs = seen.dirs.as_ref()?;
         let mut broker = BrokerDisks { broker: *id, disks: Vec::new(), replicas: Vec::new() };
         for (disk, dir) in dirs.iter().enumerate() {
-            let removed = wishes.removed_disks.contains(&(*id, dir.path.clone()));
+            let removed = options.removed_disks.contains(&(*id, dir.path.clone()));
             let mut capacity_mb = dir.total_bytes.map_or(BOUNDLESS_MB, |bytes| bytes as f64 / MB);
             for (partition, bytes) in &dir.replicas {
                 let mb = *bytes as f64 / MB;
                 let Ok(number) = u32::try_from(partition.partition.0) else { continue };
                 // What stays where it is takes from what the others have.
-                if !removed && (wishes.pinned)(&partition.topic) {
+                if !removed && (options.pinned)(&partition.topic) {
                     capacity_mb = (capacity_mb - mb).max(0.0);
                     continue;
                 }

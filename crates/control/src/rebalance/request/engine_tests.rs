@@ -47,7 +47,7 @@ fn case(text: &str) -> Case {
             ("own", how) => snapshot.moves = set(moves("u", 2, how)),
             ("old", how) => snapshot.moves = set(moves("u", 1, how)),
             ("other", how) => snapshot.moves = set(moves("v", 2, how)),
-            ("moves?", "") => snapshot.moves = Fact::Unknown(Why::NobodyToAsk),
+            ("moves?", "") => snapshot.moves = Fact::Unknown(Why::Unreachable),
             ("stored", "") => snapshot.plan_stored = Fact::read(true, 0),
             ("unstored", "") => snapshot.plan_stored = Fact::read(false, 0),
             ("gone", "") => snapshot.other = Fact::read(None, 0),

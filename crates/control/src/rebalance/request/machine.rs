@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::words::{Annotation, Failure, Hindrance, Warning, Wish};
+use super::words::{Annotation, Command, Failure, Hindrance, Warning};
 
 /// After a failure that may pass, the next attempt comes after this time, doubled with each failure.
 /// An engine that restarts needs about as long.
@@ -78,12 +78,12 @@ impl Phase {
 
     /// What may be asked for in it.
     #[must_use]
-    pub const fn wishes(self) -> &'static [Wish] {
+    pub const fn commands(self) -> &'static [Command] {
         match self {
             New | ReconciliationPaused => &[],
-            PendingProposal | Rebalancing => &[Wish::Stop, Wish::Refresh],
-            ProposalReady => &[Wish::Approve, Wish::Refresh],
-            Stopped | NotReady | Ready => &[Wish::Refresh],
+            PendingProposal | Rebalancing => &[Command::Stop, Command::Refresh],
+            ProposalReady => &[Command::Approve, Command::Refresh],
+            Stopped | NotReady | Ready => &[Command::Refresh],
         }
     }
 }
@@ -223,7 +223,7 @@ pub enum Execution {
 /// What the decision rests on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Facts {
-    /// The annotation with a wish.
+    /// The annotation with a command.
     pub annotation: Annotation,
     /// Whether a plan is approved without asking.
     pub auto_approval: bool,
@@ -257,7 +257,8 @@ pub struct Recorded {
     /// The generation of the spec that the attempt is for.
     pub generation: i64,
     /// What was asked for and has not been done yet.
-    pub wish: Option<Wish>,
+    #[serde(rename = "wish")]
+    pub command: Option<Command>,
     /// Why it is not ready.
     pub failure: Option<Failure>,
     /// Failures in a row that may pass.
@@ -307,8 +308,8 @@ pub struct Step {
 #[must_use]
 pub fn step(recorded: &Recorded, facts: &Facts) -> Step {
     let mut new = recorded.clone();
-    let consume = take_wish(&mut new, facts);
-    // A wish is acted on when its annotation is gone (4); until then nothing else happens either.
+    let consume = take_command(&mut new, facts);
+    // A command is acted on when its annotation is gone (4); until then nothing else happens either.
     let event = if consume { None } else { read(&new, facts) };
     if let Some(event) = event {
         enter(&mut new, event, facts);
@@ -374,7 +375,7 @@ pub fn read(recorded: &Recorded, facts: &Facts) -> Option<Event> {
 }
 
 fn read_pending(recorded: &Recorded, facts: &Facts) -> Option<Event> {
-    if recorded.wish == Some(Wish::Stop) {
+    if recorded.command == Some(Command::Stop) {
         return Some(Cancelled);
     }
     if wants_refresh(recorded, facts) {
@@ -460,11 +461,11 @@ fn is_going(facts: &Facts) -> bool {
 }
 
 fn is_approved(recorded: &Recorded, facts: &Facts) -> bool {
-    facts.auto_approval || recorded.wish == Some(Wish::Approve)
+    facts.auto_approval || recorded.command == Some(Command::Approve)
 }
 
 fn wants_refresh(recorded: &Recorded, facts: &Facts) -> bool {
-    recorded.wish == Some(Wish::Refresh) || facts.generation != recorded.generation
+    recorded.command == Some(Command::Refresh) || facts.generation != recorded.generation
 }
 
 fn must_halt(recorded: &Recorded, facts: &Facts) -> bool {
@@ -473,16 +474,16 @@ fn must_halt(recorded: &Recorded, facts: &Facts) -> bool {
         facts.hindrance,
         Some(Some(Hindrance::NoClusterLabel | Hindrance::NoKafka | Hindrance::NoCruiseControl))
     );
-    let unwanted = is_going(facts) || recorded.wish == Some(Wish::Stop);
+    let unwanted = is_going(facts) || recorded.command == Some(Command::Stop);
     unwanted || hindered || wants_refresh(recorded, facts)
 }
 
 /// Records what the annotation asks for. Whether the annotation is to be taken away.
-fn take_wish(recorded: &mut Recorded, facts: &Facts) -> bool {
-    let Annotation::Wish(wish) = facts.annotation else { return false };
-    let fits = recorded.phase.wishes().contains(&wish) && !is_going(facts) && !facts.paused;
+fn take_command(recorded: &mut Recorded, facts: &Facts) -> bool {
+    let Annotation::Command(command) = facts.annotation else { return false };
+    let fits = recorded.phase.commands().contains(&command) && !is_going(facts) && !facts.paused;
     if fits {
-        recorded.wish = Some(wish);
+        recorded.command = Some(command);
     }
     fits
 }
@@ -499,7 +500,7 @@ fn enter(recorded: &mut Recorded, event: Event, facts: &Facts) {
     recorded.paused_in = (to == ReconciliationPaused).then_some(from);
     // Who paused has not taken back what was asked before.
     if !matches!(event, Paused | ResumedRun) {
-        recorded.wish = None;
+        recorded.command = None;
     }
     match to {
         PendingProposal => {
@@ -537,9 +538,9 @@ fn warnings(recorded: &Recorded, facts: &Facts, consume: bool) -> Vec<Warning> {
     let phase = recorded.phase;
     let mut all = Vec::new();
     let value = match &facts.annotation {
-        Annotation::Wish(wish) if !consume => Some(wish.name().to_owned()),
+        Annotation::Command(command) if !consume => Some(command.name().to_owned()),
         Annotation::Unknown(value) => Some(value.clone()),
-        Annotation::Absent | Annotation::Wish(_) | Annotation::Template => None,
+        Annotation::Absent | Annotation::Command(_) | Annotation::Template => None,
     };
     // Of a pass that leaves a phase the next one knows better.
     if let Some(value) = value.filter(|_| !facts.template && !fits_now(recorded, facts)) {
@@ -569,8 +570,8 @@ fn warnings(recorded: &Recorded, facts: &Facts, consume: bool) -> Vec<Warning> {
 
 /// Whether the annotation fits the phase that was just entered.
 fn fits_now(recorded: &Recorded, facts: &Facts) -> bool {
-    let Annotation::Wish(wish) = facts.annotation else { return false };
-    recorded.phase.wishes().contains(&wish)
+    let Annotation::Command(command) = facts.annotation else { return false };
+    recorded.phase.commands().contains(&command)
 }
 
 #[cfg(test)]

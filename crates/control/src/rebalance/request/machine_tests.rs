@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What is recorded, in words: the phase, then `+wish`, `<phase` for one that is paused, `!passing`,
+/// What is recorded, in words: the phase, then `+command`, `<phase` for one that is paused, `!passing`,
 /// `!final` or `!hindered` for a failure.
 fn recorded(text: &str) -> Recorded {
     let mut words = text.split_whitespace();
@@ -14,9 +14,9 @@ fn recorded(text: &str) -> Recorded {
     let mut recorded = Recorded { phase, attempt: 1, generation: 1, ..Recorded::default() };
     for word in words {
         match word {
-            "+approve" => recorded.wish = Some(Wish::Approve),
-            "+stop" => recorded.wish = Some(Wish::Stop),
-            "+refresh" => recorded.wish = Some(Wish::Refresh),
+            "+approve" => recorded.command = Some(Command::Approve),
+            "+stop" => recorded.command = Some(Command::Stop),
+            "+refresh" => recorded.command = Some(Command::Refresh),
             "!passing" => {
                 recorded.failure = Some(Failure::Passing("no route".to_owned()));
                 recorded.failures = 1;
@@ -90,10 +90,10 @@ fn facts(text: &str) -> Facts {
     facts
 }
 
-/// A step in words: the phase, `+wish`, what the engine is asked, `consume`, `ignored`, warnings.
+/// A step in words: the phase, `+command`, what the engine is asked, `consume`, `ignored`, warnings.
 fn show(step: &Step) -> String {
     let mut words = vec![step.recorded.phase.name().to_owned()];
-    words.extend(step.recorded.wish.map(|wish| format!("+{}", wish.name())));
+    words.extend(step.recorded.command.map(|command| format!("+{}", command.name())));
     words.push(format!("{:?}", step.duty).to_lowercase());
     words.extend(step.consume.then(|| "consume".to_owned()));
     words.extend(step.ignored.then(|| "ignored".to_owned()));
@@ -260,7 +260,7 @@ fn what_changes_while_it_goes_on() {
         ("Rebalancing +stop",       "x-lost",                      "Stopped stop"),
         ("Rebalancing +stop",       "",                            "Rebalancing +stop stop"),
         ("Rebalancing +stop",       "x-running refresh",           "Rebalancing +refresh stop consume"),
-        // The annotation is still there after a crash: the wish is not doubled.
+        // The annotation is still there after a crash: the command is not doubled.
         ("Rebalancing +stop",       "x-stopped stop",              "Rebalancing +stop stop consume"),
         ("ProposalReady +approve",  "p-ready approve",             "ProposalReady +approve rest consume"),
         // Pauses.
@@ -393,11 +393,16 @@ fn the_table_has_no_pair_twice_and_every_phase_comes_and_goes() {
 }
 
 fn any_recorded() -> impl Strategy<Value = Recorded> {
-    let wishes = prop::sample::select(vec!["", "+approve", "+stop", "+refresh"]);
+    let commands = prop::sample::select(vec!["", "+approve", "+stop", "+refresh"]);
     let failures = prop::sample::select(vec!["", "!passing", "!final", "!hindered"]);
-    (prop::sample::select(&Phase::ALL[..]), wishes, failures, prop::sample::select(&Phase::ALL[..]))
-        .prop_map(|(phase, wish, failure, paused_in)| {
-            let mut recorded = recorded(&format!("{} {wish} {failure}", phase.name()));
+    (
+        prop::sample::select(&Phase::ALL[..]),
+        commands,
+        failures,
+        prop::sample::select(&Phase::ALL[..]),
+    )
+        .prop_map(|(phase, command, failure, paused_in)| {
+            let mut recorded = recorded(&format!("{} {command} {failure}", phase.name()));
             recorded.paused_in = (phase == ReconciliationPaused).then_some(paused_in);
             recorded
         })
@@ -461,7 +466,7 @@ proptest! {
             prop_assert_eq!(facts.others_running, Some(false));
             prop_assert_eq!(facts.proposal, Some(Proposal::Ready));
             prop_assert_eq!(facts.generation, recorded.generation);
-            prop_assert!(facts.auto_approval || recorded.wish == Some(Wish::Approve));
+            prop_assert!(facts.auto_approval || recorded.command == Some(Command::Approve));
         }
     }
 

@@ -4,7 +4,7 @@
 //!    refreshed, is not executed, whoever approved it.
 //! 2. One rebalance at a time executes on a cluster: an approval waits until nothing else runs there.
 //! 3. `Stopped` means that nothing runs any more, not that somebody was asked to stop.
-//! 4. A wish (an annotation) is recorded, then its annotation is taken away, and then it is acted on.
+//! 4. A command (an annotation) is recorded, then its annotation is taken away, and then it is acted on.
 //!    A crash between any two of these neither loses nor doubles it.
 //! 5. A request that goes, because it is deleted or made a template, starts nothing and stops what it
 //!    runs.
@@ -57,7 +57,7 @@ pub use machine::{
 pub use record::Record;
 pub use report::{Answer, Report};
 pub use snapshot::Snapshot;
-pub use words::{Annotation, Failure, Hindrance, Reason, Warning, Wish};
+pub use words::{Annotation, Command, Failure, Hindrance, Reason, Warning};
 
 use engine::View;
 use report::Basis;
@@ -154,7 +154,7 @@ pub fn decide(snapshot: &Snapshot, record: Option<&Record>) -> Decision {
         act,
         report: None,
         look_again_ms: report::after_consuming_ms(),
-        // A wish is acted on, and reported, when its annotation is gone (4).
+        // A command is acted on, and reported, when its annotation is gone (4).
         basis: (!step.consume).then_some(basis),
     };
     decision.hear(&record, &Answer::default());

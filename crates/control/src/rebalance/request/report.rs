@@ -212,7 +212,7 @@ impl Basis {
     }
 }
 
-/// When to look again after the annotation was taken away: the wish is acted on in the next pass.
+/// When to look again after the annotation was taken away: the command is acted on in the next pass.
 pub(super) const fn after_consuming_ms() -> u64 {
     AT_ONCE_MS
 }

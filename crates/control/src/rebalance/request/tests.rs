@@ -131,12 +131,12 @@ fn the_answer_to_an_act_is_a_part_of_the_report() {
 }
 
 #[test]
-fn a_wish_is_acted_on_and_reported_when_its_annotation_is_gone() {
+fn a_command_is_acted_on_and_reported_when_its_annotation_is_gone() {
     let facts = snapshot(&[("rebalance", "approve")]);
     let mut decision = decide(&facts, Some(&recorded(Phase::ProposalReady)));
     assert!(decision.consume);
     let record = decision.record.clone().unwrap();
-    assert_eq!(record.request.wish, Some(Wish::Approve));
+    assert_eq!(record.request.command, Some(Command::Approve));
     decision.hear(&record, &Answer { stopping: true, ..Answer::default() });
     assert_eq!((&decision.report, decision.look_again_ms), (&None, 100));
     let next = decide(&snapshot(&[]), Some(&record));
@@ -182,7 +182,7 @@ fn case(text: &str) -> (Snapshot, Record) {
             "stored" => facts.plan_stored = Fact::read(true, 0),
             "unstored" => facts.plan_stored = Fact::read(false, 0),
             "unplanned" => record.plan = None,
-            "+stop" => record.request.wish = Some(Wish::Stop),
+            "+stop" => record.request.command = Some(Command::Stop),
             "!passing" => {
                 record.request.failure = Some(Failure::Passing("503".to_owned()));
                 record.request.failures = 1;

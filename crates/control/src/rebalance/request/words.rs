@@ -9,7 +9,7 @@ use crate::rebalance::cruise_control::Refusal;
 
 /// What a user may ask for with `strimzi.io/rebalance`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub enum Wish {
+pub enum Command {
     /// Carry the plan out.
     Approve,
     /// Stop.
@@ -18,7 +18,7 @@ pub enum Wish {
     Refresh,
 }
 
-impl Wish {
+impl Command {
     /// The value of the annotation.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -36,8 +36,8 @@ pub enum Annotation {
     /// There is none.
     #[default]
     Absent,
-    /// A wish.
-    Wish(Wish),
+    /// A command.
+    Command(Command),
     /// The mark of a template.
     Template,
     /// Anything else.
@@ -50,9 +50,9 @@ impl Annotation {
     pub fn read(value: Option<&str>) -> Self {
         match value {
             None => Self::Absent,
-            Some("approve") => Self::Wish(Wish::Approve),
-            Some("stop") => Self::Wish(Wish::Stop),
-            Some("refresh") => Self::Wish(Wish::Refresh),
+            Some("approve") => Self::Command(Command::Approve),
+            Some("stop") => Self::Command(Command::Stop),
+            Some("refresh") => Self::Command(Command::Refresh),
             Some("template") => Self::Template,
             Some(other) => Self::Unknown(other.to_owned()),
         }
@@ -250,7 +250,7 @@ impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::InvalidAnnotation { value, phase } => {
-                let names: Vec<_> = phase.wishes().iter().map(|wish| wish.name()).collect();
+                let names: Vec<_> = phase.commands().iter().map(|command| command.name()).collect();
                 write!(
                     f,
                     "Wrong annotation value: {value}. The rebalance resource supports the \

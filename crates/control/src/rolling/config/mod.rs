@@ -6,7 +6,7 @@
 //! 3. What Kafka does not show (custom keys, keys of listeners, passwords, references to secrets) cannot
 //!    be compared. It goes into [`restart_hash_input`], and a change of it makes a new revision of the pod.
 //!    No key is in both.
-//! 4. A key that is no longer wished for goes back to its default. Where the node's own file says
+//! 4. A key that is no longer desired goes back to its default. Where the node's own file says
 //!    otherwise, the default is set for as long as the node runs, since deleting would not reach the file.
 //! 5. A value that somebody set on a single node by hand, while it is one for the whole cluster, is taken
 //!    back.
@@ -79,7 +79,7 @@ pub struct Difference {
     /// What the node runs with.
     pub running: Option<String>,
     /// What it should run with; none for the default.
-    pub wished: Option<String>,
+    pub desired: Option<String>,
 }
 
 /// How a node's settings differ from those that it should have.
@@ -116,7 +116,7 @@ impl Diff {
     #[must_use]
     pub fn restart_digest(&self) -> u64 {
         let parts = self.restart.iter().flat_map(|difference| {
-            [difference.key.as_str(), difference.wished.as_deref().unwrap_or("\0")]
+            [difference.key.as_str(), difference.desired.as_deref().unwrap_or("\0")]
         });
         digest(parts)
     }
@@ -159,22 +159,22 @@ pub struct Node {
 #[must_use]
 pub fn diff(
     node: Node,
-    wished: &BTreeMap<String, String>,
+    desired: &BTreeMap<String, String>,
     described: &BTreeMap<String, Described>,
 ) -> Diff {
     let mut diff = Diff::default();
-    for (key, value) in wished.iter().filter(|(key, value)| is_compared(key, value, node)) {
+    for (key, value) in desired.iter().filter(|(key, value)| is_compared(key, value, node)) {
         match described.get(key).filter(|entry| !entry.sensitive) {
             None => diff.unseen.push(key.clone()),
             Some(entry) if same(entry.value.as_deref().unwrap_or(""), value) => {}
             Some(entry) => diff.change(node, key, entry, value),
         }
     }
-    let unwished = described
+    let superfluous = described
         .iter()
-        .filter(|(key, entry)| !wished.contains_key(*key) && !entry.sensitive)
+        .filter(|(key, entry)| !desired.contains_key(*key) && !entry.sensitive)
         .filter(|(key, _)| is_compared(key, "", node));
-    for (key, entry) in unwished {
+    for (key, entry) in superfluous {
         diff.reset(node, key, entry);
     }
     diff
@@ -241,11 +241,11 @@ impl Diff {
         }
     }
 
-    fn needs_restart(&mut self, key: &str, entry: &Described, wished: Option<&str>) {
+    fn needs_restart(&mut self, key: &str, entry: &Described, desired: Option<&str>) {
         self.restart.push(Difference {
             key: key.to_owned(),
             running: entry.value.clone(),
-            wished: wished.map(str::to_owned),
+            desired: desired.map(str::to_owned),
         });
     }
 }
@@ -398,8 +398,8 @@ fn is_per_node(key: &str) -> bool {
 }
 
 /// Whether two texts mean the same to Kafka, which trims lists and writes numbers its own way.
-fn same(running: &str, wished: &str) -> bool {
-    normal(running) == normal(wished) || same_number(running.trim(), wished.trim())
+fn same(running: &str, desired: &str) -> bool {
+    normal(running) == normal(desired) || same_number(running.trim(), desired.trim())
 }
 
 fn normal(value: &str) -> String {

@@ -33,12 +33,12 @@ fn delete(key: &str) -> Change {
 }
 
 /// The difference for one setting.
-fn one(node: Node, key: &str, wished: Option<&str>, described: Described) -> Diff {
-    let wished = wished.map(|value| map(&[(key, value)])).unwrap_or_default();
+fn one(node: Node, key: &str, desired: Option<&str>, described: Described) -> Diff {
+    let desired = desired.map(|value| map(&[(key, value)])).unwrap_or_default();
     let described = BTreeMap::from([(key.to_owned(), described)]);
-    let diff = diff(node, &wished, &described);
+    let diff = diff(node, &desired, &described);
     // Values that are left out make no difference.
-    assert_eq!(super::diff(node, &shown(node, wished), &described), diff, "{key}");
+    assert_eq!(super::diff(node, &shown(node, desired), &described), diff, "{key}");
     diff
 }
 
@@ -50,9 +50,9 @@ fn what_differs_is_changed_where_kafka_allows_it() {
     let none = Diff::default;
     let node = |change| Diff { on_node: vec![change], ..Diff::default() };
     let cluster = |change| Diff { on_cluster: vec![change], ..Diff::default() };
-    let restart = |key: &str, running: &str, wished: Option<&str>| {
-        let (running, wished) = (Some(running.to_owned()), wished.map(str::to_owned));
-        let difference = Difference { key: key.to_owned(), running, wished };
+    let restart = |key: &str, running: &str, desired: Option<&str>| {
+        let (running, desired) = (Some(running.to_owned()), desired.map(str::to_owned));
+        let difference = Difference { key: key.to_owned(), running, desired };
         Diff { restart: vec![difference], ..Diff::default() }
     };
     let (hours, isr) = ("log.retention.hours", "min.insync.replicas");
@@ -64,7 +64,7 @@ fn what_differs_is_changed_where_kafka_allows_it() {
         ("min-ISR is changed for the cluster", BROKER, isr, Some("2"), says(false, &[(File, "1")]), cluster(set(isr, "2"))),
         ("min-ISR is never taken back", BROKER, isr, None, says(false, &[(DynamicCluster, "2"), (Builtin, "1")]), cluster(set(isr, "1"))),
         ("read-only needs a restart", BROKER, hours, Some("24"), says(true, &[(File, "168")]), restart(hours, "168", Some("24"))),
-        ("read-only, no longer wished for", BROKER, hours, None, says(true, &[(File, "24"), (Builtin, "168")]), restart(hours, "24", None)),
+        ("read-only, no longer desired", BROKER, hours, None, says(true, &[(File, "24"), (Builtin, "168")]), restart(hours, "24", None)),
         ("in the file, but as it is by itself", BROKER, hours, None, says(true, &[(File, "168"), (Builtin, "168")]), none()),
         ("a broker's key on a controller is not read", CONTROLLER, hours, Some("24"), says(true, &[(File, "168")]), none()),
         ("but on a combined node it is", COMBINED, hours, Some("24"), says(true, &[(File, "168")]), restart(hours, "168", Some("24"))),
@@ -76,7 +76,7 @@ fn what_differs_is_changed_where_kafka_allows_it() {
         ("also before 4.2, with the whole cluster", OLD_CONTROLLER, "max.connections", Some("9"), says(false, &[(Builtin, "7")]), cluster(set("max.connections", "9"))),
         ("a controller takes changes of its own", CONTROLLER, "ssl.cipher.suites", Some("a"), says(false, &[(Builtin, "")]), node(set("ssl.cipher.suites", "a"))),
         ("but before 4.2 it did not", OLD_CONTROLLER, "ssl.cipher.suites", Some("a"), says(false, &[(Builtin, "")]), restart("ssl.cipher.suites", "", Some("a"))),
-        ("set while it ran, no longer wished for", BROKER, threads, None, says(false, &[(DynamicCluster, "4"), (Builtin, "1")]), cluster(delete(threads))),
+        ("set while it ran, no longer desired", BROKER, threads, None, says(false, &[(DynamicCluster, "4"), (Builtin, "1")]), cluster(delete(threads))),
         ("in the file: the default is set instead", BROKER, threads, None, says(false, &[(File, "4"), (Builtin, "1")]), cluster(set(threads, "1"))),
         ("R29 set on one node by hand, and to be changed", BROKER, threads, Some("3"), says(false, &[(DynamicNode, "4"), (Builtin, "1")]),
             Diff { on_node: vec![delete(threads)], on_cluster: vec![set(threads, "3")], ..none() }),
@@ -87,8 +87,8 @@ fn what_differs_is_changed_where_kafka_allows_it() {
         ("cordoned directories, as they are", BROKER, "cordoned.log.dirs", Some("*"), says(false, &[(DynamicNode, "*"), (Builtin, "")]), none()),
         ("a throttle is not ours", BROKER, "leader.replication.throttled.rate", None, says(false, &[(DynamicNode, "9")]), none()),
     ];
-    for (name, node, key, wished, described, expected) in rows {
-        assert_eq!(one(node, key, wished, described), expected, "{name}");
+    for (name, node, key, desired, described, expected) in rows {
+        assert_eq!(one(node, key, desired, described), expected, "{name}");
     }
 }
 
@@ -121,15 +121,15 @@ fn a_synonym_in_the_file_is_no_value_of_its_own() {
 
 #[test]
 fn r28_changes_are_sorted_by_whom_they_concern() {
-    let wished = map(&[
+    let desired = map(&[
         ("log.cleaner.threads", "3"),
         ("max.connections", "9"),
         ("ssl.cipher.suites", "a"),
         ("listeners", "A://:1"),
     ]);
-    let keys = wished.keys().cloned();
+    let keys = desired.keys().cloned();
     let described = keys.map(|key| (key, says(false, &[(Builtin, "0")]))).collect();
-    let diff = diff(BROKER, &wished, &described);
+    let diff = diff(BROKER, &desired, &described);
     assert_eq!((diff.on_node.len(), diff.on_cluster.len()), (2, 2));
     assert_eq!(diff.restart_keys(), Vec::<String>::new());
     assert_eq!(diff.update_keys().len(), 4);
@@ -149,8 +149,8 @@ fn values_are_compared_as_kafka_means_them() {
         ("nan", "NaN", false),
         ("1", "one", false),
     ];
-    for (running, wished, expected) in rows {
-        assert_eq!(same(running, wished), expected, "{running} {wished}");
+    for (running, desired, expected) in rows {
+        assert_eq!(same(running, desired), expected, "{running} {desired}");
     }
 }
 
@@ -202,19 +202,19 @@ fn a_key_that_a_kafka_does_not_know_yet_is_hashed_there() {
 
 #[test]
 fn what_should_be_shown_and_is_not_is_named() {
-    let wished = map(&[("log.cleaner.threads", "3"), ("num.io.threads", "3")]);
+    let desired = map(&[("log.cleaner.threads", "3"), ("num.io.threads", "3")]);
     let hidden = Described { sensitive: true, value: None, ..says(false, &[]) };
     let described = BTreeMap::from([("num.io.threads".to_owned(), hidden)]);
-    let diff = diff(BROKER, &wished, &described);
+    let diff = diff(BROKER, &desired, &described);
     assert_eq!(diff.unseen, ["log.cleaner.threads", "num.io.threads"]);
     assert!(!diff.has_updates() && diff.restart.is_empty());
 }
 
 #[test]
-fn another_wish_has_another_digest() {
-    let digest = |wished: &str| {
+fn another_value_has_another_digest() {
+    let digest = |desired: &str| {
         let described = says(true, &[(File, "168")]);
-        one(BROKER, "log.retention.hours", Some(wished), described).restart_digest()
+        one(BROKER, "log.retention.hours", Some(desired), described).restart_digest()
     };
     assert_eq!(digest("24"), digest("24"));
     assert_ne!(digest("24"), digest("25"));

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 
 use anyhow::{Context as _, bail};
-use control::rebalance::load::{Loaded, Wishes, load};
+use control::rebalance::load::{LoadOptions, Loaded, load};
 use model::{NodeId, TopicName};
 use operator::rebalance::load::{Source, sample};
 use placement::{BrokerDisks, DiskChange, DiskFinding, DiskGoals, View};
@@ -61,8 +61,8 @@ fn read(asked: &Balance) -> anyhow::Result<Loaded> {
     })?;
     let removed_disks: BTreeSet<_> =
         asked.volumes.iter().map(|volume| (volume.broker, volume.dir.clone())).collect();
-    let wishes = Wishes { removed_disks, ..Wishes::default() };
-    load(&now, None, &wishes).context("the state of the cluster is inconsistent")
+    let options = LoadOptions { removed_disks, ..LoadOptions::default() };
+    load(&now, None, &options).context("the state of the cluster is inconsistent")
 }
 
 /// The brokers of these volumes.

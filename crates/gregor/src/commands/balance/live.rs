@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use control::rebalance::load::{Given, Mark, Sample, Unknown, Wishes, load};
+use control::rebalance::load::{Given, LoadOptions, Mark, Sample, Unknown, load};
 use model::{NodeId, TopicName};
 use operator::rebalance::load::{Source, sample};
 use placement::Rate;
@@ -48,14 +48,15 @@ fn cluster(asked: &Balance, earlier: Option<&Mark>, now: &Sample) -> anyhow::Res
     let given = Given { network_in_kb: Some(NETWORK_KB), ..Given::default() };
     let capacities: BTreeMap<NodeId, Given> =
         now.brokers.keys().map(|broker| (*broker, given)).collect();
-    let wishes = Wishes {
+    let options = LoadOptions {
         capacities,
         added: asked.add.iter().copied().collect(),
         removed: asked.remove.iter().copied().collect(),
         pinned: &|topic: &TopicName| asked.exclude_topics.contains(topic),
-        ..Wishes::default()
+        ..LoadOptions::default()
     };
-    let loaded = load(now, earlier, &wishes).context("the state of the cluster is inconsistent")?;
+    let loaded =
+        load(now, earlier, &options).context("the state of the cluster is inconsistent")?;
     // Of these nothing is known anyway, and that is said once.
     let said = |unknown: &Unknown| {
         !matches!(unknown, Unknown::Capacity { rate: Rate::Outbound | Rate::Cpu, .. })

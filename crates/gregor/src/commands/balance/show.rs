@@ -168,7 +168,7 @@ fn why(view: &View, report: &Report) -> String {
     )
 }
 
-/// What is left to wish for.
+/// Goals that the plan does not meet.
 pub(super) fn remarks(report: &Report) -> Vec<String> {
     let left = report.after.goals.iter().filter(|state| state.findings > 0);
     let left = left.map(|state| {

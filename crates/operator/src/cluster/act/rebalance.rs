@@ -6,7 +6,7 @@
 use api::KafkaRebalance;
 use api::names::CLUSTER_LABEL;
 use control::rebalance::auto::{Act, Brokers, Mode, is_copied};
-use control::rebalance::request::Wish;
+use control::rebalance::request::Command;
 use kube::{Api, ResourceExt as _};
 use serde_json::{Map, Value, json};
 
@@ -16,7 +16,7 @@ use crate::cluster::pass::Work;
 use crate::cluster::rebalances::{FINALIZER, ROUND, failed, name, round_of, template_name};
 use crate::context::Context;
 use crate::rebalance::engine::native;
-use crate::rebalance::request::{AUTO_APPROVAL, WISH};
+use crate::rebalance::request::{AUTO_APPROVAL, COMMAND};
 use crate::rebalance::site::Site;
 
 /// Changes a request as it was decided on. One that is gone, or that is another one by now, is left unchanged.
@@ -37,7 +37,7 @@ pub(super) async fn change(work: &Work, act: &Act) -> Result<Answered, PassError
             };
             let patch = json!({
                 "metadata": {
-                    "annotations": { WISH: Wish::Refresh.name() },
+                    "annotations": { COMMAND: Command::Refresh.name() },
                     "resourceVersion": kr.resource_version(),
                 },
                 "spec": { "brokers": brokers },
@@ -47,7 +47,7 @@ pub(super) async fn change(work: &Work, act: &Act) -> Result<Answered, PassError
         Act::Stop(mode) => {
             let Some(kr) = of(mode) else { return Ok(DONE) };
             let patch = json!({ "metadata": {
-                "annotations": { WISH: Wish::Stop.name() },
+                "annotations": { COMMAND: Command::Stop.name() },
                 "resourceVersion": kr.resource_version(),
             } });
             writer.patch(&api, &kr.name_any(), &patch, Some(kr)).await?;

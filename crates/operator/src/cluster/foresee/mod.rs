@@ -164,7 +164,7 @@ pub struct ClaimView {
 /// A cluster, and what the operator would make of it.
 #[derive(Default)]
 pub struct View {
-    /// Why its wishes would not be acted on.
+    /// Why its spec would not be acted on.
     pub refused: Option<Note>,
     /// What it waits for, or would, by the area that says so.
     pub notes: Vec<(Area, Note)>,
@@ -176,8 +176,8 @@ pub struct View {
     pub warnings: Vec<Note>,
     /// The nodes as they are recorded.
     pub recorded: BTreeMap<NodeId, Member>,
-    /// The nodes as they are wished for.
-    pub wished: BTreeMap<NodeId, Member>,
+    /// The nodes as they are desired.
+    pub desired: BTreeMap<NodeId, Member>,
     /// The brokers that are on their way out, as it is recorded.
     pub leaving: BTreeMap<NodeId, Leaving>,
     /// How the controllers know each other.
@@ -468,10 +468,10 @@ impl View {
             .iter()
             .flat_map(|(pool, nodes)| nodes.keys().map(move |id| (*id, pool.clone())));
         let pools: BTreeMap<NodeId, String> = pools.collect();
-        let wished = work.blueprint.wished.iter().filter_map(|(id, roles)| {
+        let desired = work.blueprint.desired.iter().filter_map(|(id, roles)| {
             Some((*id, Member { pool: pools.get(id)?.clone(), roles: *roles }))
         });
-        self.wished = wished.collect();
+        self.desired = desired.collect();
         let is_configured = !work.known.configuration.properties.is_empty();
         if is_configured {
             self.pods = pods(&work);

@@ -121,7 +121,7 @@ fn edit(kafka: Option<Value>, pools: &[Value]) -> Edit {
 
 fn same(live: &View, file: &View) {
     assert_eq!(file.refused, live.refused);
-    assert_eq!((&file.recorded, &file.wished), (&live.recorded, &live.wished));
+    assert_eq!((&file.recorded, &file.desired), (&live.recorded, &live.desired));
     assert_eq!(file.pods, live.pods);
     assert_eq!(file.properties, live.properties);
     assert_eq!(file.kafka_version, live.kafka_version);

@@ -24,7 +24,7 @@ pub(super) async fn of(work: &Work, node: &NodeView, roles: Option<Roles>) -> Fa
         true => (access.and_then(|access| access.brokers.as_ref()), api::names::REPLICATION_PORT),
         false => (access.map(|access| &access.controllers), api::names::CONTROLLER_PORT),
     };
-    let Some(admin) = admin else { return Fact::Unknown(Why::NobodyToAsk) };
+    let Some(admin) = admin else { return Fact::Unknown(Why::Unreachable) };
     let at_ms = now_ms();
     work.ctx.writer.metrics().kafka_call("reach", KafkaEffect::Read);
     let endpoint = Endpoint::new(node.host.clone(), port);

@@ -18,7 +18,7 @@ use crate::pki::{Clock, SecretContent, leaf};
 pub(super) fn authorities(work: &Work) -> Fact<AuthoritiesView> {
     let [cluster, clients] = [Kind::Cluster, Kind::Clients].map(|kind| Contents::of(work, kind));
     let one = |kind: Kind, contents: &Contents| AuthorityView {
-        settings: keys::wishes(work, kind).settings(),
+        settings: keys::spec(work, kind).settings(),
         facts: contents.facts(work, kind),
         trusted: contents.trusted().is_some(),
     };

@@ -159,7 +159,7 @@ fn without_fingerprints(user: User) -> User {
 async fn scram_users(work: &Work) -> Fact<BTreeSet<String>> {
     let access = work.known.kafka.access.as_ref();
     let Some(admin) = access.and_then(|access| access.brokers.as_ref()) else {
-        return Fact::Unknown(Why::NobodyToAsk);
+        return Fact::Unknown(Why::Unreachable);
     };
     let at_ms = now_ms();
     work.ctx.writer.metrics().kafka_call("describe SCRAM credentials", KafkaEffect::Read);
@@ -198,7 +198,7 @@ fn kafka(work: &Work) -> KafkaView {
         earlier: work.ctx.marks.get(&work.blueprint.names),
         brokers: match facts.access.as_ref().is_some_and(|access| access.brokers.is_some()) {
             true => fact(brokers, at_ms),
-            false => Fact::Unknown(Why::NobodyToAsk),
+            false => Fact::Unknown(Why::Unreachable),
         },
         brokers_from: facts.brokers.as_ref().map(|(broker, _)| *broker),
         features: fact(features, at_ms),
@@ -218,7 +218,7 @@ fn endpoints(quorum: Option<&Quorum>) -> BTreeMap<NodeId, (String, u16)> {
 
 /// The controllers that are registered.
 async fn controllers(work: &Work) -> Fact<BTreeSet<NodeId>> {
-    let Some(access) = &work.known.kafka.access else { return Fact::Unknown(Why::NobodyToAsk) };
+    let Some(access) = &work.known.kafka.access else { return Fact::Unknown(Why::Unreachable) };
     let at_ms = now_ms();
     work.ctx.writer.metrics().kafka_call("describe cluster", KafkaEffect::Read);
     match access.controllers.describe_cluster().await {
@@ -232,7 +232,7 @@ async fn controllers(work: &Work) -> Fact<BTreeSet<NodeId>> {
 
 /// The directory id of the metadata disk of a node, from its agent.
 async fn directory(work: &Work, node: &NodeView) -> Fact<model::DirectoryId> {
-    let Some(client) = &work.known.kafka.nodes else { return Fact::Unknown(Why::NobodyToAsk) };
+    let Some(client) = &work.known.kafka.nodes else { return Fact::Unknown(Why::Unreachable) };
     let at_ms = now_ms();
     match client.directory(&node.host).await {
         Ok(directory) => Fact::read(directory, at_ms),
@@ -253,7 +253,7 @@ async fn setting(work: &Work, snapshot: &Snapshot, id: NodeId, name: &str) -> Fa
         Roles::Broker | Roles::Combined => access.brokers.as_ref(),
         Roles::Controller => Some(&access.controllers),
     });
-    let Some(admin) = admin else { return Fact::Unknown(Why::NobodyToAsk) };
+    let Some(admin) = admin else { return Fact::Unknown(Why::Unreachable) };
     let at_ms = now_ms();
     work.ctx.writer.metrics().kafka_call("describe configs", KafkaEffect::Read);
     match admin.describe_configs(&ConfigResource::Node(id), Some(&[name])).await {

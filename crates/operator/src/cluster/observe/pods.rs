@@ -13,7 +13,7 @@ use crate::words::chain;
 
 /// What a node that is not ready says of itself.
 pub(super) async fn recovery(work: &Work, node: &NodeView) -> Fact<Recovery> {
-    let Some(client) = &work.known.kafka.nodes else { return Fact::Unknown(Why::NobodyToAsk) };
+    let Some(client) = &work.known.kafka.nodes else { return Fact::Unknown(Why::Unreachable) };
     let at_ms = now_ms();
     match ask(client, node).await {
         Ok(recovery) => Fact::read(recovery, at_ms),

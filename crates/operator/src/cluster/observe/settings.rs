@@ -18,14 +18,14 @@ use crate::words::chain;
 /// The settings that a node should run with, and those that it runs with.
 pub(super) async fn of(work: &Work, id: NodeId, node: &NodeView) -> Fact<SettingsView> {
     let (Some(desired), Some(roles)) = (desired(work, id, node), node.current) else {
-        return Fact::Unknown(Why::NobodyToAsk);
+        return Fact::Unknown(Why::Unreachable);
     };
     let access = work.known.kafka.access.as_ref();
     let admin = access.and_then(|access| match roles {
         Roles::Broker | Roles::Combined => access.brokers.as_ref(),
         Roles::Controller => Some(&access.controllers),
     });
-    let Some(admin) = admin else { return Fact::Unknown(Why::NobodyToAsk) };
+    let Some(admin) = admin else { return Fact::Unknown(Why::Unreachable) };
     let at_ms = now_ms();
     work.ctx.writer.metrics().kafka_call("describe configs", KafkaEffect::Read);
     match admin.describe_configs(&ConfigResource::Node(id), None).await {

@@ -139,9 +139,9 @@ async fn tell_status(
 
 /// The roles that the nodes of a pool have: a role that they lose is theirs until it is gone, as a lost
 /// record is made again from here.
-fn roles(nodes: &BTreeMap<NodeId, Roles>, wished: &[Role]) -> Vec<Role> {
+fn roles(nodes: &BTreeMap<NodeId, Roles>, desired: &[Role]) -> Vec<Role> {
     if nodes.is_empty() {
-        return wished.to_vec();
+        return desired.to_vec();
     }
     let has = |role: &Role| match role {
         Role::Broker => nodes.values().any(|roles| roles.is_broker()),
@@ -149,8 +149,8 @@ fn roles(nodes: &BTreeMap<NodeId, Roles>, wished: &[Role]) -> Vec<Role> {
     };
     // In the order in which the user wrote them.
     let all = [Role::Controller, Role::Broker];
-    let more = all.iter().filter(|role| !wished.contains(role));
-    wished.iter().chain(more).filter(|role| has(role)).copied().collect()
+    let more = all.iter().filter(|role| !desired.contains(role));
+    desired.iter().chain(more).filter(|role| has(role)).copied().collect()
 }
 
 #[cfg(test)]
@@ -212,8 +212,8 @@ mod tests {
             // Those that are to come are not there yet.
             (&["broker"], &[Controller, Broker], &[Broker]),
         ];
-        for (had, wished, expected) in rows {
-            assert_eq!(roles(&nodes(had), wished), expected, "{had:?} {wished:?}");
+        for (had, desired, expected) in rows {
+            assert_eq!(roles(&nodes(had), desired), expected, "{had:?} {desired:?}");
         }
     }
 }

@@ -54,7 +54,7 @@ pub(crate) async fn ask(
     questions: &Questions,
 ) -> Result<Fact<snapshot::CruiseControl>, RebalanceError> {
     let at_ms = now_ms();
-    let Some(kafka) = &work.kafka else { return Ok(Fact::Unknown(Why::NobodyToAsk)) };
+    let Some(kafka) = &work.kafka else { return Ok(Fact::Unknown(Why::Unreachable)) };
     let (domain, names) = (&work.ctx.settings.cluster_domain, work.ctx.admins.names());
     let found = match find(&work.ctx.client, kafka, (domain, names)).await? {
         Ok(client) => {

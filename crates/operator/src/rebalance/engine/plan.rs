@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use api::names::CLUSTER_LABEL;
 use api::{KafkaNodePool, KafkaRebalanceSpec, Resources};
 use control::rebalance::execution::{Job, LimitSpec, Limits};
-use control::rebalance::load::{Loaded, Wishes};
+use control::rebalance::load::{LoadOptions, Loaded};
 use control::rebalance::request::answers::Unmade;
 use control::rebalance::request::planning::{
     Scope, Unloaded, check_disks, check_findings, problem,
@@ -90,7 +90,7 @@ async fn carried(
         Scope::Replicas { added, removed } => (added.clone(), removed.clone()),
         Scope::Disks(_) => Default::default(),
     };
-    let wishes = Wishes {
+    let options = LoadOptions {
         capacities: load::capacities(said, &brokers),
         added,
         removed,
@@ -103,7 +103,7 @@ async fn carried(
     let nodes = site.access.as_ref().and_then(|access| access.nodes.clone());
     let nodes = nodes.map(|client| Nodes::new(client, hosts));
     let source = Source { admin, nodes: nodes.as_ref() };
-    let why = match load::collect(&source, &ctx.samples, &site.names, &wishes).await {
+    let why = match load::collect(&source, &ctx.samples, &site.names, &options).await {
         Ok(loaded) => return Ok(scope.check_rates(&loaded.unknown).map(|()| loaded)),
         Err(error @ LoadError::View(_)) => Unloaded::Inconsistent(chain(&error)),
         Err(error) => {

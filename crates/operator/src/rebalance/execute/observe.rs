@@ -190,7 +190,7 @@ impl Observed {
             }
         }
         // One broker may hear of a change later than another, and what it still tells of a throttle that was
-        // taken back would be taken for somebody's wish.
+        // taken back would be taken for a setting of the user.
         self.read_topic_settings(reach.controllers, recorded, &topics).await;
         self.facts.settings.len() > known
     }

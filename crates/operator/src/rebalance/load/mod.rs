@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use api::names::Names;
 use control::rebalance::load::{
-    BrokerSeen, Counters, DirSeen, Loaded, PartitionSeen, Sample, Wishes, load,
+    BrokerSeen, Counters, DirSeen, LoadOptions, Loaded, PartitionSeen, Sample, load,
 };
 use futures::future::join_all;
 use kafka_admin::{
@@ -122,11 +122,11 @@ pub async fn collect(
     source: &Source<'_>,
     samples: &Samples,
     of: &Names,
-    wishes: &Wishes<'_>,
+    options: &LoadOptions<'_>,
 ) -> Result<Loaded, LoadError> {
     let sample = sample(source).await?;
     let earlier = samples.turn(of, sample.mark());
-    load(&sample, earlier.as_ref(), wishes).map_err(LoadError::View)
+    load(&sample, earlier.as_ref(), options).map_err(LoadError::View)
 }
 
 /// Reads what a cluster carries now.

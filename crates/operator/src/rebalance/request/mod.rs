@@ -3,7 +3,7 @@
 //! How far a request is, what is done next and what is reported, [`control::rebalance::request`] decides. A pass reads
 //! everything anew, records what was decided, takes the annotation away, and asks the engine; then it reports.
 //!
-//! What it must not do: decide, or act on a wish that is not recorded.
+//! What it must not do: decide, or act on a command that is not recorded.
 
 mod observe;
 mod pass;
@@ -37,7 +37,7 @@ pub(crate) use observe::{annotations, log_dirs, spec};
 pub(crate) use pass::Work;
 
 /// The annotation with what a user asks of a request.
-pub(crate) const WISH: &str = Annotation::Rebalance.name();
+pub(crate) const COMMAND: &str = Annotation::Rebalance.name();
 /// The annotation that makes a template.
 pub(crate) const TEMPLATE: &str = Annotation::RebalanceTemplate.name();
 /// The annotation with which a plan is approved beforehand.

@@ -20,7 +20,7 @@ use model::NodeId;
 use serde_json::Value;
 
 use super::pass::Work;
-use super::{AUTO_APPROVAL, TEMPLATE, WISH};
+use super::{AUTO_APPROVAL, COMMAND, TEMPLATE};
 use crate::context::PAUSE;
 use crate::rebalance::RebalanceError;
 use crate::rebalance::engine::{ENGINE, cruise_control, native};
@@ -53,7 +53,7 @@ pub(super) fn resource(kr: &KafkaRebalance, written: &Value) -> Resource {
 pub(crate) fn annotations(kr: &KafkaRebalance) -> Annotations {
     let annotation = |name: &str| kr.annotations().get(name).cloned();
     Annotations {
-        rebalance: annotation(WISH),
+        rebalance: annotation(COMMAND),
         template: annotation(TEMPLATE),
         auto_approval: annotation(AUTO_APPROVAL),
         pause: annotation(PAUSE),
@@ -135,7 +135,7 @@ async fn read_cluster(
     let found = api.get_opt(cluster).await;
     let Some(found) = found.map_err(|error| RebalanceError::Read(Box::new(error)))? else {
         snapshot.kafka = Fact::read(None, at_ms);
-        snapshot.moves = Fact::Unknown(Why::NobodyToAsk);
+        snapshot.moves = Fact::Unknown(Why::Unreachable);
         return Ok(());
     };
     let place = Place::of_moves(&work.ctx.client, &found)?;
@@ -190,7 +190,7 @@ mod tests {
             "apiVersion": "kafka.strimzi.io/v1", "kind": "KafkaRebalance",
             "metadata": {
                 "name": "r", "uid": "u", "generation": 3, "labels": { CLUSTER_LABEL: "c" },
-                "annotations": { WISH: "refresh", TEMPLATE: "false", AUTO_APPROVAL: "true", PAUSE: "no" },
+                "annotations": { COMMAND: "refresh", TEMPLATE: "false", AUTO_APPROVAL: "true", PAUSE: "no" },
             },
             "spec": {
                 "mode": "remove-disks", "brokers": [], "goals": ["RackAwareGoal"],

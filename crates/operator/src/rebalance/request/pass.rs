@@ -8,7 +8,7 @@ use control::rebalance::request::{Act, Needs, Record, Snapshot, decide, needs};
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 
-use super::{WISH, observe, progress, status};
+use super::{COMMAND, observe, progress, status};
 use crate::context::Context;
 use crate::metrics::Rebalance;
 use crate::rebalance::RebalanceError;
@@ -181,7 +181,7 @@ impl Work {
     /// Takes the annotation away, if the resource is still the one that was read.
     async fn consume(&self) -> Result<(), RebalanceError> {
         let patch = json!({ "metadata": {
-            "annotations": { WISH: null },
+            "annotations": { COMMAND: null },
             "resourceVersion": self.kr.resource_version(),
         } });
         self.ctx.writer.patch(&self.api(), &self.kr.name_any(), &patch, Some(&self.kr)).await?;

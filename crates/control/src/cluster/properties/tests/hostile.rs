@@ -39,7 +39,8 @@ fn case(
     case.spec.config = config;
     case.spec.authorization = Some(Authorization { super_users: users.to_vec() });
     case.spec.listeners[0].advertised_host = hosts[0].cloned();
-    let of_broker = BrokerWishes { advertised_host: hosts[1].cloned(), ..BrokerWishes::default() };
+    let of_broker =
+        BrokerSettings { advertised_host: hosts[1].cloned(), ..BrokerSettings::default() };
     case.spec.listeners[1].brokers.insert(id(7), of_broker);
     case.spec.rack = rack.cloned().map(Rack::Environment);
     case

@@ -32,7 +32,7 @@ pub(super) fn facts(present: Option<&View>, edited: &View) -> Facts {
     let quorum = present.and_then(|view| view.quorum_facts.as_ref());
     Facts {
         now: edited.recorded.clone(),
-        wished: edited.wished.clone(),
+        desired: edited.desired.clone(),
         invalid: edited.refused.iter().cloned().collect(),
         mode: present.map_or(edited.mode, |view| view.mode),
         quorum: present.and_then(|view| view.quorum_view().cloned()),
@@ -68,7 +68,7 @@ fn upkeep(present: Option<&View>, edited: &View) -> Upkeep {
         claims: claims(edited),
     };
     if let Some(present) = present {
-        let same_nodes = edited.recorded == edited.wished;
+        let same_nodes = edited.recorded == edited.desired;
         let silent = same_nodes && is_silent(&upkeep);
         upkeep.objects = objects(present, edited, silent);
     }
@@ -102,7 +102,7 @@ fn blocked(edited: &View) -> Vec<String> {
 /// Brokers that leave, and would not any more.
 fn taken_back(present: &View, edited: &View) -> BTreeSet<NodeId> {
     let is_broker =
-        |view: &View, id: &NodeId| view.wished.get(id).is_some_and(|one| one.roles.is_broker());
+        |view: &View, id: &NodeId| view.desired.get(id).is_some_and(|one| one.roles.is_broker());
     let leaves = edited.leaving.iter().filter(|(_, one)| !guard::FINAL.contains(&one.phase));
     let back = leaves.map(|(id, _)| *id);
     back.filter(|id| is_broker(edited, id) && !is_broker(present, id)).collect()
@@ -141,9 +141,9 @@ fn metadata(present: &View, edited: &View) -> Option<Result<String, String>> {
     let of = |view: &View| {
         let kafka: KafkaVersion = view.kafka_version.as_ref()?.parse().ok()?;
         let facts = metadata_version::Facts {
-            wished: view.kafka()?.spec.kafka.metadata_version.clone(),
+            desired: view.kafka()?.spec.kafka.metadata_version.clone(),
             kafka,
-            nodes: view.wished.keys().map(|id| (*id, Some(kafka))).collect(),
+            nodes: view.desired.keys().map(|id| (*id, Some(kafka))).collect(),
             level: present.metadata_level,
             mode: present.mode,
             unregistering: BTreeSet::new(),

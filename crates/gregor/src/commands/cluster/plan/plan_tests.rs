@@ -21,7 +21,7 @@ fn a_plan_reads_as_a_list_in_order() {
     let lines = [
         Line::MakeClaims(vec!["data-0-my-cluster-broker-6".to_owned()]),
         Line::Start { pool: "broker".to_owned(), nodes: [id(6)].into() },
-        Line::RemoveVoter { node: id(3), why: Removal::NotWished },
+        Line::RemoveVoter { node: id(3), why: Removal::NotDesired },
         Line::Change(Setting {
             key: "log.retention.hours".to_owned(),
             value: Some("24".to_owned()),

@@ -46,7 +46,7 @@ pub(super) fn compare(present: &View, edited: &View) -> Upkeep {
     let before = diffs(present);
     for (id, node) in nodes(edited) {
         let same_roles = edited.recorded.get(&id).map(|one| one.roles)
-            == edited.wished.get(&id).map(|one| one.roles);
+            == edited.desired.get(&id).map(|one| one.roles);
         let (Some(now), Some(then)) = (present.pods.get(&id), edited.pods.get(&id)) else {
             continue;
         };

@@ -28,7 +28,7 @@ fn view(pod: Value, properties: &[(&str, &str)], config: Option<Diff>) -> View {
     let mut view = View::default();
     let member = Member { pool: "b".to_owned(), roles: Roles::Broker };
     view.recorded.insert(id(1), member.clone());
-    view.wished.insert(id(1), member);
+    view.desired.insert(id(1), member);
     view.pods.insert(id(1), pod);
     let all = properties.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
     view.properties.insert(id(1), all.collect());
@@ -102,7 +102,7 @@ fn another_revision_says_why() {
 
 #[test]
 fn what_is_pending_anyway_is_not_the_doing_of_the_edit() {
-    let key = |key: &str| Difference { key: key.to_owned(), running: None, wished: None };
+    let key = |key: &str| Difference { key: key.to_owned(), running: None, desired: None };
     let set = |key: &str| Change::Set(key.to_owned(), "1".to_owned());
     let pending = Diff { restart: vec![key("a")], on_cluster: vec![set("b")], ..Diff::default() };
     let then = Diff {

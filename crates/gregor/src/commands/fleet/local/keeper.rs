@@ -1,4 +1,4 @@
-//! Looks after one data plane: brings it to what is wished, again and again, and says what it has seen.
+//! Looks after one data plane: brings it to the desired state, again and again, and says what it has seen.
 //!
 //! Every step looks at what is recorded and at what runs, and does what is missing; so a step that failed or
 //! was cut off is only done again.
@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 
 use super::Common;
 use super::nodes::Nodes;
-use super::record::{Place, Wish};
+use super::record::{Desired, Place};
 use crate::commands::agent::agent_image;
 use crate::commands::up::audit_log;
 use crate::commands::up::nodes::{end_leftovers, start_proxy};
@@ -75,12 +75,12 @@ impl Keeper {
     /// Works until the data plane is gone, or until told to stop.
     pub(super) async fn run(
         self,
-        mut wish: watch::Receiver<Wish>,
+        mut desired: watch::Receiver<Desired>,
         seen: watch::Sender<Seen>,
         mut stop: watch::Receiver<bool>,
     ) {
         loop {
-            match self.live(&mut wish, &seen, &mut stop).await {
+            match self.live(&mut desired, &seen, &mut stop).await {
                 Ok(End::Stopped) => return,
                 Ok(End::Deleted) => {
                     seen.send_modify(|seen| seen.gone = true);
@@ -100,12 +100,12 @@ impl Keeper {
     /// One life of the control plane in this process.
     async fn live(
         &self,
-        wish: &mut watch::Receiver<Wish>,
+        desired: &mut watch::Receiver<Desired>,
         seen: &watch::Sender<Seen>,
         stop: &mut watch::Receiver<bool>,
     ) -> anyhow::Result<End> {
         // Nothing is started for one that is to go.
-        if wish.borrow().deleting {
+        if desired.borrow().deleting {
             self.clear().await?;
             return Ok(End::Deleted);
         }
@@ -115,19 +115,19 @@ impl Keeper {
             _ = stop.wait_for(|stop| *stop) => return Ok(End::Stopped),
         };
         let end = loop {
-            let wished = wish.borrow_and_update().clone();
-            if wished.deleting {
+            let current = desired.borrow_and_update().clone();
+            if current.deleting {
                 break End::Deleted;
             }
             if *stop.borrow() {
                 break End::Stopped;
             }
-            if let Err(error) = self.step(&mut running, &wished, seen).await {
+            if let Err(error) = self.step(&mut running, &current, seen).await {
                 tracing::warn!(plane = self.id, "{error:#}; retrying");
             }
             seen.send_if_modified(|seen| running.tell(seen));
             tokio::select! {
-                _ = wish.changed() => {}
+                _ = desired.changed() => {}
                 _ = stop.changed() => {}
                 () = tokio::time::sleep(PAUSE) => {}
             }
@@ -158,10 +158,10 @@ impl Keeper {
     async fn step(
         &self,
         running: &mut Running,
-        wish: &Wish,
+        desired: &Desired,
         seen: &watch::Sender<Seen>,
     ) -> anyhow::Result<()> {
-        running.nodes.start(&running.plane, wish).await?;
+        running.nodes.start(&running.plane, desired).await?;
         if !running.installed {
             let mut objects = self.common.programs.operator.manifests()?;
             manifests::sort(&mut objects);
@@ -169,11 +169,11 @@ impl Keeper {
             running.installed = true;
         }
         seen.send_if_modified(|seen| running.tell(seen));
-        if let Some(manager) = &wish.manager {
+        if let Some(manager) = &desired.manager {
             self.install_agent(running, manager).await?;
             seen.send_if_modified(|seen| running.tell(seen));
         }
-        running.nodes.let_go(&running.plane, wish).await
+        running.nodes.let_go(&running.plane, desired).await
     }
 
     async fn install_agent(&self, running: &mut Running, manager: &str) -> anyhow::Result<()> {

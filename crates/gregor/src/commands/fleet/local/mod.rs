@@ -2,9 +2,9 @@
 //!
 //! Each data plane is a Kubernetes control plane of its own with the operator and the agent in it, and its
 //! nodes are kubelets that really join and leave. A [`keeper`] looks after each of them; this only writes down
-//! what is wished and tells what the keepers have seen.
+//! the desired state and tells what the keepers have seen.
 //!
-//! 1. What is wished is on disk before anything is done about it, under the id of the data plane. A manager
+//! 1. The desired state is on disk before anything is done about it, under the id of the data plane. A manager
 //!    that was killed finds all its data planes again when it starts, and goes on where it was.
 //! 2. A data plane is gone when its directory is. What says that it is to go is removed last.
 //! 3. A node that has volumes on it does not go: nobody else could have its data.
@@ -34,7 +34,7 @@ use crate::commands::agent::agent_image;
 use crate::commands::up::nodes::{Image, image_table};
 use crate::commands::up::operator::Operator;
 use keeper::{Keeper, Seen};
-use record::{Place, Wish};
+use record::{Desired, Place};
 
 /// The name that regions have for it.
 pub(super) const NAME: &str = "local";
@@ -82,7 +82,7 @@ pub(super) struct Local {
 #[derive(Debug)]
 struct Kept {
     place: Place,
-    wish: watch::Sender<Wish>,
+    desired: watch::Sender<Desired>,
     seen: watch::Receiver<Seen>,
     keeper: JoinHandle<()>,
 }
@@ -140,9 +140,9 @@ impl Local {
         for entry in fs::read_dir(&dir).with_context(|| format!("cannot read {dir:?}"))? {
             let id = entry?.file_name().to_string_lossy().into_owned();
             let place = self.place(&id)?;
-            // A directory without a wish is one that was not begun, or one of which nothing is left.
-            if let Some(wish) = place.wish()? {
-                self.keep(&id, place, wish);
+            // A directory without a desired state is one that was not begun, or one of which nothing is left.
+            if let Some(desired) = place.desired()? {
+                self.keep(&id, place, desired);
             }
         }
         Ok(())
@@ -154,36 +154,36 @@ impl Local {
         fits.then(place).ok_or_else(|| LocalError::Id(id.to_owned()))
     }
 
-    fn keep(&self, id: &str, place: Place, wish: Wish) {
+    fn keep(&self, id: &str, place: Place, desired: Desired) {
         let mut planes = self.planes.lock().unwrap_or_else(PoisonError::into_inner);
         if planes.get(id).is_some_and(|kept| !kept.keeper.is_finished()) {
             return;
         }
-        let (wish, wished) = watch::channel(wish);
+        let (sender, receiver) = watch::channel(desired);
         let (tell, seen) = watch::channel(Seen::default());
         let common = Arc::clone(&self.common);
         let keeper = Keeper::new(id, place.clone(), common);
-        let keeper = tokio::spawn(keeper.run(wished, tell, self.stop.subscribe()));
-        planes.insert(id.to_owned(), Kept { place, wish, seen, keeper });
+        let keeper = tokio::spawn(keeper.run(receiver, tell, self.stop.subscribe()));
+        planes.insert(id.to_owned(), Kept { place, desired: sender, seen, keeper });
     }
 
-    /// Changes what is wished of a data plane, on disk first.
-    fn change(&self, id: &str, change: impl FnOnce(&mut Wish)) -> Result<(), Cause> {
+    /// Changes the desired state of a data plane, on disk first.
+    fn change(&self, id: &str, change: impl FnOnce(&mut Desired)) -> Result<(), Cause> {
         let planes = self.planes.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = planes.get(id).ok_or_else(|| LocalError::NotThere(id.to_owned()))?;
-        let mut wish = kept.wish.borrow().clone();
-        change(&mut wish);
-        if wish != *kept.wish.borrow() {
-            kept.place.write_wish(&wish)?;
-            kept.wish.send_replace(wish);
+        let mut desired = kept.desired.borrow().clone();
+        change(&mut desired);
+        if desired != *kept.desired.borrow() {
+            kept.place.write_desired(&desired)?;
+            kept.desired.send_replace(desired);
         }
         Ok(())
     }
 
-    fn look(&self, id: &str) -> Result<(Wish, watch::Receiver<Seen>), LocalError> {
+    fn look(&self, id: &str) -> Result<(Desired, watch::Receiver<Seen>), LocalError> {
         let planes = self.planes.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = planes.get(id).ok_or_else(|| LocalError::NotThere(id.to_owned()))?;
-        Ok((kept.wish.borrow().clone(), kept.seen.clone()))
+        Ok((kept.desired.borrow().clone(), kept.seen.clone()))
     }
 
     /// Ends everything in order: pods, then what they talk to. The next start continues it.
@@ -203,7 +203,7 @@ impl Local {
             planes.keys().cloned().collect()
         };
         for id in &ids {
-            if let Err(error) = self.change(id, |wish| wish.deleting = true) {
+            if let Err(error) = self.change(id, |desired| desired.deleting = true) {
                 tracing::warn!(plane = id, %error, "it stays");
             }
         }
@@ -224,15 +224,15 @@ impl Provider for Local {
     fn create<'a>(&'a self, plane: &'a PlaneRef) -> Answer<'a, String> {
         Box::pin(async {
             let place = self.place(&plane.id)?;
-            let wish = match place.wish()? {
-                Some(wish) => wish,
+            let desired = match place.desired()? {
+                Some(desired) => desired,
                 None => {
-                    let wish = Wish::new(plane.nodes.min(NODES_MAX), plane.multi_az);
-                    place.write_wish(&wish)?;
-                    wish
+                    let desired = Desired::new(plane.nodes.min(NODES_MAX), plane.multi_az);
+                    place.write_desired(&desired)?;
+                    desired
                 }
             };
-            self.keep(&plane.id, place, wish);
+            self.keep(&plane.id, place, desired);
             Ok(plane.id.clone())
         })
     }
@@ -248,7 +248,7 @@ impl Provider for Local {
     fn install_agent<'a>(&'a self, plane: &'a PlaneRef, access: &'a AgentAccess) -> Answer<'a, ()> {
         Box::pin(async {
             let manager = access.manager.clone();
-            self.change(&plane.id, |wish| wish.manager = Some(manager.clone()))?;
+            self.change(&plane.id, |desired| desired.manager = Some(manager.clone()))?;
             let (_, mut seen) = self.look(&plane.id)?;
             // Whoever asks has a deadline; the keeper goes on if it is over.
             let done = seen.wait_for(|seen| seen.agent_of.as_deref() == Some(manager.as_str()));
@@ -259,9 +259,9 @@ impl Provider for Local {
 
     fn nodes<'a>(&'a self, plane: &'a PlaneRef) -> Answer<'a, NodeCounts> {
         Box::pin(async {
-            let (wish, seen) = self.look(&plane.id)?;
+            let (desired, seen) = self.look(&plane.id)?;
             let actual = seen.borrow().nodes.ok_or(LocalError::NotCounted)?;
-            Ok(NodeCounts::new(wish.nodes, actual))
+            Ok(NodeCounts::new(desired.nodes, actual))
         })
     }
 
@@ -270,17 +270,17 @@ impl Provider for Local {
             if nodes > NODES_MAX {
                 return Err(LocalError::TooMany.into());
             }
-            self.change(&plane.id, |wish| wish.nodes = nodes)
+            self.change(&plane.id, |desired| desired.nodes = nodes)
         })
     }
 
     fn delete<'a>(&'a self, plane: &'a PlaneRef) -> Answer<'a, bool> {
         Box::pin(async {
             let place = self.place(&plane.id)?;
-            let Some(wish) = place.wish()? else { return Ok(true) };
+            let Some(desired) = place.desired()? else { return Ok(true) };
             // Its keeper may have ended before the directory was gone.
-            self.keep(&plane.id, place, wish);
-            self.change(&plane.id, |wish| wish.deleting = true)?;
+            self.keep(&plane.id, place, desired);
+            self.change(&plane.id, |desired| desired.deleting = true)?;
             Ok(false)
         })
     }

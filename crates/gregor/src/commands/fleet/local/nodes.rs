@@ -20,7 +20,7 @@ use local::storage::{NodeVolumes, Provisioner};
 use tokio::task::JoinHandle;
 
 use super::Common;
-use super::record::{NodePhase, NodeRecord, Place, Wish};
+use super::record::{Desired, NodePhase, NodeRecord, Place};
 use crate::commands::up::nodes::One;
 
 /// How long one attempt to drain a node may take. Other work of the data plane waits for it.
@@ -60,10 +60,14 @@ impl Nodes {
             && self.record.keys().all(|number| self.running.contains_key(number))
     }
 
-    /// Starts what is recorded and does not run, and as many more as are wished.
-    pub(super) async fn start(&mut self, plane: &ControlPlane, wish: &Wish) -> anyhow::Result<()> {
-        let wanted = usize::try_from(wish.nodes).unwrap_or(usize::MAX);
-        // One that was to go and is wished again stays.
+    /// Starts what is recorded and does not run, and as many more as are desired.
+    pub(super) async fn start(
+        &mut self,
+        plane: &ControlPlane,
+        desired: &Desired,
+    ) -> anyhow::Result<()> {
+        let wanted = usize::try_from(desired.nodes).unwrap_or(usize::MAX);
+        // One that was to go and is desired again stays.
         for number in self.leaving() {
             if self.members() < wanted && self.running.contains_key(&number) {
                 self.keep(&plane.client(), number).await?;
@@ -77,7 +81,7 @@ impl Nodes {
         let missing: Vec<u8> =
             self.record.keys().filter(|one| !self.running.contains_key(one)).copied().collect();
         for number in missing {
-            let kubelet = self.start_one(plane, number, wish.multi_az).await;
+            let kubelet = self.start_one(plane, number, desired.multi_az).await;
             let kubelet = kubelet.with_context(|| format!("cannot start {}", name(number)))?;
             self.running.insert(number, kubelet);
         }
@@ -105,9 +109,13 @@ impl Nodes {
     }
 
     /// Makes nodes that are too many leave, as far as they can.
-    pub(super) async fn let_go(&mut self, plane: &ControlPlane, wish: &Wish) -> anyhow::Result<()> {
+    pub(super) async fn let_go(
+        &mut self,
+        plane: &ControlPlane,
+        desired: &Desired,
+    ) -> anyhow::Result<()> {
         let client = plane.client();
-        let wanted = usize::try_from(wish.nodes).unwrap_or(usize::MAX);
+        let wanted = usize::try_from(desired.nodes).unwrap_or(usize::MAX);
         let surplus = self.members().saturating_sub(wanted);
         if surplus > 0 {
             for number in self.candidates(&client).await?.into_iter().take(surplus) {

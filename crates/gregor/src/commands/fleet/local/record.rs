@@ -1,4 +1,4 @@
-//! What is on disk of a data plane: what is wished of it, which nodes it has, and its Kubernetes.
+//! What is on disk of a data plane: its desired state, which nodes it has, and its Kubernetes.
 //!
 //! | path | what | who writes |
 //! |---|---|---|
@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 /// What is to be of a data plane.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Wish {
+pub(super) struct Desired {
     /// How many nodes.
     pub(super) nodes: u32,
     /// Whether they are in several zones.
@@ -29,7 +29,7 @@ pub(super) struct Wish {
     pub(super) deleting: bool,
 }
 
-impl Wish {
+impl Desired {
     pub(super) fn new(nodes: u32, multi_az: bool) -> Self {
         Self { nodes, multi_az, manager: None, deleting: false }
     }
@@ -61,14 +61,14 @@ impl Place {
         self.0.join("kubernetes")
     }
 
-    /// What is wished; nothing if there is no such data plane.
-    pub(super) fn wish(&self) -> io::Result<Option<Wish>> {
+    /// The desired state; nothing if there is no such data plane.
+    pub(super) fn desired(&self) -> io::Result<Option<Desired>> {
         read(&self.0.join("wish.json"))
     }
 
-    pub(super) fn write_wish(&self, wish: &Wish) -> io::Result<()> {
+    pub(super) fn write_desired(&self, desired: &Desired) -> io::Result<()> {
         private_dir(&self.0)?;
-        write(&self.0.join("wish.json"), wish)
+        write(&self.0.join("wish.json"), desired)
     }
 
     pub(super) fn nodes(&self) -> io::Result<NodeRecord> {
@@ -112,18 +112,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_wished_is_found_again_until_nothing_is_left() {
+    fn the_desired_state_is_found_again_until_nothing_is_left() {
         let temp = tempfile::tempdir().unwrap();
         let place = Place::new(temp.path().join("planes/p"));
-        assert_eq!(place.wish().unwrap(), None);
-        let wish = Wish { deleting: true, ..Wish::new(3, false) };
-        place.write_wish(&wish).unwrap();
+        assert_eq!(place.desired().unwrap(), None);
+        let desired = Desired { deleting: true, ..Desired::new(3, false) };
+        place.write_desired(&desired).unwrap();
         place.write_nodes(&NodeRecord::from([(2, NodePhase::Leaving)])).unwrap();
         fs::create_dir_all(place.kubernetes().join("etcd")).unwrap();
-        assert_eq!(place.wish().unwrap(), Some(wish));
+        assert_eq!(place.desired().unwrap(), Some(desired));
         assert_eq!(place.nodes().unwrap()[&2], NodePhase::Leaving);
         place.remove().unwrap();
-        assert_eq!(place.wish().unwrap(), None);
+        assert_eq!(place.desired().unwrap(), None);
         assert!(!temp.path().join("planes/p").exists());
         place.remove().unwrap();
     }
