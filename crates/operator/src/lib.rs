@@ -15,6 +15,7 @@ pub mod fence;
 #[cfg(test)]
 mod hostile;
 pub mod http;
+mod https;
 pub mod install;
 mod lag;
 pub mod lease;

@@ -9,20 +9,15 @@ use api::names::AGENT_PORT;
 use control::node::readiness::ANSWER_TIMEOUT;
 use http_body_util::Empty;
 use hyper::body::Bytes;
-use hyper::client::conn::http1;
 use hyper::{Request, StatusCode};
-use hyper_util::rt::TokioIo;
 use kafka_admin::{Resolve, SystemNames};
 use model::DirectoryId;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
 use serde::Deserialize;
-use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use super::admins::Keys;
 use crate::body::{self, BodyError, Page};
+use crate::https::{self, Identity, Peer, RequestError};
 
 /// A node program answers when Kafka's JVM has answered it, or has not in time; the rest is for the connection. A shorter
 /// deadline would make a slow node an unknown one.
@@ -68,10 +63,20 @@ pub(crate) enum AskError {
     Nonsense(String),
 }
 
+impl From<RequestError> for AskError {
+    fn from(error: RequestError) -> Self {
+        match error {
+            RequestError::Name => Self::Name,
+            RequestError::Connect(error) | RequestError::Handshake(error) => Self::Connect(error),
+            RequestError::Broken(error) => Self::Broken(Box::new(error)),
+        }
+    }
+}
+
 /// Why nodes cannot be asked at all.
 #[derive(Debug, thiserror::Error)]
 #[error("the keys for requests to nodes are not valid: {0}")]
-pub(crate) struct InvalidKeys(String);
+pub(crate) struct InvalidKeys(#[from] https::InvalidKeys);
 
 /// The state of a broker.
 #[derive(Debug, Deserialize)]
@@ -112,23 +117,9 @@ impl From<StrimziState> for BrokerState {
 impl NodeClient {
     /// A client with these keys.
     pub(crate) fn new(keys: &Keys<'_>) -> Result<Self, InvalidKeys> {
-        let invalid = |error: &dyn std::fmt::Display| InvalidKeys(error.to_string());
-        let mut roots = RootCertStore::empty();
-        for certificate in CertificateDer::pem_slice_iter(keys.authorities) {
-            let certificate = certificate.map_err(|error| invalid(&error))?;
-            roots.add(certificate).map_err(|error| invalid(&error))?;
-        }
-        let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(keys.certificate).collect();
-        let chain = chain.map_err(|error| invalid(&error))?;
-        let key = PrivateKeyDer::from_pem_slice(keys.key).map_err(|error| invalid(&error))?;
-        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-        let config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(|error| invalid(&error))?
-            .with_root_certificates(roots)
-            .with_client_auth_cert(chain, key)
-            .map_err(|error| invalid(&error))?;
-        Ok(Self { tls: TlsConnector::from(Arc::new(config)), names: Arc::new(SystemNames) })
+        let identity = Identity { certificate: keys.certificate, key: keys.key };
+        let tls = https::connector(keys.authorities, Some(identity))?;
+        Ok(Self { tls, names: Arc::new(SystemNames) })
     }
 
     /// The same, with nodes found by these names.
@@ -185,19 +176,12 @@ impl NodeClient {
     }
 
     async fn ask(&self, host: &str, path: &str, read: Read) -> Result<Vec<u8>, AskError> {
-        let broken = |error: hyper::Error| AskError::Broken(Box::new(error));
-        let at = self.names.resolve(host, AGENT_PORT).await.map_err(AskError::Connect)?;
-        let stream = TcpStream::connect(at.as_slice()).await.map_err(AskError::Connect)?;
-        let name = ServerName::try_from(host.to_owned()).map_err(|_| AskError::Name)?;
-        let stream = self.tls.connect(name, stream).await.map_err(AskError::Connect)?;
-        let (mut sender, connection) =
-            http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
         let request = Request::get(path)
             .header(hyper::header::HOST, host)
             .body(Empty::<Bytes>::new())
             .map_err(|error| AskError::Nonsense(error.to_string()))?;
-        let answer = async {
-            let answer = sender.send_request(request).await.map_err(broken)?;
+        let peer = Peer { tls: &self.tls, names: self.names.as_ref(), host, port: AGENT_PORT };
+        https::exchange(peer, request, async |answer| {
             if answer.status() != StatusCode::OK {
                 return Err(AskError::Status(answer.status()));
             }
@@ -207,15 +191,8 @@ impl NodeClient {
                 Read::Lines(page) => body::read_lines(body, page).await,
             };
             body.map_err(AskError::Body)
-        };
-        tokio::pin!(answer);
-        tokio::select! {
-            answer = &mut answer => answer,
-            ended = connection => {
-                ended.map_err(broken)?;
-                answer.await
-            }
-        }
+        })
+        .await
     }
 }
 

@@ -15,18 +15,13 @@ use control::rebalance::request::answers::{ExecutorState, Reply};
 use http_body_util::Empty;
 use hyper::Request;
 use hyper::body::Bytes;
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
 use kafka_admin::Resolve;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
-use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use super::answer::{self, Summary};
 use super::ask::{self, Ask};
 use crate::body::{self, BodyError};
+use crate::https::{self, Peer, RequestError};
 
 /// Cruise Control answers 202 if it is not done after ten seconds; anything much later is not an answer.
 const DEADLINE: Duration = Duration::from_secs(11);
@@ -80,6 +75,17 @@ pub enum ClientError {
     Body(#[source] BodyError),
 }
 
+impl From<RequestError> for ClientError {
+    fn from(error: RequestError) -> Self {
+        match error {
+            RequestError::Name => Self::Name,
+            RequestError::Connect(error) => Self::Connect(error),
+            RequestError::Handshake(error) => Self::Certificate(error),
+            RequestError::Broken(error) => Self::Broken(Box::new(error)),
+        }
+    }
+}
+
 /// Asks a Cruise Control.
 #[derive(Clone)]
 pub struct Client {
@@ -97,7 +103,8 @@ struct Raw {
 impl Client {
     /// A client of that Cruise Control.
     pub fn new(endpoint: Endpoint) -> Result<Self, ClientError> {
-        let tls = connector(&endpoint.authorities)?;
+        let tls = https::connector(&endpoint.authorities, None);
+        let tls = tls.map_err(|error| ClientError::Authorities(error.to_string()))?;
         Ok(Self { endpoint, tls })
     }
 
@@ -156,30 +163,16 @@ impl Client {
 
     async fn send(&self, ask: &Ask) -> Result<Raw, ClientError> {
         let Endpoint { host, port, names, .. } = &self.endpoint;
-        let at = names.resolve(host, *port).await.map_err(ClientError::Connect)?;
-        let stream = TcpStream::connect(at.as_slice()).await.map_err(ClientError::Connect)?;
-        let name = ServerName::try_from(host.clone()).map_err(|_| ClientError::Name)?;
-        let stream = self.tls.connect(name, stream).await.map_err(ClientError::Certificate)?;
-        let broken = |error: hyper::Error| ClientError::Broken(Box::new(error));
-        let (mut sender, connection) =
-            http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
-        let request = self.request(ask)?;
-        let answer = async {
-            let answer = sender.send_request(request).await.map_err(broken)?;
+        let peer = Peer { tls: &self.tls, names: names.as_ref(), host, port: *port };
+        https::exchange(peer, self.request(ask)?, async |answer| {
             let status = answer.status().as_u16();
             let task = answer.headers().get(TASK_ID).and_then(|id| id.to_str().ok());
             let task = task.map(str::to_owned);
             let body = body::read_large(answer.into_body(), ANSWER_BYTES_MAX).await;
             let body = body.map_err(ClientError::Body)?;
             Ok(Raw { status, task, body: String::from_utf8_lossy(&body).into_owned() })
-        };
-        tokio::pin!(answer);
-        tokio::select! {
-            answer = &mut answer => answer,
-            // How the connection ends is nothing against an answer that is there; one that breaks off
-            // says so itself.
-            _ = connection => answer.await,
-        }
+        })
+        .await
     }
 
     fn request(&self, ask: &Ask) -> Result<Request<Empty<Bytes>>, ClientError> {
@@ -195,20 +188,4 @@ impl Client {
         let request = request.body(Empty::new());
         request.map_err(|error| ClientError::Broken(Box::new(error)))
     }
-}
-
-fn connector(authorities: &[u8]) -> Result<TlsConnector, ClientError> {
-    let invalid = |error: &dyn std::fmt::Display| ClientError::Authorities(error.to_string());
-    let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(authorities) {
-        let certificate = certificate.map_err(|error| invalid(&error))?;
-        roots.add(certificate).map_err(|error| invalid(&error))?;
-    }
-    let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .map_err(|error| invalid(&error))?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    Ok(TlsConnector::from(Arc::new(config)))
 }
