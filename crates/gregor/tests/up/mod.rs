@@ -85,6 +85,8 @@ impl World {
         command.args(words).env("GREGOR_STATE_DIR", self.state()).stdin(Stdio::null());
         command.env(audit::VARIABLE, self.temp().join("audit"));
         command.env("GREGOR_NO_OPERATOR", (!self.with_operator).to_string());
+        // The nodes live for minutes: what the optimizing compiler costs them they never get back.
+        command.env("JDK_JAVA_OPTIONS", "-XX:TieredStopAtLevel=1");
         command
     }
 

@@ -31,7 +31,9 @@ Examples:
   gregor up --no-operator          only Kubernetes
   gregor up --image app=/opt/app   local program for the image app
   gregor up --detach               start in the background; gregor down stops it
-  gregor up --state /tmp/second    a second one, beside the first";
+  gregor up --state /tmp/second    a second one, beside the first
+  JDK_JAVA_OPTIONS=-XX:TieredStopAtLevel=1 gregor up
+                                   Java options for all nodes: these start with less CPU, and run slower";
 
 /// Options of `gregor up`.
 #[derive(Debug, Args)]
