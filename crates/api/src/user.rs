@@ -113,7 +113,7 @@ pub enum UserAuthenticationType {
     /// A certificate that the operator issues.
     #[serde(rename = "tls")]
     Tls,
-    /// A certificate that somebody else issues.
+    /// A certificate that another authority issues.
     #[serde(rename = "tls-external")]
     TlsExternal,
     /// A password.

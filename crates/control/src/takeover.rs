@@ -167,7 +167,7 @@ pub const fn replaces_exporter(scraped_in_a_row: usize) -> bool {
 }
 
 /// What is removed in another namespace that the entity operator of a cluster watched: the bindings for its account, and
-/// whether its role goes too. Nobody collects them, since an owner must be in the same namespace. The role stays as long
+/// whether its role goes too. They are not garbage-collected, since an owner must be in the same namespace. The role stays as long
 /// as a cluster of the same name elsewhere needs it.
 #[must_use]
 pub fn elsewhere((namespace, cluster): (&str, &str), bindings: &[Binding]) -> (Vec<String>, bool) {

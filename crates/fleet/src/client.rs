@@ -24,7 +24,7 @@ pub enum ClientError {
     /// It is no address.
     #[error("\"{0}\" does not answer")]
     Address(String, #[source] hyper::http::Error),
-    /// Nobody answers. Whether the request was carried out is not known.
+    /// There is no answer. Whether the request was carried out is unknown.
     #[error("{0} does not answer")]
     Send(String, #[source] hyper_util::client::legacy::Error),
     /// The answer broke off.
@@ -56,7 +56,7 @@ impl ClientError {
     }
 }
 
-/// Whether nobody on the way can read what is sent to an address: it is `https`, or on this machine.
+/// Whether what is sent to an address is encrypted on the way: it is `https`, or on this machine.
 #[must_use]
 pub fn is_confidential(url: &str) -> bool {
     let Ok(uri) = url.parse::<hyper::Uri>() else { return false };
@@ -78,10 +78,10 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client that trusts whom this machine trusts. No request takes longer than the deadline.
+    /// A client that trusts the authorities of this machine. No request takes longer than the deadline.
     ///
     /// # Errors
-    /// If this machine trusts nobody.
+    /// If this machine has no trusted authorities.
     pub fn new(deadline: Duration) -> Result<Self, ClientError> {
         let provider = std::sync::Arc::new(rustls::crypto::aws_lc_rs::default_provider());
         let tls = rustls::ClientConfig::builder_with_provider(provider)

@@ -1,6 +1,6 @@
 //! What 200 clusters cost the operator: until each was looked at once, and when nothing changes.
 //!
-//! The nodes are a stand-in, here only: nobody runs the pods, this program says that they are ready. Their
+//! The nodes are a stand-in, here only: no kubelet runs the pods, this program reports them as ready. Their
 //! Kafkas cannot be reached, so passes follow each other every other second instead of every other minute;
 //! what one pass costs is the same, but for the calls to Kafka, which fail at once.
 

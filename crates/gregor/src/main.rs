@@ -39,7 +39,7 @@ fn main() -> ExitCode {
     let cli = match cli {
         Ok(cli) => cli,
         Err(error) => {
-            // Nobody is left to tell if this fails.
+            // There is no output left on which to report a failure.
             let _ = error.print();
             let is_plan = words.get(1).is_some_and(|word| word == "plan");
             return match (error.use_stderr(), is_plan) {

@@ -69,7 +69,7 @@ impl Out {
 
 /// A remark that is not part of the result.
 pub(crate) fn note(text: &str) {
-    // Nobody is left to tell if this fails.
+    // There is no output left on which to report a failure.
     let lines: Vec<_> = text.lines().map(clean).collect();
     let _ = writeln!(io::stderr(), "gregor: {}", lines.join("\n"));
 }

@@ -96,7 +96,7 @@ fn nodes_are_restarted_without_breaking_anything() {
     println!("{} looks at the partitions; {report:?}", watch.samples());
     report.check().unwrap();
     ground.assert_operator_is_content();
-    // Nobody has to wait for brokers that wait for controllers that are gone.
+    // Brokers that wait for controllers that are gone need not be waited for.
     let all = ground.world.processes();
     all.iter().filter(|one| one.has("kafka.Kafka")).for_each(|one| signal(one.pid, Signal::KILL));
 }

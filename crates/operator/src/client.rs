@@ -76,12 +76,12 @@ pub(crate) fn closed() -> Client {
 /// How long a person waits for an API server that does not take the connection.
 const CONNECT: Duration = Duration::from_secs(5);
 
-/// Somebody wanted to write with a client that only reads.
+/// A write with a client that only reads.
 #[derive(Debug, thiserror::Error)]
 #[error("{0} was not sent: nothing is changed here")]
 struct NotSent(Method);
 
-/// Somebody wanted to read or write with a client that sends nothing.
+/// A request with a client that sends nothing.
 #[derive(Debug, thiserror::Error)]
 #[error("Kubernetes is not asked: all facts are in the snapshot")]
 struct Closed;

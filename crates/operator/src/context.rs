@@ -24,7 +24,7 @@ use crate::strimzi::Observed;
 use crate::takeover::Removals;
 use crate::write::Writer;
 
-/// How many passes read at a time. A read takes milliseconds, so nobody waits for long.
+/// How many passes read at a time. A read takes milliseconds, so a pass does not wait for long.
 const READERS: usize = 16;
 
 /// How long a pod may take to become ready, unless the operator is told otherwise.

@@ -1,7 +1,7 @@
 //! How long this process may still act as the leader.
 //!
 //! A process that was paused, or cut off from the API server, does not know that another one leads by now.
-//! But it knows when it last renewed its Lease, and that nobody takes a Lease over before it has run out. So
+//! But it knows when it last renewed its Lease, and that no process takes a Lease over before it has expired. So
 //! an act that would harm if two did it begins only if it also ends before that time.
 //!
 //! That is as much as a process can know of itself. One that is paused after it was asked here, and before its request

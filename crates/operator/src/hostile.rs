@@ -37,7 +37,7 @@ pub(crate) struct Manner {
     pub(crate) status: &'static str,
     /// A header before the body.
     pub(crate) header: &'static str,
-    /// What it writes again and again, until nobody reads any more.
+    /// What it writes repeatedly, until the connection is closed.
     pub(crate) piece: Vec<u8>,
     /// The pause between two pieces.
     pub(crate) pause: Duration,

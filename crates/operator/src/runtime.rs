@@ -57,7 +57,7 @@ pub struct ElectionOptions {
 pub enum Ended {
     /// It was asked to.
     Stopped,
-    /// Somebody else leads, or may. Tasks may still be running: the process must end at once.
+    /// Another process leads, or may. Tasks may still be running: the process must end at once.
     LeadershipLost,
 }
 

@@ -223,7 +223,7 @@ impl Place<'_> {
         Ok(())
     }
 
-    /// What it had in the namespace that it watched. What is left there gives nobody any power once its account is gone, so
+    /// What it had in the namespace that it watched. What is left there grants no rights once its account is gone, so
     /// that it keeps nothing from going on.
     async fn elsewhere(&self, namespace: &str) {
         let removal = self.ctx.removals.of(self.names, self.component);

@@ -6,11 +6,11 @@
 //! 2. Nothing is begun by a process that does not lead ([`Fence`]). A deletion, any change in Kafka, and a write that
 //!    is not tied to a version begin only if this process leads for longer than the call can take.
 //! 3. An object is applied, replaced or deleted only as the version that was read, or created only where none was found.
-//!    That it still leads is asked after the read, so nobody else has led before it: a former leader that was
+//!    That it still leads is asked after the read, so no other process has led before it: a former leader that was
 //!    paused in between, however long, overwrites nothing that its successor wrote.
 //! 4. Neither Kubernetes nor Kafka knows who leads. A process that is paused just after it asked whether it leads sends
 //!    the request when it wakes up, whoever leads by then. The API server refuses it if it is tied to a version that
-//!    has changed (3). The others are carried out: a creation, a deletion of an object that nobody has changed, a
+//!    has changed (3). The others are carried out: a creation, a deletion of an object that has not changed, a
 //!    patch without a version, a change in Kafka. The next pass of the successor finds and corrects what it can.
 //! 5. Every call ends by its deadline. One that ran out may have been carried out.
 //! 6. After each write that changed something the [`CrashSwitch`] is asked, so that tests can cross every

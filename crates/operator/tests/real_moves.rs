@@ -303,7 +303,7 @@ async fn plans_are_carried_out_whatever_happens() -> anyhow::Result<()> {
     let world = World::start().await?;
     world.fill().await?;
     let load = Load::start(world.cluster.load_options("load").rate(200)).await?;
-    // Somebody has set something before us.
+    // A user has set something before us.
     let theirs = ThrottleValues { leader: None, follower: Some("77777777".to_owned()) };
     world.brokers.set_broker_throttle(broker(201), &theirs).await?;
     let theirs = ThrottleValues { leader: Some("0:200".to_owned()), follower: None };

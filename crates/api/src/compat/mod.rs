@@ -72,7 +72,7 @@ pub enum Verdict {
     /// The resource is not acted on as long as it is there: doing the rest without it would be
     /// something else than what was asked for, and harmful.
     Refused,
-    /// Nobody knows it, so that it is most likely a slip of the pen. Kept, with a Warning.
+    /// An unknown field, most likely a typing error. Kept, with a Warning.
     Unknown,
 }
 

@@ -36,7 +36,7 @@ use super::{Entry, KeyId, Stored, Timing, Validity};
 pub enum Kind {
     /// It signs for nodes and for the operator.
     Cluster,
-    /// It signs for users, of whom nobody knows which certificate they present.
+    /// It signs for users, whose certificates are unknown.
     Clients,
 }
 
@@ -223,7 +223,7 @@ pub enum Reason {
     NotSupplied,
     /// Both Secrets are gone and pods that know the authority are there.
     Lost,
-    /// Both Secrets are gone, and nobody knows whether pods are there.
+    /// Both Secrets are gone, and it is unknown whether pods exist.
     UseUnknown,
     /// There is something under `ca.key` or in its place that is no key.
     KeyUnreadable,
@@ -444,11 +444,11 @@ fn steady(
     decision
 }
 
-/// Former certificates that nobody needs any more.
+/// Former certificates that are no longer needed.
 fn droppable(kind: Kind, facts: &Facts, certificates: &Certificates) -> Vec<String> {
     let unneeded = |entry: &Entry<Certificate>| match (kind, entry) {
         (Kind::Cluster, _) => facts.used_by_all == Some(true),
-        // Users show what they have, and nobody knows what that is, until it has expired anyway.
+        // Users show what they have, which is unknown, until it has expired anyway.
         (Kind::Clients, Entry::Read(old)) => old.validity.is_expired(facts.timing.now),
         (Kind::Clients, Entry::Missing | Entry::Unreadable) => false,
     };
@@ -457,7 +457,7 @@ fn droppable(kind: Kind, facts: &Facts, certificates: &Certificates) -> Vec<Stri
 }
 
 /// What the key signed is good until it ends, but nothing new can be signed. A new key takes its place,
-/// in stages, when the certificate has to be renewed, when a user asks, or when nobody is there to mind.
+/// in stages, when the certificate has to be renewed, when a user asks, or when there are no clients.
 fn key_lost(facts: &Facts, certificates: &Certificates, current: &Certificate) -> Decision {
     let due = facts.timing.due(&current.validity) == Due::Now;
     let act = match facts.in_use {

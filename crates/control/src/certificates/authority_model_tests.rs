@@ -389,7 +389,7 @@ fn a_creation_that_dies_after_each_write_ends_with_one_authority() {
             world.happens(&Event::Pass { dies_after, unread: None, restart: None }).unwrap();
         }
         world.settle().unwrap();
-        // A pass that dies before its first write has made a key that nobody has seen.
+        // A pass that dies before its first write has made a key that was never used.
         let made = if dies_after == 0 { 21 } else { 1 };
         assert_eq!(world.keys_made, made, "{dies_after}");
         assert_eq!(decide(&world.settings, &world.facts(None)).act, Act::Keep);

@@ -84,7 +84,7 @@ pub enum Cause {
     AuthorityReplaced,
     /// The certificate of the authority has been renewed since.
     AuthorityRenewed,
-    /// It is for somebody else.
+    /// It was issued for another subject.
     Subject,
     /// It is for other names or addresses.
     Names,

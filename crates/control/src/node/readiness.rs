@@ -6,7 +6,7 @@
 //!    observer. An open port says nothing about that.
 //! 3. A node with both roles is ready as a broker. It does not run before its controller has caught
 //!    up, as both read one log; and when the quorum is lost later, clients must not lose the brokers too.
-//! 4. What could not be read makes nobody ready.
+//! 4. What could not be read makes no node ready.
 //!
 //! Whether a controller keeps up cannot be told from offsets: when its leader dies, an observer of Kafka
 //! 4.1 to 4.3 goes on showing that leader, and a high watermark equal to the end of its own log. What

@@ -29,7 +29,7 @@ pub struct OutdatedBootstrap {
 }
 
 impl OutdatedBootstrap {
-    /// Whether nobody stands in the way.
+    /// Whether no node blocks the removal.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.restart.is_empty() && self.unknown.is_empty()

@@ -132,7 +132,7 @@ pub fn decide(facts: &Facts) -> Decision {
     }
     let (Some(current), Some(to)) = (MetadataVersion::of_level(level), desired.level()) else {
         return match facts.desired {
-            // Nobody asked for anything else.
+            // Nothing else was asked for.
             None => Decision::Keep,
             Some(_) => Decision::Refuse(Reason::NewerThanKnown),
         };
@@ -168,7 +168,7 @@ fn down(facts: &Facts, from: MetadataVersion, to: MetadataVersion, level: i16) -
     }
 }
 
-/// Whether the version is to become another one now or soon. Else nobody need know who could be in the way.
+/// Whether the version is to become another one now or soon. Otherwise it does not matter who could be in the way.
 #[must_use]
 pub fn is_to_change(facts: &Facts) -> bool {
     match decide(facts) {

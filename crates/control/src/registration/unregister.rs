@@ -349,7 +349,7 @@ mod tests {
         assert!(decide(&facts).progress().unwrap().message.contains('6'));
     }
 
-    /// A broker that somebody else runs in this cluster: Kafka would unregister it without a word.
+    /// A broker that the operator does not manage: Kafka would unregister it without a word.
     #[test]
     fn a_broker_that_runs_somewhere_else_is_named_and_left_alone() {
         let mut facts = facts();
@@ -357,7 +357,7 @@ mod tests {
         facts.skip_check = true;
         let decision = decide(&facts);
         assert_eq!((decision.unregister.clone(), decision.suspects.clone()), (ids(&[]), ids(&[])));
-        // Nobody knows when it ends, so nothing waits for it; Kafka says whether it is in the way.
+        // It is unknown when it ends, so nothing waits for it; Kafka says whether it is in the way.
         assert_eq!((decision.stale(), decision.pending()), (ids(&[6]), ids(&[])));
         assert_eq!(decision.progress(), None);
         let notes = decision.warnings();

@@ -60,7 +60,7 @@ pub(super) fn yaml(definitions: &[Value]) -> anyhow::Result<String> {
         text += "---\n";
         let document = serde_saphyr::to_string(definition).context("cannot write YAML")?;
         for line in document.lines() {
-            // The empty lines of a text are written with its indentation, which nobody wants in a file.
+            // The empty lines of a text are written with its indentation, which is trailing white space in a file.
             text += if line.trim().is_empty() { "" } else { line };
             text.push('\n');
         }

@@ -74,7 +74,7 @@ fn operator(lease: &Lease, now: Timestamp) -> Operator {
     }
 }
 
-/// Whether somebody holds a Lease now. Clocks differ a little, so an expired Lease counts as held for as long again.
+/// Whether a process holds a Lease now. Clocks differ a little, so an expired Lease counts as held for as long again.
 fn is_held(lease: &Lease, now: Timestamp) -> bool {
     let Some(spec) = &lease.spec else { return false };
     let has_holder = spec.holder_identity.as_ref().is_some_and(|holder| !holder.is_empty());

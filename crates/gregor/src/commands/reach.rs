@@ -1,4 +1,4 @@
-//! How to reach Kubernetes: as kubectl does, unless somebody says otherwise.
+//! How to reach Kubernetes: as kubectl does, unless options say otherwise.
 
 use std::env;
 use std::path::PathBuf;

@@ -128,7 +128,7 @@ impl<'a> Elastic<'a> {
         elastic
     }
 
-    /// Ends the load and fails if a record is missing; then looks for faults that nobody expected.
+    /// Ends the load and fails if a record is missing; then looks for unexpected faults.
     pub(crate) fn end(mut self) {
         self.nothing_is_lost();
         self.place.ground.assert_operator_is_content();
@@ -159,13 +159,13 @@ impl<'a> Elastic<'a> {
         found.map_err(|error| format!("{error:?}"))
     }
 
-    /// The quorum, or why nobody tells: its leader may be about to change.
+    /// The quorum, or why it is unknown: its leader may be about to change.
     pub(crate) fn quorum_now(&self) -> Result<Quorum, String> {
         let found = self.runtime.block_on(async { self.admin().describe_quorum().await });
         found.map_err(|error| format!("{error:?}"))
     }
 
-    /// The quorum, as soon as somebody tells.
+    /// The quorum, as soon as it is known.
     pub(crate) fn quorum(&self) -> Quorum {
         let mut found = None;
         wait_for_mut(|| self.quorum_now().map(|quorum| found = Some(quorum)));

@@ -356,7 +356,7 @@ impl<'a> Scene<'a> {
         crate::up::signal(self.place.java(pod), rustix::process::Signal::KILL);
     }
 
-    /// Ends the load and checks that no record of it was lost; then looks for faults that nobody expected.
+    /// Ends the load and checks that no record of it was lost; then looks for unexpected faults.
     pub(crate) fn end(mut self) {
         self.nothing_is_lost();
         self.place.ground.assert_operator_is_content();

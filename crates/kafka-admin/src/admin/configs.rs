@@ -319,7 +319,7 @@ impl Admin {
     }
 
     /// Changes settings of a node through the controller, for names that are known to be good: of a
-    /// broker that is down nobody could say which it has.
+    /// broker that is down it is unknown which it has.
     pub(super) async fn alter_unchecked(
         &self,
         resource: &ConfigResource,

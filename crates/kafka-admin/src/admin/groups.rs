@@ -80,7 +80,7 @@ pub struct GroupListing {
     pub id: String,
     /// Its type.
     pub kind: GroupKind,
-    /// What its members speak among themselves: `consumer`, `connect`, or whatever a client chose. Empty if nobody was
+    /// What its members speak among themselves: `consumer`, `connect`, or whatever a client chose. Empty if no member was
     /// ever a member.
     pub protocol_type: String,
     /// Its state, as Kafka names it.

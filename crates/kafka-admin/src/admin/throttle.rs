@@ -2,7 +2,7 @@
 //!
 //! A throttle is four settings: a rate on each broker for what it sends and what it receives, and on
 //! each topic the lists of replicas that these rates hold for. A throttle that is forgotten slows a
-//! cluster down for ever, and values that somebody else had set are lost if they are only deleted.
+//! cluster down for ever, and values that a user had set are lost if they are only deleted.
 //! So, in this order:
 //! 1. what is there is read into a [`ThrottleRecord`];
 //! 2. the caller stores the record;

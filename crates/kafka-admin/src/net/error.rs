@@ -206,7 +206,7 @@ pub enum ConnectError {
     /// The host has no address at all.
     #[error("its name has no address")]
     NoAddress,
-    /// Nobody listens there, or no route leads there.
+    /// Nothing listens there, or there is no route.
     #[error("{address} does not accept connections")]
     Tcp {
         /// The address tried last.
@@ -284,7 +284,7 @@ fn is_distrust(error: &io::Error) -> bool {
                 | Alert::AccessDenied
                 | Alert::CertificateRequired
         ),
-        // Of all else that TLS can fail of, none says that somebody is not trusted.
+        // Of all else that TLS can fail of, none says that a peer is not trusted.
         _ => false,
     }
 }

@@ -159,7 +159,7 @@ impl Task {
         }
     }
 
-    /// Until nobody can call any more, or the connection ends.
+    /// Until all callers are gone, or the connection ends.
     async fn serve(&mut self, commands: &mut mpsc::Receiver<Command>) -> Result<(), LinkError> {
         let mut buffer = BytesMut::with_capacity(READ_BYTES);
         loop {

@@ -41,7 +41,7 @@ async fn connect_tcp(
     let mut failure = ConnectError::NoAddress;
     let mut untried = u32::try_from(addresses.len()).unwrap_or(u32::MAX);
     for address in addresses {
-        // A share of the time for each: an address that nobody has any more does not even refuse.
+        // A share of the time for each: an address that is no longer in use does not even refuse.
         let share = deadline.saturating_duration_since(Instant::now()) / untried;
         untried -= 1;
         let connected = timeout(share, TcpStream::connect(address)).await;

@@ -3,7 +3,7 @@
 //! Invariants:
 //! 1. Every call ends exactly once: [`Event::Answered`], [`Event::Expired`], or the connection's own
 //!    end, after which the driver tells those still open.
-//! 2. An answer that nobody waits for ends the connection, unless the call had expired: then it is
+//! 2. An answer without a pending call ends the connection, unless the call had expired: then it is
 //!    dropped, since it only came late.
 //! 3. After the first expired call no new one is taken. Kafka answers a connection's requests in
 //!    order, so what is behind a request that got no answer may get none either; calls that are
@@ -79,7 +79,7 @@ pub enum ConnectionError {
     /// A message that cannot be read.
     #[error(transparent)]
     Malformed(#[from] Malformed),
-    /// An answer to a question that nobody asked.
+    /// An answer without a request.
     #[error("an answer to request {correlation}, which was never sent")]
     UnknownAnswer {
         /// The number it carried.
@@ -174,7 +174,7 @@ impl Connection {
         !self.tired && !retired && self.in_flight.len() < IN_FLIGHT_MAX
     }
 
-    /// Whether somebody waits for an answer.
+    /// Whether a call waits for an answer.
     #[must_use]
     pub fn has_calls(&self) -> bool {
         self.in_flight.values().any(|call| !call.expired)

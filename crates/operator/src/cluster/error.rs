@@ -39,7 +39,7 @@ pub(crate) enum PassError {
 }
 
 impl PassError {
-    /// Whether somebody else wrote at the same time, so that looking again is all that is needed.
+    /// Whether another writer caused a conflict, which the next pass resolves.
     pub(crate) fn is_conflict(&self) -> bool {
         if let Self::Rebalance(error) = self {
             return error.is_conflict();

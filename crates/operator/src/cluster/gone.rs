@@ -71,7 +71,7 @@ pub(crate) async fn release(
     Ok(())
 }
 
-/// Watches clusters go, and lets go of what they leave. What went while nobody watched is found at the
+/// Watches clusters go, and lets go of what they leave. What went while the operator was down is found at the
 /// beginning, and what could not be done is tried again.
 pub(crate) async fn watch(ctx: Context, api: Api<DynamicObject>) {
     let mut events = std::pin::pin!(watcher(api, watching()).default_backoff());
@@ -119,7 +119,7 @@ async fn release_all(ctx: &Context, gone: BTreeSet<Names>) -> BTreeSet<Names> {
     left
 }
 
-/// Whether it worked; why not is told, unless somebody else only wrote at the same time.
+/// Whether it worked; why not is told, unless it was only a write conflict.
 fn told(done: Result<(), PassError>) -> bool {
     match &done {
         Ok(()) => {}
@@ -133,7 +133,7 @@ fn names_of(kafka: &DynamicObject) -> Names {
     Names::new(&kafka.namespace().unwrap_or_default(), &kafka.name_any())
 }
 
-/// Lets go of what clusters left that went while nobody watched.
+/// Lets go of what clusters left that went while the operator was down.
 async fn sweep(ctx: &Context, living: &BTreeSet<Names>) -> Result<(), PassError> {
     let get = |error| PassError::Get(Box::new(error));
     let ours = ListParams::default().labels(&format!("{MANAGED_BY}={MANAGER}"));

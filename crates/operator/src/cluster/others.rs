@@ -22,7 +22,7 @@ use super::pass::Work;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Others {
-    /// Whether this is a snapshot, so that nobody is asked for more.
+    /// Whether this is a snapshot, so that no more requests are sent.
     #[serde(skip)]
     is_snapshot: bool,
     bindings: BTreeMap<String, Option<ClusterRoleBinding>>,

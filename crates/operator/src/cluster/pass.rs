@@ -100,7 +100,7 @@ pub(crate) struct Next {
 }
 
 impl Next {
-    /// Requeue after this time; nobody has to act.
+    /// Requeue after this time; no person has to act.
     pub(crate) const fn after(after: Duration) -> Self {
         Self { after, is_held: false }
     }
@@ -116,7 +116,7 @@ pub(crate) async fn run(ctx: &Context, kafka: Kafka, written: &Value) -> Result<
     let names = Names::new(&kafka.namespace().unwrap_or_default(), &kafka.name_any());
     match begin(kafka.metadata.deletion_timestamp.is_some(), is_paused(&kafka)) {
         Begin::Release => {
-            // What belongs to the cluster goes with it; only what nobody owns is taken away here.
+            // What belongs to the cluster goes with it; only objects without an owner are deleted here.
             super::gone::release(ctx, &names, steps::pools::cluster_of(&kafka)).await?;
             return Ok(Next::after(ctx.settings.interval));
         }

@@ -17,7 +17,7 @@ pub use deployment::{HTTP_PORT, TIMEOUT_VARIABLE};
 /// The name of the Deployment, the account, the roles and the Lease.
 pub const NAME: &str = "gregor-operator";
 
-/// Where it is installed unless somebody says otherwise.
+/// The default namespace.
 pub const NAMESPACE: &str = "gregor";
 
 /// What differs from one installation to another.

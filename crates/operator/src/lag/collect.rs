@@ -168,7 +168,7 @@ impl Collector<'_> {
             .filter(|group| has_offsets(group.kind) && self.filter.wants_group(&group.id))
             .map(|group| group.id)
             .collect();
-        // Without a group nobody is asked for its coordinator, which would create Kafka's topic of groups.
+        // Without a group no coordinator is looked up, which would create Kafka's topic of groups.
         if wanted.is_empty() {
             return Ok(Vec::new());
         }

@@ -2,7 +2,7 @@
 //! served from memory.
 //!
 //! 1. A cluster is asked with some requests per broker, however many groups it has, and by one collection at a time.
-//! 2. An answer to a scrape asks nobody. It has the time of its collection, and a picture that could not be renewed for
+//! 2. An answer to a scrape sends no request. It has the time of its collection, and a picture that could not be renewed for
 //!    longer than [`AGE_MAX`] is not served any more.
 //! 3. What a collection cannot read it does not guess: it fails as a whole and is counted.
 //! 4. Only the leader collects.
@@ -49,7 +49,7 @@ const AGE_MAX: Duration = Duration::from_secs(150);
 /// A cluster that wants metrics.
 struct Cluster {
     patterns: Patterns,
-    /// `None` if an expression is invalid: then nothing is served, since nobody knows what was meant.
+    /// `None` if an expression is invalid: then nothing is served, since the intended filter is unknown.
     filter: Option<Arc<Filter>>,
     due: Instant,
     is_running: bool,

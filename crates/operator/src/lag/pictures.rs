@@ -53,7 +53,7 @@ pub(crate) struct Pictures {
     kept: Arc<Mutex<BTreeMap<Names, Kept>>>,
 }
 
-/// The series of a cluster, and whether somebody wants them.
+/// The series of a cluster, and whether they are enabled.
 #[derive(Debug, Clone)]
 struct Kept {
     packed: Arc<Packed>,

@@ -63,7 +63,7 @@ pub enum Move {
     },
     /// Look again after the usual pause.
     Wait,
-    /// The Lease is somebody else's, or was not renewed for too long: stop leading, for good.
+    /// Another process holds the Lease, or it was not renewed for too long: stop leading, for good.
     Resign,
 }
 
@@ -146,7 +146,7 @@ impl Candidate {
 
     fn consider_taking(&mut self, now: Duration, found: Option<Found>) -> Move {
         let Some(found) = found else {
-            // Somebody has deleted it. Its holder may not know yet.
+            // It was deleted. Its holder may not know yet.
             return if self.is_relied_on(now) { Move::Wait } else { Move::Create };
         };
         let taken = Move::Replace {

@@ -259,7 +259,7 @@ impl Election {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Turn {
     Goes,
-    /// Somebody else leads, or may.
+    /// Another process leads, or may.
     Over,
 }
 

@@ -59,7 +59,7 @@ pub struct Outcome {
     pub key_secret: Option<SecretContent>,
     /// To be written second.
     pub cert_secret: Option<SecretContent>,
-    /// What is trusted after that, in PEM. `None`: nobody knows, so what is published stays.
+    /// What is trusted after that, in PEM. `None`: it is unknown, so what is published stays.
     pub trust_bundle: Option<String>,
     /// The generation of what is trusted, for the annotations of pods.
     pub cert_generation: u64,

@@ -176,7 +176,7 @@ async fn pass(set: Arc<StrimziPodSet>, scope: Arc<Scope>) -> Result<Next, PodSet
     metrics.pass_ended(KIND, &namespace, begun.elapsed(), is_successful);
     match &result {
         Ok(()) => {}
-        // Somebody wrote at the same time; the watch brings it, and the pass comes again.
+        // Another writer was faster; the watch delivers its change, and the pass repeats.
         Err(PodSetError::Write { source: WriteError::Conflict { .. }, .. }) => {}
         // The pass over the cluster says why.
         Err(PodSetError::LeftAlone { .. }) => {}

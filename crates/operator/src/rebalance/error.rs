@@ -24,7 +24,7 @@ pub(crate) enum RebalanceError {
 }
 
 impl RebalanceError {
-    /// Whether somebody else wrote at the same time, so that looking again is all that is needed.
+    /// Whether another writer caused a conflict, which the next pass resolves.
     pub(crate) fn is_conflict(&self) -> bool {
         let write = |error: &WriteError| {
             // What is gone by now was deleted in between.

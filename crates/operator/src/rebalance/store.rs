@@ -136,7 +136,7 @@ impl Moves {
         self.recorded.phase == execution::Phase::Ended
     }
 
-    /// Whether somebody claims them. `requests` are those of the namespace.
+    /// Whether a request claims them. `requests` are those of the namespace.
     pub(crate) fn is_claimed<'a>(
         &self,
         kafka: &api::Kafka,
@@ -307,7 +307,7 @@ impl Place {
         Ok(Kept { found, stale, unknown, value })
     }
 
-    /// Remembers something, if it is not what is remembered already. Refused if somebody else has written
+    /// Remembers something, if it is not what is remembered already. Refused if another process has written
     /// since it was read.
     pub(crate) async fn save<T: Serialize + Clone + PartialEq>(
         &self,

@@ -168,7 +168,7 @@ fn job(begun: &Begin) -> Job {
     let tasks = begun.targets.iter().map(|(partition, target)| Task {
         partition: partition.clone(),
         target: target.clone(),
-        // Nobody asks how far it is in bytes; the status says whether it is done.
+        // The bytes are not reported; the status says whether it is done.
         bytes: 0,
     });
     Job { limits: Limits::default(), tasks: tasks.collect(), changes_count: true, ..Job::default() }

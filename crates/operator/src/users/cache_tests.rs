@@ -128,7 +128,7 @@ fn a_user_that_is_gone_is_in_the_scope_of_a_pass() {
     let deleting = json!({ "deletionTimestamp": "2026-01-01T00:00:01Z" });
     world.user(Event::Apply(user("b", deleting)));
     assert_eq!(world.one(), ("b".to_owned(), names(&["b"]), vec![]), "U4.2");
-    // And one that the next list does not have was deleted while nobody watched.
+    // And one that the next list does not have was deleted between two watches.
     world.user(Event::Apply(user("c", json!({}))));
     world.due();
     for event in [Event::Init, Event::InitApply(user("b", json!({}))), Event::InitDone] {

@@ -34,7 +34,7 @@ pub(super) struct ClientsCa {
 }
 
 impl ClientsCa {
-    /// Nobody needs it.
+    /// It is not needed.
     pub(super) const fn not_read() -> Self {
         Self { facts: Authority::NotRead, certificate: Vec::new(), signer: None }
     }

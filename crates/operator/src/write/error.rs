@@ -21,7 +21,7 @@ pub enum WriteError {
         /// What was to be done.
         what: String,
     },
-    /// The object was changed by somebody else in between.
+    /// Another writer changed the object in between.
     #[error("{what}: changed concurrently")]
     Conflict {
         /// What was to be done.

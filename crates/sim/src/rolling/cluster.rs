@@ -490,7 +490,7 @@ impl Cluster {
         all == 0 || filled > all / 2
     }
 
-    /// Whether a majority of the voters is up to date; of one and two voters nobody expects it.
+    /// Whether a majority of the voters is up to date; with one or two voters that is not required.
     fn has_quorum(&self) -> bool {
         let voters = self.nodes.iter().filter(|(_, node)| node.roles.is_controller());
         let (mut all, mut well) = (0_usize, 0_usize);

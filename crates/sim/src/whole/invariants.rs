@@ -183,7 +183,7 @@ impl World {
         }
         let restarting = self.restarting();
         let voters = self.kafka.quorum.voters();
-        // One that serves nobody takes nothing away.
+        // One that serves no client takes nothing away.
         let serves =
             self.runs(id) && self.kafka.quorum.healthy(self.now_ms, SERVES_MS).contains(&id);
         if voters.contains_key(&id) && serves {

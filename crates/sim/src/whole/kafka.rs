@@ -142,7 +142,7 @@ pub(crate) struct Kafka {
     pub(crate) moves_end_ms: u64,
     /// The size of the replicas of partitions.
     pub(crate) sizes: BTreeMap<TopicPartition, u64>,
-    /// Whether nobody knows the partitions.
+    /// Whether the partitions are unknown.
     pub(crate) partitions_unknown: bool,
     /// What nodes say of their settings, besides the values that follow from here.
     pub(crate) described: BTreeMap<NodeId, BTreeMap<String, Described>>,

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 /// Why a write was not made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Denied {
-    /// Somebody else has written the object.
+    /// Another writer has changed the object.
     Conflict,
     /// The server did not answer, or refused.
     Failed,

@@ -124,7 +124,7 @@ pub(crate) fn scope(world: &World) -> Scope {
     };
     let scope = Scope::of(Area::ALL.into_iter().filter(is_known));
     match world.trace.is_some() {
-        // Nobody here gives a Service its address or replaces an authority: a plan goes on without.
+        // Nothing here gives a Service its address or replaces an authority: a plan goes on without.
         true => scope.passing([Area::Authorities, Area::Services]),
         false => scope,
     }

@@ -46,7 +46,7 @@ pub enum Loss {
     Refused,
     /// The node that was asked does not lead.
     NotLeader,
-    /// It arrives after somebody else has written the object.
+    /// It arrives after another writer has changed the object.
     Conflict,
 }
 
@@ -188,7 +188,7 @@ impl World {
         }
     }
 
-    /// Somebody else writes all objects.
+    /// Another writer changes all objects.
     fn touch(&mut self) {
         let version = self.kubernetes.version + 1;
         let found = self.kubernetes.edit();

@@ -179,7 +179,7 @@ impl World {
                 spec["config"]["num.recovery.threads.per.data.dir"] = json!(value)
             }
             Edit::Version(index) => {
-                // Nobody goes back to an older version.
+                // Users do not downgrade.
                 let now =
                     VERSIONS.iter().position(|one| spec["version"] == json!(one)).unwrap_or(2);
                 spec["version"] = json!(VERSIONS.get(now.max(index % 3)));

@@ -308,7 +308,7 @@ impl Part {
         let named = |line: Line, mutant: &&Mutant| {
             line.arg("--re").arg(format!("^{}$", escaped(&mutant.name)))
         };
-        // What others depend on is built once, and nobody debugs a mutant.
+        // What others depend on is built once, and a mutant is not debugged.
         let built = folder.join("build").display().to_string();
         let line = batch.iter().fold(line, named).env("CARGO_TARGET_DIR", built);
         Ok(line.env("CARGO_PROFILE_DEV_DEBUG", "0"))

@@ -17,7 +17,7 @@ pub(super) const LIST: &str = ".config/mutants.tsv";
 /// At least so many of a thousand mutants that compile must be caught.
 const CAUGHT_PERMILLE_MIN: usize = 900;
 
-/// A survivor that somebody has looked at.
+/// A survivor that was judged.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Row {
     file: String,

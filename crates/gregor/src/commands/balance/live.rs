@@ -14,7 +14,7 @@ use super::super::kafka::connection::Session;
 use super::{Balance, Cluster};
 
 /// What brokers can take of the network, KB a second: the same for all, and more than any takes in, so that
-/// brokers are compared with each other and not with a number that nobody has said.
+/// brokers are compared with each other and not with an invented number.
 const NETWORK_KB: f64 = 10_000_000.0;
 
 /// The way to the brokers.

@@ -84,7 +84,7 @@ fn shown(regions: &[Region], planes: &[Plane]) -> Shown {
     Shown { regions: regions.collect(), data_planes: planes.collect() }
 }
 
-/// What somebody has to look at.
+/// What a person has to look at.
 fn attention(plane: &Plane) -> Option<String> {
     let found = [&plane.nodes_unsuitable, &plane.nodes_failed, &plane.contradictions];
     if let Some(text) = found.into_iter().flatten().next() {

@@ -189,7 +189,7 @@ impl Connection {
             Some(file) => {
                 let text = String::from_utf8(read(file, "--password-file")?)
                     .map_err(|_| anyhow::anyhow!("{} is not UTF-8 text", file.display()))?;
-                // Editors end a file with a line break, which nobody means as part of a password.
+                // Editors end a file with a line break, which is not part of the password.
                 text.trim_end_matches(['\n', '\r']).to_owned()
             }
             None => environment(PASSWORD_VARIABLE).ok_or_else(|| {

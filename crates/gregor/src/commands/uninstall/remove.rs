@@ -26,7 +26,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 /// Attempts to remove a finalizer while others write to the resource.
 const ATTEMPTS: usize = 5;
 
-/// Stops the operator: deletes its Deployment, and waits until its pods are gone and nobody holds the Lease.
+/// Stops the operator: deletes its Deployment, and waits until its pods are gone and the Lease is not held.
 pub(super) async fn stop(client: &Client, namespace: &str) -> anyhow::Result<()> {
     let deployments: Api<Deployment> = Api::namespaced(client.clone(), namespace);
     let params = DeleteParams::background();

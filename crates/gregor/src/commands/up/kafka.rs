@@ -14,7 +14,7 @@ use crate::output::note;
 /// Between two looks.
 const PAUSE: Duration = Duration::from_millis(500);
 
-/// After that long somebody must look at it; a cluster of six nodes is ready in a fraction of it.
+/// After that long a person must look at it; a cluster of six nodes is ready in a fraction of it.
 const PATIENCE: Duration = Duration::from_secs(600);
 
 /// A cluster that is ready.

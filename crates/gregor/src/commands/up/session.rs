@@ -79,7 +79,7 @@ pub(super) async fn supervise(plan: Plan) -> anyhow::Result<()> {
 /// With the time before it.
 fn timed(sentence: &str) -> String {
     let now = OffsetDateTime::now_utc();
-    // Fractions of a second are nobody's concern here.
+    // Fractions of a second do not matter here.
     let now = now.replace_nanosecond(0).unwrap_or(now);
     format!("{} {sentence}", now.format(&Rfc3339).unwrap_or_default())
 }
@@ -157,7 +157,7 @@ pub(super) fn print_summary(plan: &Plan, kubeconfig: &Path, after: Duration) -> 
     Out::new(Format::Table).text(&text)
 }
 
-/// From now on what we print goes to a log, as nobody will be there to read it.
+/// From now on what we print goes to a log, as there is no terminal.
 fn redirect_output(log: &Path) -> anyhow::Result<()> {
     let file = File::options().create(true).append(true).open(log);
     let file = file.with_context(|| format!("cannot write {log:?}"))?;

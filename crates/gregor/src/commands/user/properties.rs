@@ -90,7 +90,7 @@ impl Reserved {
     /// Takes back a file that got nothing.
     pub(super) fn give_up(&self) {
         if self.is_new {
-            // What is left is an empty file, which hurts nobody.
+            // What is left is an empty file, which is harmless.
             let _ = fs::remove_file(&self.path);
         }
     }

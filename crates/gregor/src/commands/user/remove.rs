@@ -83,7 +83,7 @@ async fn remove_secret(
     let done = api.delete(name, &only(stored.metadata.uid.clone())).await;
     done.map_err(|error| after_write(error, &what))?;
     if users::is_user(stored, &session.cluster) && !has_kafka {
-        // Nobody is left who would let go of it.
+        // No operator is left to remove it.
         if let Some(left) = session.find_secret(name).await? {
             let patch = Patch::Merge(users::released(&left));
             let done = api.patch(name, &PatchParams::default(), &patch).await;

@@ -16,7 +16,7 @@ use crate::cluster::pass::Work;
 /// How changes of settings are counted.
 const ALTER: &str = "alter configs";
 
-/// Sends an act to Kafka. `None`, and so no answer, if it is not one for Kafka, or nobody can be asked.
+/// Sends an act to Kafka. `None`, and so no answer, if it is not one for Kafka, or no node can be asked.
 pub(super) async fn send(work: &Work, what: &What) -> Answered {
     let sent = match what {
         What::AddVoter { id, directory, listeners } => {
@@ -71,7 +71,7 @@ pub(super) async fn send(work: &Work, what: &What) -> Answered {
     sent.unwrap_or_else(nobody)
 }
 
-/// The answer to an act that nobody can be asked for.
+/// The answer to an act for which no node can be asked.
 pub(super) fn nobody() -> Answered {
     (Answer::NotSent, Some("the cluster has no Kafka node to connect to".to_owned()))
 }

@@ -76,7 +76,7 @@ impl Extent {
         }
     }
 
-    /// Without the areas that read keys, for somebody who may not read Secrets. A new Service has no address here, ever;
+    /// Without the areas that read keys, for a user who may not read Secrets. A new Service has no address here, ever;
     /// and what an operator would wait for a moment for is not waited for.
     fn scope(self, secrets_readable: bool) -> Scope {
         let is_readable = |area: &Area| secrets_readable || !area.reads_keys();
@@ -137,7 +137,7 @@ impl From<PassError> for ForeseeError {
     }
 }
 
-/// What somebody wants to change.
+/// What the user wants to change.
 #[derive(Debug, Clone, Default)]
 pub struct Edit {
     /// The `Kafka`, as it was written; `None` if it stays as it is.
@@ -514,7 +514,7 @@ impl View {
     }
 }
 
-/// Where nobody answered, nobody is asked again: why Kafka is not known, if it is not.
+/// What did not answer is not asked again: why Kafka is not known, if it is not.
 fn silence(work: &mut Work) -> Option<String> {
     let facts = &mut work.known.kafka;
     if facts.quorum.is_none() && facts.brokers.is_none() && facts.features.is_none() {

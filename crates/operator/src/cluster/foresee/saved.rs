@@ -151,7 +151,7 @@ fn set_without_specs(set: &mut StrimziPodSet) {
     }
 }
 
-/// A hash of what is hidden would let somebody check guesses of it.
+/// A hash of a secret would confirm guesses of it.
 fn without_hash(metadata: &mut ObjectMeta) {
     if let Some(annotations) = &mut metadata.annotations {
         annotations.remove(Annotation::Applied.name());

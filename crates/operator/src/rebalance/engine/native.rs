@@ -3,7 +3,7 @@
 //! 1. The plan of an attempt is stored, with its job, before the record says that there is one.
 //! 2. Moves begin when the one note of moves that a cluster has was written for this attempt, over one that
 //!    says that nothing runs. So there is never more than one execution.
-//! 3. Moves that nobody claims any more are stopped: by the request if its attempt is another one by now, and by the
+//! 3. Moves without a claim are stopped: by the request if its attempt is another one by now, and by the
 //!    pass over the cluster if there is no such request.
 
 use control::rebalance::execution::{Job, Phase as Moving, Progress, Recorded};

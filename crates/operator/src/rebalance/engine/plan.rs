@@ -151,7 +151,7 @@ async fn replicas(
     let running = loaded.running();
     let unknown = loaded.unknown.iter().map(ToString::to_string).collect();
     let view = loaded.view;
-    // It computes for up to a second, which nobody else should wait for.
+    // It computes for up to a second, which no other task should wait for.
     let work = tokio::task::spawn_blocking(move || {
         let (plan, report) = placement::plan(&view, &goals);
         (view, plan, report)

@@ -185,7 +185,7 @@ impl Observed {
                         Err(error) => self.missing("a throttle is not known", &error),
                     }
                 }
-                // It is away; nobody else can tell.
+                // It is away, and no other node knows.
                 Subject::Broker(_) => {}
             }
         }

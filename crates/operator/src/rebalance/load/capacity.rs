@@ -8,12 +8,12 @@ use api::{Quantity, Resources};
 use control::rebalance::load::Given;
 use model::NodeId;
 
-/// What a broker has of the processor where nobody says it. Strimzi's number.
+/// What a broker has of the processor by default, which is Strimzi's.
 const CPU_CORES: f64 = 1.0;
 
 /// What these brokers can take. Processor: what is said for the broker, else for all, else what its
 /// container asks for, else what it may have, else one core. Network: only what is said, as a guess would make
-/// goals that nobody asked for. Disks: nothing, as Kafka knows the size of its volumes.
+/// goals that were not asked for. Disks: nothing, as Kafka knows the size of its volumes.
 #[must_use]
 pub fn capacities(
     said: Option<&BrokerCapacity>,

@@ -1,6 +1,6 @@
 //! Reads what a cluster carries. What it means is for [`control::rebalance::load`].
 //!
-//! 1. All partitions are seen, or there is no sample: nobody plans with half of a view.
+//! 1. All partitions are seen, or there is no sample: no plan rests on a partial view.
 //! 2. What else could not be read is missing in the sample, and said to be unknown.
 //! 3. Rates need two samples. One is kept in the memory of the process; a restart begins anew.
 

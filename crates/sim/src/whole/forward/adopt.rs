@@ -109,7 +109,7 @@ fn complete_pods(found: &mut Found) {
     }
 }
 
-/// What claims ask for that nobody is about to make larger.
+/// What claims request that are not about to grow.
 fn fitting(found: &Found) -> BTreeMap<String, Option<String>> {
     let status = |claim: &PersistentVolumeClaim| claim.status.clone().unwrap_or_default();
     let is_at_rest = |claim: &PersistentVolumeClaim| {

@@ -163,7 +163,7 @@ fn metadata(present: &View, edited: &View) -> Option<Result<String, String>> {
     }
 }
 
-/// Objects that the edit makes or changes. Where nothing else would be said, settings that restart nobody are.
+/// Objects that the edit makes or changes. Where nothing else would be said, settings that restart no node are.
 fn objects(present: &View, edited: &View, silent: bool) -> Vec<Object> {
     let new = edited.written.iter().filter(|one| !present.written.contains(one));
     let record = |one: &Written| one.kind == "ConfigMap" && one.name.ends_with("-gregor");

@@ -1,4 +1,4 @@
-//! What somebody wants to apply: the documents of a file, and the cluster that they are about.
+//! What the user wants to apply: the documents of a file, and the cluster that they are about.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

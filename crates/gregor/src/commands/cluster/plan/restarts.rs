@@ -167,7 +167,7 @@ impl Compared<'_> {
     }
 }
 
-/// Whether a setting follows from the nodes, and restarts nobody.
+/// Whether a setting follows from the nodes, and restarts no node.
 fn is_followed(key: &str) -> bool {
     key == "controller.quorum.bootstrap.servers" || key == "advertised.listeners"
 }

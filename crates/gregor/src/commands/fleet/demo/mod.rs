@@ -141,7 +141,7 @@ impl Demo {
                 return std::future::pending().await;
             }
             let (tell, ended) = tokio::sync::oneshot::channel();
-            // Nobody waits for this thread: it may never come to its end.
+            // Nothing waits for this thread: it may never come to its end.
             std::thread::spawn(move || {
                 let _ = std::io::read_to_string(std::io::stdin());
                 let _ = tell.send(());

@@ -87,7 +87,7 @@ impl View {
     }
 }
 
-/// The fleet, as somebody who may do everything sees it.
+/// The fleet, as an administrator sees it.
 pub(super) struct Fleet {
     client: fleet::client::Client,
     url: String,

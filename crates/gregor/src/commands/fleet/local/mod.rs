@@ -7,7 +7,7 @@
 //! 1. The desired state is on disk before anything is done about it, under the id of the data plane. A manager
 //!    that was killed finds all its data planes again when it starts, and goes on where it was.
 //! 2. A data plane is gone when its directory is. What says that it is to go is removed last.
-//! 3. A node that has volumes on it does not go: nobody else could have its data.
+//! 3. A node that has volumes on it does not go: no other node has its data.
 
 mod keeper;
 mod nodes;

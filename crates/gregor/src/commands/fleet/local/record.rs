@@ -88,7 +88,7 @@ impl Place {
     }
 }
 
-/// A directory that nobody else may look into.
+/// A directory that only its owner may read.
 pub(super) fn private_dir(path: &Path) -> io::Result<()> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
