@@ -58,7 +58,7 @@ pub(crate) enum Wanted<'a> {
 
 /// The headers that count.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct RequestHeaders<'a> {
     pub(crate) host: Option<&'a str>,
     pub(crate) origin: Option<&'a str>,
     pub(crate) fetch_site: Option<&'a str>,
@@ -85,7 +85,12 @@ pub(crate) fn cookie_name(port: u16) -> String {
 }
 
 /// Decides on a request.
-pub(crate) fn judge(wanted: Wanted<'_>, asked: Asked<'_>, port: u16, secrets: &Secrets) -> Verdict {
+pub(crate) fn judge(
+    wanted: Wanted<'_>,
+    asked: RequestHeaders<'_>,
+    port: u16,
+    secrets: &Secrets,
+) -> Verdict {
     let hosts = [format!("127.0.0.1:{port}"), format!("localhost:{port}")];
     let Some(host) = asked.host.filter(|host| hosts.iter().any(|known| known == host)) else {
         return Verdict::OtherHost;
@@ -108,7 +113,7 @@ pub(crate) fn judge(wanted: Wanted<'_>, asked: Asked<'_>, port: u16, secrets: &S
     }
 }
 
-fn has_session(asked: Asked<'_>, port: u16, secrets: &Secrets) -> bool {
+fn has_session(asked: RequestHeaders<'_>, port: u16, secrets: &Secrets) -> bool {
     let name = cookie_name(port);
     let cookies = asked.cookies.unwrap_or_default().split(';');
     let mut pairs = cookies.filter_map(|pair| pair.trim().split_once('='));
@@ -131,8 +136,8 @@ mod tests {
         Secrets { token: "token".into(), session: "session".into(), key: "key".into() }
     }
 
-    fn user() -> Asked<'static> {
-        Asked {
+    fn user() -> RequestHeaders<'static> {
+        RequestHeaders {
             host: Some("127.0.0.1:7470"),
             origin: None,
             fetch_site: Some("same-origin"),
@@ -142,22 +147,22 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(wanted: Wanted<'_>, asked: Asked<'_>, expected: Verdict) {
+    fn check(wanted: Wanted<'_>, asked: RequestHeaders<'_>, expected: Verdict) {
         assert_eq!(judge(wanted, asked, PORT, &secrets()), expected, "{wanted:?} {asked:?}");
     }
 
     #[test]
     fn the_user_gets_everything() {
         for host in ["127.0.0.1:7470", "localhost:7470"] {
-            let user = Asked { host: Some(host), ..user() };
+            let user = RequestHeaders { host: Some(host), ..user() };
             for wanted in [Wanted::Login("token"), Wanted::Page, Wanted::Api] {
                 check(wanted, user, Verdict::Allowed);
             }
         }
-        let own = Asked { origin: Some("http://127.0.0.1:7470"), ..user() };
+        let own = RequestHeaders { origin: Some("http://127.0.0.1:7470"), ..user() };
         check(Wanted::Api, own, Verdict::Allowed);
         // A program of the user, which is no browser.
-        check(Wanted::Api, Asked { fetch_site: None, ..user() }, Verdict::Allowed);
+        check(Wanted::Api, RequestHeaders { fetch_site: None, ..user() }, Verdict::Allowed);
     }
 
     #[test]
@@ -166,7 +171,7 @@ mod tests {
             ["evil.example:7470", "127.0.0.1", "127.0.0.1:80", "localhost:7470.evil.example"];
         for host in names.map(Some).into_iter().chain([None]) {
             for wanted in [Wanted::Login("token"), Wanted::Page, Wanted::Api] {
-                check(wanted, Asked { host, ..user() }, Verdict::OtherHost);
+                check(wanted, RequestHeaders { host, ..user() }, Verdict::OtherHost);
             }
         }
     }
@@ -177,15 +182,19 @@ mod tests {
             ["http://evil.example", "null", "https://127.0.0.1:7470", "http://127.0.0.1:81"];
         for origin in origins {
             for wanted in [Wanted::Login("token"), Wanted::Page, Wanted::Api] {
-                let asked = Asked { origin: Some(origin), ..user() };
+                let asked = RequestHeaders { origin: Some(origin), ..user() };
                 check(wanted, asked, Verdict::OtherSite);
             }
         }
         // The origin of the one name of ours is not that of the other.
-        let mixed = Asked { origin: Some("http://localhost:7470"), ..user() };
+        let mixed = RequestHeaders { origin: Some("http://localhost:7470"), ..user() };
         check(Wanted::Api, mixed, Verdict::OtherSite);
         for site in ["cross-site", "same-site"] {
-            check(Wanted::Api, Asked { fetch_site: Some(site), ..user() }, Verdict::OtherSite);
+            check(
+                Wanted::Api,
+                RequestHeaders { fetch_site: Some(site), ..user() },
+                Verdict::OtherSite,
+            );
         }
     }
 
@@ -207,16 +216,16 @@ mod tests {
             Some("session"),
         ];
         for cookies in others {
-            check(Wanted::Page, Asked { cookies, ..user() }, Verdict::NoSession);
-            check(Wanted::Api, Asked { cookies, ..user() }, Verdict::NoSession);
+            check(Wanted::Page, RequestHeaders { cookies, ..user() }, Verdict::NoSession);
+            check(Wanted::Api, RequestHeaders { cookies, ..user() }, Verdict::NoSession);
         }
     }
 
     #[test]
     fn the_cookie_alone_is_not_enough_for_what_was_observed() {
         for key in [None, Some(""), Some("session"), Some("kez")] {
-            check(Wanted::Api, Asked { key, ..user() }, Verdict::NoSession);
-            check(Wanted::Page, Asked { key, ..user() }, Verdict::Allowed);
+            check(Wanted::Api, RequestHeaders { key, ..user() }, Verdict::NoSession);
+            check(Wanted::Page, RequestHeaders { key, ..user() }, Verdict::Allowed);
         }
     }
 

@@ -35,7 +35,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use crate::assets;
 use crate::feed::{Content, Feeds, Sent, Topic};
-use crate::gate::{self, Asked, KEY_HEADER, Secrets, Verdict, Wanted};
+use crate::gate::{self, KEY_HEADER, RequestHeaders, Secrets, Verdict, Wanted};
 use crate::source::{ClusterId, Source};
 
 /// As many connections as that are served at a time. A browser has six for each address.
@@ -174,14 +174,14 @@ fn login_token(request: &Request) -> String {
     pairs.find(|(name, _)| *name == "token").map(|(_, token)| token.to_owned()).unwrap_or_default()
 }
 
-fn asked(headers: &HeaderMap) -> Asked<'_> {
+fn asked(headers: &HeaderMap) -> RequestHeaders<'_> {
     // A header that is there twice, or is no text, is as bad as a wrong one.
     let one = |name: HeaderName| {
         let mut all = headers.get_all(name).iter();
         let first = all.next()?;
         Some(first.to_str().ok().filter(|_| all.next().is_none()).unwrap_or("unreadable"))
     };
-    Asked {
+    RequestHeaders {
         host: one(header::HOST),
         origin: one(header::ORIGIN),
         fetch_site: one(HeaderName::from_static("sec-fetch-site")),

@@ -314,7 +314,7 @@ async fn a_class_archive_is_made_once_and_never_trusted_blindly() {
 async fn a_node_runs_with_what_the_operator_tells_it() {
     for version in [None, Some(artifacts::KafkaVersion::oldest_supported())] {
         let ground = Ground::new(version).await;
-        let place = node_properties::Place::new(&ground, 0);
+        let place = node_properties::NodeFiles::new(&ground, 0);
         let (text, port) = place.server_config();
         let plan = Plan::new(0, "broker,controller", Mode::Dynamic).voters(&CONTROLLERS[..1]);
         let mut one = ground.start(&plan.server(text, port));

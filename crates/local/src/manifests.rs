@@ -51,31 +51,31 @@ pub enum Error {
         source: Box<serde_saphyr::Error>,
     },
     /// YAML, but not a Kubernetes object.
-    #[error("{place} is not a Kubernetes object: {reason}")]
+    #[error("{location} is not a Kubernetes object: {reason}")]
     NotAnObject {
         /// File and document.
-        place: Place,
+        location: Location,
         /// What is missing.
         reason: &'static str,
     },
     /// The API does not serve the kind.
     #[error(
-        "{place}: the cluster has no kind {kind} in {api_version}; apply its definition first, or \
+        "{location}: the cluster has no kind {kind} in {api_version}; apply its definition first, or \
          correct the name"
     )]
     UnknownKind {
         /// File and document.
-        place: Place,
+        location: Location,
         /// The kind.
         kind: String,
         /// Its group and version.
         api_version: String,
     },
     /// The request was rejected or failed.
-    #[error("{place}: cannot apply {what}")]
+    #[error("{location}: cannot apply {what}")]
     Refused {
         /// File and document.
-        place: Place,
+        location: Location,
         /// Kind and name.
         what: String,
         /// The response of the API server.
@@ -86,14 +86,14 @@ pub enum Error {
 
 /// Where an object comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct Location {
     /// The file.
     pub path: PathBuf,
     /// Which of its documents, from 1.
     pub document: usize,
 }
 
-impl std::fmt::Display for Place {
+impl std::fmt::Display for Location {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{:?}, document {}", self.path, self.document)
     }
@@ -103,7 +103,7 @@ impl std::fmt::Display for Place {
 #[derive(Debug, Clone)]
 pub struct Manifest {
     /// Where.
-    pub place: Place,
+    pub location: Location,
     kind: GroupVersionKind,
     api_version: String,
     name: String,
@@ -145,11 +145,11 @@ impl Manifest {
         &self.object
     }
 
-    fn new(place: Place, object: Value) -> Result<Self, Error> {
+    fn new(location: Location, object: Value) -> Result<Self, Error> {
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str);
         let need = |pointer: &str, reason| match text(pointer).filter(|text| !text.is_empty()) {
             Some(text) => Ok(text.to_owned()),
-            None => Err(Error::NotAnObject { place: place.clone(), reason }),
+            None => Err(Error::NotAnObject { location: location.clone(), reason }),
         };
         let api_version = need("/apiVersion", "it has no apiVersion")?;
         let kind = need("/kind", "it has no kind")?;
@@ -160,7 +160,7 @@ impl Manifest {
         };
         let kind = GroupVersionKind::gvk(group, version, &kind);
         let namespace = text("/metadata/namespace").map(str::to_owned);
-        Ok(Self { place, kind, api_version, name, namespace, object })
+        Ok(Self { location, kind, api_version, name, namespace, object })
     }
 
     /// Order of application: prerequisites first.
@@ -197,10 +197,10 @@ pub fn read(paths: &[PathBuf]) -> Result<Vec<Manifest>, Error> {
 }
 
 /// Objects that do not come from a file, with a description instead of a path.
-pub fn from_objects(place: &str, objects: Vec<Value>) -> Result<Vec<Manifest>, Error> {
+pub fn from_objects(location: &str, objects: Vec<Value>) -> Result<Vec<Manifest>, Error> {
     let numbered = objects.into_iter().enumerate();
-    let place = |index| Place { path: PathBuf::from(place), document: index + 1 };
-    numbered.map(|(index, object)| Manifest::new(place(index), object)).collect()
+    let location = |index| Location { path: PathBuf::from(location), document: index + 1 };
+    numbered.map(|(index, object)| Manifest::new(location(index), object)).collect()
 }
 
 /// Sorts prerequisites first; the order is stable.
@@ -238,8 +238,8 @@ async fn apply_one(
                     Ok(()) => return Ok(()),
                     // A kind that was just defined is listed a moment before it is served.
                     Err(error) if is_late() || !may_pass(&error, patience) => {
-                        let (place, what) = (manifest.place.clone(), manifest.what());
-                        return Err(Error::Refused { place, what, source: Box::new(error) });
+                        let (location, what) = (manifest.location.clone(), manifest.what());
+                        return Err(Error::Refused { location, what, source: Box::new(error) });
                     }
                     Err(_) => {}
                 }
@@ -284,14 +284,14 @@ fn may_pass(error: &kube::Error, patience: Duration) -> bool {
 }
 
 fn unknown_kind(manifest: &Manifest, error: kube::Error) -> Error {
-    let place = manifest.place.clone();
+    let location = manifest.location.clone();
     match error {
         kube::Error::Api(_) | kube::Error::Discovery(_) => Error::UnknownKind {
-            place,
+            location,
             kind: manifest.kind.kind.clone(),
             api_version: manifest.api_version.clone(),
         },
-        source => Error::Refused { place, what: manifest.what(), source: Box::new(source) },
+        source => Error::Refused { location, what: manifest.what(), source: Box::new(source) },
     }
 }
 
@@ -330,7 +330,7 @@ fn parse(path: &Path, text: &str, manifests: &mut Vec<Manifest>) -> Result<(), E
             Error::Parse { path: path.to_owned(), document, source: Box::new(source) }
         })?;
     for (index, document) in documents.into_iter().enumerate() {
-        let place = Place { path: path.to_owned(), document: index + 1 };
+        let location = Location { path: path.to_owned(), document: index + 1 };
         match document {
             // A document with only comments.
             Value::Null => {}
@@ -340,11 +340,11 @@ fn parse(path: &Path, text: &str, manifests: &mut Vec<Manifest>) -> Result<(), E
                     _ => None,
                 });
                 for item in items.unwrap_or_default() {
-                    manifests.push(Manifest::new(place.clone(), item)?);
+                    manifests.push(Manifest::new(location.clone(), item)?);
                 }
             }
-            Value::Object(object) => manifests.push(Manifest::new(place, object.into())?),
-            _ => return Err(Error::NotAnObject { place, reason: "it has no fields" }),
+            Value::Object(object) => manifests.push(Manifest::new(location, object.into())?),
+            _ => return Err(Error::NotAnObject { location, reason: "it has no fields" }),
         }
     }
     Ok(())

@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::archive::{self, Place};
+use crate::archive::{self, ArchiveFile};
 
 /// Prefix of the JMX exporter's jar.
 const AGENT_JAR: &str = "jmx_prometheus_javaagent-";
@@ -75,11 +75,11 @@ impl KafkaHome {
 
     /// Where the class archive of this Kafka and this Java is stored; `None` if the Java does not state its
     /// build.
-    pub(crate) fn archive_place(&self, dir: &Path) -> Option<Place> {
+    pub(crate) fn archive_place(&self, dir: &Path) -> Option<ArchiveFile> {
         let version =
             |name: &String| Some(name.strip_prefix(KAFKA_JAR)?.strip_suffix(".jar")?.to_owned());
         let version = self.jars.iter().find_map(version)?;
-        Some(Place::new(dir, &version, &archive::java_build(&self.java)?))
+        Some(ArchiveFile::new(dir, &version, &archive::java_build(&self.java)?))
     }
 
     /// The same home with a class archive.

@@ -175,10 +175,10 @@ fn with_archive(
     home: KafkaHome,
     dir: Option<&Path>,
     config: &Config,
-) -> (KafkaHome, Option<archive::Place>) {
+) -> (KafkaHome, Option<archive::ArchiveFile>) {
     let wanted = dir.filter(|_| !archive::has_other_plans(&config.jvm_options));
     let place = wanted.and_then(|dir| home.archive_place(dir));
-    match place.as_ref().and_then(archive::Place::find) {
+    match place.as_ref().and_then(archive::ArchiveFile::find) {
         Some(file) => (home.with_archive(file), place),
         None => (home, None),
     }

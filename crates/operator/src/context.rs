@@ -51,8 +51,8 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// What is watched: each namespace by itself, or all of them at once (`None`).
-    pub(crate) fn places(&self) -> Vec<Option<String>> {
+    /// The watched namespaces: each one, or all of them at once (`None`).
+    pub(crate) fn scopes(&self) -> Vec<Option<String>> {
         match self.namespaces.as_slice() {
             [] => vec![None],
             some => some.iter().cloned().map(Some).collect(),
@@ -63,13 +63,13 @@ impl Settings {
 /// The annotation with which a user wants a resource left alone.
 pub(crate) const PAUSE: &str = Annotation::PauseReconciliation.name();
 
-/// Objects of a kind that is known by its name only, in one place ([`Settings::places`]).
+/// Objects of a kind that is known by its name only, in one namespace or in all ([`Settings::scopes`]).
 pub(crate) fn dynamic(
     client: &Client,
-    place: Option<&str>,
+    scope: Option<&str>,
     resource: &ApiResource,
 ) -> Api<DynamicObject> {
-    match place {
+    match scope {
         Some(namespace) => Api::namespaced_with(client.clone(), namespace, resource),
         None => Api::all_with(client.clone(), resource),
     }

@@ -39,7 +39,7 @@ pub(crate) async fn running(ctx: &Context) -> Option<Arc<[Strimzi]>> {
     {
         return Some(found.clone());
     }
-    match read(&ctx.client, &ctx.settings.places()).await {
+    match read(&ctx.client, &ctx.settings.scopes()).await {
         Ok(found) => {
             let found: Arc<[Strimzi]> = found.into();
             *last = Some((Instant::now(), found.clone()));
@@ -53,10 +53,10 @@ pub(crate) async fn running(ctx: &Context) -> Option<Arc<[Strimzi]>> {
     }
 }
 
-async fn read(client: &Client, places: &[Option<String>]) -> Result<Vec<Strimzi>, kube::Error> {
+async fn read(client: &Client, scopes: &[Option<String>]) -> Result<Vec<Strimzi>, kube::Error> {
     let mut found = Vec::new();
-    for place in places {
-        let (pods, deployments): (Api<Pod>, Api<Deployment>) = match place {
+    for scope in scopes {
+        let (pods, deployments): (Api<Pod>, Api<Deployment>) = match scope {
             Some(namespace) => (
                 Api::namespaced(client.clone(), namespace),
                 Api::namespaced(client.clone(), namespace),

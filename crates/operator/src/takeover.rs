@@ -85,8 +85,8 @@ pub(crate) async fn entity_operator(
     names: &Names,
     namespace: &str,
 ) -> Result<(), TakeoverError> {
-    let place = Place { ctx, names, component: Component::EntityOperator };
-    let removed = place.replace().await;
+    let takeover = Takeover { ctx, names, component: Component::EntityOperator };
+    let removed = takeover.replace().await;
     let trouble = match &removed {
         Ok(None) => None,
         Ok(Some(wait)) => (!wait.ends()).then(|| wait.message(&names.cluster)),
@@ -94,7 +94,7 @@ pub(crate) async fn entity_operator(
         Err(_) => ctx.removals.trouble(names),
     };
     let message = trouble.clone().unwrap_or_default();
-    if place.tell(trouble) {
+    if takeover.tell(trouble) {
         let (namespace, kafka) = (&names.namespace, &names.cluster);
         tracing::warn!(namespace, kafka, message, "an entity operator of Strimzi runs");
     }
@@ -102,7 +102,7 @@ pub(crate) async fn entity_operator(
         return Err(TakeoverError::Waits(wait.message(&names.cluster)));
     }
     if namespace != names.namespace {
-        place.elsewhere(namespace).await;
+        takeover.elsewhere(namespace).await;
     }
     Ok(())
 }
@@ -110,20 +110,20 @@ pub(crate) async fn entity_operator(
 /// Removes the exporter of a cluster, once this operator serves the same metrics: two sources would count double. One that
 /// cannot be removed harms nothing else.
 pub(crate) async fn kafka_exporter(ctx: &Context, names: &Names) {
-    let place = Place { ctx, names, component: Component::KafkaExporter };
+    let takeover = Takeover { ctx, names, component: Component::KafkaExporter };
     let (namespace, kafka) = (&names.namespace, &names.cluster);
-    match place.replace().await {
+    match takeover.replace().await {
         Ok(Some(Wait::CreatedAgain)) => {
             let name = Component::KafkaExporter.name(kafka);
             let message = format!(
                 "the Deployment {name} was created again after it was removed: an operator of Strimzi manages the Kafka too"
             );
-            if place.tell(Some(message)) {
+            if takeover.tell(Some(message)) {
                 tracing::warn!(namespace, kafka, "Strimzi's Kafka exporter was created again");
             }
         }
         Ok(_) => {
-            place.tell(None);
+            takeover.tell(None);
         }
         Err(error) => {
             let error = chain(&error);
@@ -132,13 +132,14 @@ pub(crate) async fn kafka_exporter(ctx: &Context, names: &Names) {
     }
 }
 
-struct Place<'a> {
+/// The removal of one component of Strimzi from a cluster.
+struct Takeover<'a> {
     ctx: &'a Context,
     names: &'a Names,
     component: Component,
 }
 
-impl Place<'_> {
+impl Takeover<'_> {
     /// Notes why topics and users wait; whether that is news.
     fn tell(&self, trouble: Option<String>) -> bool {
         let mut is_news = false;

@@ -20,7 +20,7 @@ use model::{NodeId, TopicName, TopicPartition};
 use operator::crash::CrashSwitch;
 use operator::fence::Fence;
 use operator::metrics::Metrics;
-use operator::rebalance::execute::{Asked, Reach, Store, act, consider, pass};
+use operator::rebalance::execute::{Instructions, Reach, Store, act, consider, pass};
 use operator::rebalance::load::{Source, sample};
 use operator::write::{KAFKA_DEADLINE, Writer};
 use placement::{DiskGoals, Goals, plan, plan_disks};
@@ -179,8 +179,8 @@ impl World {
     ) -> anyhow::Result<Recorded> {
         let until = Instant::now() + PATIENCE;
         loop {
-            let asked = Asked { stop, ..Asked::go_on(self.now_ms()) };
-            let passed = pass(&self.reach(), job, &stored.read(), &asked, stored).await;
+            let instructions = Instructions { stop, ..Instructions::go_on(self.now_ms()) };
+            let passed = pass(&self.reach(), job, &stored.read(), &instructions, stored).await;
             let last = match passed {
                 Ok(passed) => {
                     ensure!(passed.refused.is_empty(), "{:?}", passed.refused);
@@ -208,8 +208,8 @@ impl World {
                 break;
             }
             ensure!(Instant::now() < until, "it takes too long: {recorded:?}");
-            let asked = Asked::go_on(self.now_ms());
-            let (decision, observed) = consider(&self.reach(), job, &recorded, &asked).await;
+            let instructions = Instructions::go_on(self.now_ms());
+            let (decision, observed) = consider(&self.reach(), job, &recorded, &instructions).await;
             stored.save(&decision.recorded).await?;
             let first: &[Act] = &decision.acts[..decision.acts.len().min(1)];
             if life % 3 != 2 {

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use crate::address::Network;
 use crate::archive::{self, ClassArchive};
 use crate::config::{
-    BROKER_PORT, CONTROLLER_PORT, Place, Quorum, Role, SASL_PORT, Security, Settings, TLS_NODE,
+    BROKER_PORT, CONTROLLER_PORT, NodeSpec, Quorum, Role, SASL_PORT, Security, Settings, TLS_NODE,
     server_properties,
 };
 use crate::ground::Ground;
@@ -180,18 +180,18 @@ impl Builder {
             authority,
         });
         let ids = |role: Role| (role.first_id()..).take(self.count(role)).map(move |id| (id, role));
-        let places = ROLES.into_iter().flat_map(ids).map(|(id, role)| place(&ground, id, role));
-        let places: Vec<_> = places.collect();
-        let quorum: Vec<_> = places.iter().filter(|p| p.role.is_controller()).cloned().collect();
-        let brokers = places.iter().filter(|place| place.role.is_broker()).count();
+        let specs = ROLES.into_iter().flat_map(ids).map(|(id, role)| spec(&ground, id, role));
+        let specs: Vec<_> = specs.collect();
+        let quorum: Vec<_> = specs.iter().filter(|p| p.role.is_controller()).cloned().collect();
+        let brokers = specs.iter().filter(|spec| spec.role.is_broker()).count();
         let voters = self.initial_voters.unwrap_or(quorum.len());
         // From here on the cluster is cleaned up, even if this function fails.
         let cluster =
             Cluster { ground, quorum, brokers, nodes: Mutex::default(), temp: Some(temp) };
-        for place in &places {
-            cluster.settle(place)?;
+        for spec in &specs {
+            cluster.settle(spec)?;
         }
-        storage::format_cluster(&cluster.ground, &places, voters).await?;
+        storage::format_cluster(&cluster.ground, &specs, voters).await?;
         Ok(cluster)
     }
 }
@@ -201,7 +201,7 @@ impl Builder {
 pub struct Cluster {
     ground: Arc<Ground>,
     /// The initial controllers.
-    quorum: Vec<Place>,
+    quorum: Vec<NodeSpec>,
     /// The initial number of brokers.
     brokers: usize,
     nodes: Mutex<BTreeMap<i32, Node>>,
@@ -286,7 +286,7 @@ impl Cluster {
         let id = taken.max().map_or(role.first_id(), |id| id + 1);
         let count = usize::try_from(id - role.first_id()).context("ids rise")?;
         ensure!(count < role.count_max(), "too many nodes of one role");
-        let node = self.settle(&place(&self.ground, id, role))?;
+        let node = self.settle(&spec(&self.ground, id, role))?;
         node.start().await?;
         node.wait_ready().await?;
         Ok(id)
@@ -316,21 +316,20 @@ impl Cluster {
     }
 
     /// Writes the files that a node needs before it is formatted, and adds it to the cluster.
-    fn settle(&self, place: &Place) -> anyhow::Result<Node> {
+    fn settle(&self, spec: &NodeSpec) -> anyhow::Result<Node> {
         let write = |path: PathBuf, text: String| {
             fs::write(&path, text).with_context(|| format!("cannot write {path:?}"))
         };
-        fs::create_dir_all(&place.dir).with_context(|| format!("cannot create {:?}", place.dir))?;
+        fs::create_dir_all(&spec.dir).with_context(|| format!("cannot create {:?}", spec.dir))?;
         if let Some(authority) = &self.ground.authority {
-            let identity = authority.node_certificate(TLS_NODE, &place.host)?;
-            write(place.key_store(), identity.key_pem + &identity.certificate_pem)?;
-            write(place.trust_store(), authority.ca_pem())?;
+            let identity = authority.node_certificate(TLS_NODE, &spec.host)?;
+            write(spec.key_store(), identity.key_pem + &identity.certificate_pem)?;
+            write(spec.trust_store(), authority.ca_pem())?;
         }
-        let properties =
-            server_properties(&self.ground.settings, place, &self.quorum, self.brokers);
-        write(place.properties_file(), properties)?;
-        let node = Node::new(Arc::clone(&self.ground), place.clone());
-        self.lock_nodes().insert(place.id, node.clone());
+        let properties = server_properties(&self.ground.settings, spec, &self.quorum, self.brokers);
+        write(spec.properties_file(), properties)?;
+        let node = Node::new(Arc::clone(&self.ground), spec.clone());
+        self.lock_nodes().insert(spec.id, node.clone());
         Ok(node)
     }
 
@@ -383,8 +382,8 @@ async fn get_programs(version: Option<String>) -> anyhow::Result<(KafkaHome, Jav
     tokio::task::spawn_blocking(get).await.context("getting Kafka panicked")?
 }
 
-fn place(ground: &Ground, id: i32, role: Role) -> Place {
+fn spec(ground: &Ground, id: i32, role: Role) -> NodeSpec {
     let dir = ground.dir.join(format!("node-{id}"));
     let log_dirs = (0..ground.log_dirs).map(|index| dir.join(format!("data-{index}"))).collect();
-    Place { id, role, host: ground.network.host(role.octet(id)), dir, log_dirs }
+    NodeSpec { id, role, host: ground.network.host(role.octet(id)), dir, log_dirs }
 }

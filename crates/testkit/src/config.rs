@@ -110,7 +110,7 @@ pub(crate) struct Settings {
 
 /// Id, role, address and directories of a node.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
+pub(crate) struct NodeSpec {
     pub(crate) id: i32,
     pub(crate) role: Role,
     pub(crate) host: String,
@@ -120,7 +120,7 @@ pub(crate) struct Place {
     pub(crate) log_dirs: Vec<PathBuf>,
 }
 
-impl Place {
+impl NodeSpec {
     /// The server properties file.
     pub(crate) fn properties_file(&self) -> PathBuf {
         self.dir.join("server.properties")
@@ -145,17 +145,17 @@ impl Place {
 /// The `server.properties` of a node. `quorum` are the initial controllers, in order.
 pub(crate) fn server_properties(
     settings: &Settings,
-    place: &Place,
-    quorum: &[Place],
+    spec: &NodeSpec,
+    quorum: &[NodeSpec],
     brokers: usize,
 ) -> String {
     let mut properties = Properties::default();
-    common(&mut properties, settings, place, quorum);
-    if place.role.is_broker() {
+    common(&mut properties, settings, spec, quorum);
+    if spec.role.is_broker() {
         broker(&mut properties, settings, brokers);
     }
     if settings.security == Security::Tls {
-        tls(&mut properties, place);
+        tls(&mut properties, spec);
     }
     if settings.authorizer {
         properties.set(
@@ -171,33 +171,33 @@ pub(crate) fn server_properties(
         );
     }
     let none = Vec::new();
-    let of_broker = if place.role.is_broker() { &settings.broker } else { &none };
-    let of_controller = if place.role.is_controller() { &settings.controller } else { &none };
-    let of_node = settings.node.get(&place.id).unwrap_or(&none);
+    let of_broker = if spec.role.is_broker() { &settings.broker } else { &none };
+    let of_controller = if spec.role.is_controller() { &settings.controller } else { &none };
+    let of_node = settings.node.get(&spec.id).unwrap_or(&none);
     for (key, value) in of_broker.iter().chain(of_controller).chain(of_node) {
         properties.set(key, value);
     }
     properties.to_text()
 }
 
-fn common(properties: &mut Properties, settings: &Settings, place: &Place, quorum: &[Place]) {
+fn common(properties: &mut Properties, settings: &Settings, spec: &NodeSpec, quorum: &[NodeSpec]) {
     let mut listeners = Vec::new();
-    if place.role.is_broker() {
-        listeners.push(format!("BROKER://{}:{BROKER_PORT}", place.host));
+    if spec.role.is_broker() {
+        listeners.push(format!("BROKER://{}:{BROKER_PORT}", spec.host));
         if settings.sasl_listeners {
-            listeners.push(format!("SASL://{}:{SASL_PORT}", place.host));
+            listeners.push(format!("SASL://{}:{SASL_PORT}", spec.host));
         }
     }
-    if place.role.is_controller() {
-        listeners.push(format!("CONTROLLER://{}", place.controller_address()));
+    if spec.role.is_controller() {
+        listeners.push(format!("CONTROLLER://{}", spec.controller_address()));
     }
     let protocol = match settings.security {
         Security::Plaintext => "PLAINTEXT",
         Security::Tls => "SSL",
     };
-    let log_dirs: Vec<_> = place.log_dirs.iter().map(|dir| dir.display().to_string()).collect();
-    properties.set("process.roles", place.role.process_roles());
-    properties.set("node.id", place.id.to_string());
+    let log_dirs: Vec<_> = spec.log_dirs.iter().map(|dir| dir.display().to_string()).collect();
+    properties.set("process.roles", spec.role.process_roles());
+    properties.set("node.id", spec.id.to_string());
     properties.set("listeners", listeners.join(","));
     properties.set("advertised.listeners", listeners.join(","));
     properties.set("controller.listener.names", "CONTROLLER");
@@ -209,7 +209,7 @@ fn common(properties: &mut Properties, settings: &Settings, place: &Place, quoru
     let (key, servers): (_, Vec<_>) = match settings.quorum {
         Quorum::Dynamic => (
             "controller.quorum.bootstrap.servers",
-            quorum.iter().map(Place::controller_address).collect(),
+            quorum.iter().map(NodeSpec::controller_address).collect(),
         ),
         Quorum::Static => (
             "controller.quorum.voters",
@@ -254,11 +254,11 @@ fn broker(properties: &mut Properties, settings: &Settings, brokers: usize) {
     }
 }
 
-fn tls(properties: &mut Properties, place: &Place) {
+fn tls(properties: &mut Properties, spec: &NodeSpec) {
     properties.set("ssl.keystore.type", "PEM");
-    properties.set("ssl.keystore.location", place.key_store().display().to_string());
+    properties.set("ssl.keystore.location", spec.key_store().display().to_string());
     properties.set("ssl.truststore.type", "PEM");
-    properties.set("ssl.truststore.location", place.trust_store().display().to_string());
+    properties.set("ssl.truststore.location", spec.trust_store().display().to_string());
     properties.set("ssl.client.auth", "required");
 }
 
@@ -284,15 +284,15 @@ impl Properties {
 mod tests {
     use super::*;
 
-    fn place(id: i32, role: Role) -> Place {
+    fn spec(id: i32, role: Role) -> NodeSpec {
         let dir = PathBuf::from(format!("/t/{id}"));
         let log_dirs = vec![dir.join("data-0"), dir.join("data-1")];
-        Place { id, role, host: format!("127.80.0.{}", role.octet(id)), dir, log_dirs }
+        NodeSpec { id, role, host: format!("127.80.0.{}", role.octet(id)), dir, log_dirs }
     }
 
-    fn check(settings: &Settings, place: &Place, present: &[&str], absent: &[&str]) {
-        let quorum = [self::place(0, Role::Controller), self::place(1, Role::Controller)];
-        let text = server_properties(settings, place, &quorum, 2);
+    fn check(settings: &Settings, spec: &NodeSpec, present: &[&str], absent: &[&str]) {
+        let quorum = [self::spec(0, Role::Controller), self::spec(1, Role::Controller)];
+        let text = server_properties(settings, spec, &quorum, 2);
         for line in present {
             assert!(text.lines().any(|one| one == *line), "no {line} in:\n{text}");
         }
@@ -305,7 +305,7 @@ mod tests {
     fn a_broker_listens_for_brokers_and_knows_the_controllers() {
         check(
             &Settings::default(),
-            &place(100, Role::Broker),
+            &spec(100, Role::Broker),
             &[
                 "process.roles=broker",
                 "listeners=BROKER://127.80.0.100:9092",
@@ -322,7 +322,7 @@ mod tests {
         let settings = Settings { quorum: Quorum::Static, ..Settings::default() };
         check(
             &settings,
-            &place(1, Role::Controller),
+            &spec(1, Role::Controller),
             &[
                 "listeners=CONTROLLER://127.80.0.2:9093",
                 "controller.quorum.voters=0@127.80.0.1:9093,1@127.80.0.2:9093",
@@ -340,9 +340,9 @@ mod tests {
             node: BTreeMap::from([(101, pair("4"))]),
             ..Settings::default()
         };
-        check(&settings, &place(0, Role::Controller), &["num.partitions=3"], &[]);
-        check(&settings, &place(100, Role::Broker), &["num.partitions=2"], &[]);
-        check(&settings, &place(101, Role::Broker), &["num.partitions=4"], &[]);
+        check(&settings, &spec(0, Role::Controller), &["num.partitions=3"], &[]);
+        check(&settings, &spec(100, Role::Broker), &["num.partitions=2"], &[]);
+        check(&settings, &spec(101, Role::Broker), &["num.partitions=4"], &[]);
     }
 
     #[test]
@@ -351,7 +351,7 @@ mod tests {
             Settings { security: Security::Tls, authorizer: true, ..Settings::default() };
         check(
             &settings,
-            &place(200, Role::Combined),
+            &spec(200, Role::Combined),
             &[
                 "listeners=BROKER://127.80.0.200:9092,CONTROLLER://127.80.0.200:9093",
                 "listener.security.protocol.map=BROKER:SSL,CONTROLLER:SSL,SASL:SASL_PLAINTEXT",

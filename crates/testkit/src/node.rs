@@ -10,7 +10,7 @@ use anyhow::{Context as _, bail, ensure};
 use rustix::process::Signal;
 use tokio::time::{Instant, sleep};
 
-use crate::config::{BROKER_PORT, CONTROLLER_PORT, Place, Role};
+use crate::config::{BROKER_PORT, CONTROLLER_PORT, NodeSpec, Role};
 use crate::ground::Ground;
 use crate::process::Process;
 use crate::storage;
@@ -37,7 +37,7 @@ pub struct Node(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     ground: Arc<Ground>,
-    place: Place,
+    spec: NodeSpec,
     state: Mutex<State>,
 }
 
@@ -49,24 +49,24 @@ struct State {
 }
 
 impl Node {
-    pub(crate) fn new(ground: Arc<Ground>, place: Place) -> Self {
-        Self(Arc::new(Inner { ground, place, state: Mutex::default() }))
+    pub(crate) fn new(ground: Arc<Ground>, spec: NodeSpec) -> Self {
+        Self(Arc::new(Inner { ground, spec, state: Mutex::default() }))
     }
 
     #[must_use]
     pub fn id(&self) -> i32 {
-        self.0.place.id
+        self.0.spec.id
     }
 
     #[must_use]
     pub fn role(&self) -> Role {
-        self.0.place.role
+        self.0.spec.role
     }
 
     /// Its address, unique to this node.
     #[must_use]
     pub fn host(&self) -> &str {
-        &self.0.place.host
+        &self.0.spec.host
     }
 
     /// The broker port, or the controller port of a dedicated controller.
@@ -78,13 +78,13 @@ impl Node {
     /// The directory with all of its files.
     #[must_use]
     pub fn dir(&self) -> &Path {
-        &self.0.place.dir
+        &self.0.spec.dir
     }
 
     /// The log directories; the first one has the metadata log.
     #[must_use]
     pub fn log_dirs(&self) -> &[PathBuf] {
-        &self.0.place.log_dirs
+        &self.0.spec.log_dirs
     }
 
     /// The id of the directory with the metadata log.
@@ -101,13 +101,13 @@ impl Node {
     /// controller returns as an observer). Does not wait until the node is ready.
     pub async fn start(&self) -> anyhow::Result<()> {
         ensure!(!self.is_running(), "node {} runs already", self.id());
-        if !storage::is_formatted(&self.0.place) {
-            storage::format_late(&self.0.ground, &self.0.place).await?;
+        if !storage::is_formatted(&self.0.spec) {
+            storage::format_late(&self.0.ground, &self.0.spec).await?;
         }
         let log = File::options().create(true).append(true).open(self.log_file());
         let log = log.with_context(|| format!("cannot open the log of node {}", self.id()))?;
         let log_from = log.metadata().context("cannot look at a log file")?.len();
-        let command = self.0.ground.node_command(&self.0.place.properties_file());
+        let command = self.0.ground.node_command(&self.0.spec.properties_file());
         let process = Process::spawn(&self.0.ground.reaper, &command, log)
             .with_context(|| format!("cannot start node {}", self.id()))?;
         *self.state() = State { process: Some(process), log_from };

@@ -13,7 +13,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use tokio::task::JoinSet;
 
-use crate::config::{Place, Quorum, Role};
+use crate::config::{NodeSpec, Quorum, Role};
 use crate::ground::Ground;
 
 const TOOL: &str = "kafka.tools.StorageTool";
@@ -30,57 +30,57 @@ enum Kind {
 /// Formats the nodes of a new cluster; the first `voters` controllers are its voters.
 pub(crate) async fn format_cluster(
     ground: &std::sync::Arc<Ground>,
-    places: &[Place],
+    specs: &[NodeSpec],
     voters: usize,
 ) -> anyhow::Result<()> {
-    let controllers = places.iter().filter(|place| place.role.is_controller());
+    let controllers = specs.iter().filter(|spec| spec.role.is_controller());
     let mut initial = Vec::new();
     if ground.settings.quorum == Quorum::Dynamic {
-        for place in controllers.take(voters) {
-            initial.push((place.id, random_id()?, place.controller_address()));
+        for spec in controllers.take(voters) {
+            initial.push((spec.id, random_id()?, spec.controller_address()));
         }
     }
-    let kind = |place: &Place| match initial.iter().any(|(id, ..)| *id == place.id) {
+    let kind = |spec: &NodeSpec| match initial.iter().any(|(id, ..)| *id == spec.id) {
         true => Kind::Voter,
-        false => Kind::Other(place.role),
+        false => Kind::Other(spec.role),
     };
-    let mut models: Vec<&Place> = Vec::new();
+    let mut models: Vec<&NodeSpec> = Vec::new();
     let mut tools = JoinSet::new();
-    for place in places {
-        if models.iter().all(|model| kind(model) != kind(place)) {
-            models.push(place);
+    for spec in specs {
+        if models.iter().all(|model| kind(model) != kind(spec)) {
+            models.push(spec);
             let voters: Vec<_> = initial
                 .iter()
                 .map(|(id, directory, at)| format!("{id}@{at}:{directory}"))
                 .collect();
-            let voters = (kind(place) == Kind::Voter).then(|| voters.join(","));
-            let (ground, place) = (std::sync::Arc::clone(ground), place.clone());
-            tools.spawn(async move { run_tool(&ground, &place, voters).await });
+            let voters = (kind(spec) == Kind::Voter).then(|| voters.join(","));
+            let (ground, spec) = (std::sync::Arc::clone(ground), spec.clone());
+            tools.spawn(async move { run_tool(&ground, &spec, voters).await });
         }
     }
     while let Some(result) = tools.join_next().await {
         result.context("formatting a node panicked")??;
     }
-    for place in places {
-        let model = models.iter().find(|model| kind(model) == kind(place));
+    for spec in specs {
+        let model = models.iter().find(|model| kind(model) == kind(spec));
         let model = model.context("a kind of node was not formatted")?;
-        if model.id != place.id {
+        if model.id != spec.id {
             let directory =
-                initial.iter().find(|(id, ..)| *id == place.id).map(|(_, d, _)| d.clone());
-            copy_format(model, place, directory)?;
+                initial.iter().find(|(id, ..)| *id == spec.id).map(|(_, d, _)| d.clone());
+            copy_format(model, spec, directory)?;
         }
     }
     Ok(())
 }
 
 /// Formats a node that joins a cluster, or returns with empty disks.
-pub(crate) async fn format_late(ground: &Ground, place: &Place) -> anyhow::Result<()> {
-    run_tool(ground, place, None).await
+pub(crate) async fn format_late(ground: &Ground, spec: &NodeSpec) -> anyhow::Result<()> {
+    run_tool(ground, spec, None).await
 }
 
 /// Whether the node's metadata directory is formatted.
-pub(crate) fn is_formatted(place: &Place) -> bool {
-    place.log_dirs.first().is_some_and(|dir| meta_file(dir).exists())
+pub(crate) fn is_formatted(spec: &NodeSpec) -> bool {
+    spec.log_dirs.first().is_some_and(|dir| meta_file(dir).exists())
 }
 
 /// The id of a formatted log directory.
@@ -106,8 +106,8 @@ pub(crate) fn random_id() -> anyhow::Result<String> {
     }
 }
 
-async fn run_tool(ground: &Ground, place: &Place, voters: Option<String>) -> anyhow::Result<()> {
-    let config = place.properties_file().display().to_string();
+async fn run_tool(ground: &Ground, spec: &NodeSpec, voters: Option<String>) -> anyhow::Result<()> {
+    let config = spec.properties_file().display().to_string();
     let mut arguments =
         ["format", "-t", &ground.cluster_id, "-c", &config].map(str::to_owned).to_vec();
     match (ground.settings.quorum, voters) {
@@ -121,7 +121,11 @@ async fn run_tool(ground: &Ground, place: &Place, voters: Option<String>) -> any
 
 /// Copies the formatted directories of another node of the same kind. `metadata_id` is the directory id by
 /// which the voters know the node.
-fn copy_format(from: &Place, to: &Place, mut metadata_id: Option<String>) -> anyhow::Result<()> {
+fn copy_format(
+    from: &NodeSpec,
+    to: &NodeSpec,
+    mut metadata_id: Option<String>,
+) -> anyhow::Result<()> {
     for (from_dir, to_dir) in from.log_dirs.iter().zip(&to.log_dirs) {
         copy_dir(from_dir, to_dir)?;
         let directory_id = match metadata_id.take() {
@@ -174,12 +178,12 @@ mod tests {
     #[test]
     fn a_copied_format_has_ids_of_its_own() {
         let temp = tempfile::tempdir().unwrap();
-        let place = |id: i32| {
+        let spec = |id: i32| {
             let dir = temp.path().join(id.to_string());
             let log_dirs = vec![dir.join("data-0"), dir.join("data-1")];
-            Place { id, role: Role::Controller, host: String::new(), dir, log_dirs }
+            NodeSpec { id, role: Role::Controller, host: String::new(), dir, log_dirs }
         };
-        let (from, to) = (place(0), place(1));
+        let (from, to) = (spec(0), spec(1));
         for dir in &from.log_dirs {
             fs::create_dir_all(dir.join("__cluster_metadata-0")).unwrap();
             fs::write(dir.join("__cluster_metadata-0/0.checkpoint"), "voters").unwrap();

@@ -60,17 +60,17 @@ pub(super) struct IssuerKeys {
     /// Held for a look-up, never for a question.
     known: RwLock<Arc<ById>>,
     /// Held by the one who asks.
-    asked: tokio::sync::Mutex<Asked>,
+    asked: tokio::sync::Mutex<Fetches>,
 }
 
 /// When the issuer was asked, and how often in a row that brought nothing new.
 #[derive(Debug, Default)]
-struct Asked {
+struct Fetches {
     at: Option<Instant>,
     in_vain: u32,
 }
 
-impl Asked {
+impl Fetches {
     fn pause(&self) -> Duration {
         KEYS_PAUSE
             .saturating_mul(1u32.checked_shl(self.in_vain).unwrap_or(u32::MAX))
@@ -105,7 +105,7 @@ impl IssuerKeys {
 
     /// Asks again in the background if the keys are old and nobody else does.
     fn renew(self: &Arc<Self>) {
-        let is_old = |asked: &Asked| asked.at.is_none_or(|at| at.elapsed() > KEYS_AGE_MAX);
+        let is_old = |asked: &Fetches| asked.at.is_none_or(|at| at.elapsed() > KEYS_AGE_MAX);
         let due = self.asked.try_lock().is_ok_and(|asked| is_old(&asked));
         if due {
             let keys = Arc::clone(self);
@@ -139,7 +139,7 @@ impl IssuerKeys {
         }
     }
 
-    async fn ask(&self, asked: &mut Asked) -> Result<(), KeysError> {
+    async fn ask(&self, asked: &mut Fetches) -> Result<(), KeysError> {
         let fetched = self.fetch().await;
         asked.at = Some(Instant::now());
         *self.known.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(fetched?);
@@ -189,12 +189,12 @@ mod tests {
         let now = Instant::now();
         let rows = [(0, 5), (1, 10), (3, 40), (5, 160), (6, 300), (40, 300)];
         for (in_vain, seconds) in rows {
-            let asked = Asked { at: Some(now), in_vain };
+            let asked = Fetches { at: Some(now), in_vain };
             let after =
                 |ms: u64| now + Duration::from_millis(seconds * 1000) - Duration::from_millis(ms);
             assert!(asked.is_due(after(0)), "{in_vain}");
             assert!(!asked.is_due(after(1)), "{in_vain}");
         }
-        assert!(Asked::default().is_due(now));
+        assert!(Fetches::default().is_due(now));
     }
 }

@@ -54,7 +54,7 @@ pub async fn serve(
 ) -> std::io::Result<()> {
     let limits = app.config.limits.clone();
     let tls = app.config.tls.as_ref().map(Tls::load).transpose().map_err(std::io::Error::other)?;
-    let places = Places::new(limits.connections, limits.connections_per_address);
+    let slots = ConnectionSlots::new(limits.connections, limits.connections_per_address);
     let (told, stopped) = watch::channel(false);
     let one = One { router: router(app), header: Duration::from_millis(limits.header_ms), stopped };
     let mut connections = JoinSet::new();
@@ -74,7 +74,7 @@ pub async fn serve(
             tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
         };
-        if let Some(place) = places.take(peer.ip()) {
+        if let Some(place) = slots.take(peer.ip()) {
             connections.spawn(one.clone().run(stream, tls.as_ref().map(Tls::acceptor), place));
         }
     }
@@ -94,7 +94,7 @@ struct One {
 }
 
 impl One {
-    async fn run(self, stream: TcpStream, tls: Option<TlsAcceptor>, _place: Place) {
+    async fn run(self, stream: TcpStream, tls: Option<TlsAcceptor>, _place: ConnectionSlot) {
         match tls {
             None => self.answer(stream).await,
             Some(acceptor) => {
@@ -121,20 +121,20 @@ impl One {
     }
 }
 
-/// Places for connections, in all and for each address.
+/// ConnectionSlots for connections, in all and for each address.
 #[derive(Debug, Clone)]
-struct Places {
+struct ConnectionSlots {
     most: usize,
     most_per_address: usize,
     taken: Arc<Mutex<(usize, HashMap<IpAddr, usize>)>>,
 }
 
-impl Places {
+impl ConnectionSlots {
     fn new(most: usize, most_per_address: usize) -> Self {
         Self { most, most_per_address, taken: Arc::default() }
     }
 
-    fn take(&self, address: IpAddr) -> Option<Place> {
+    fn take(&self, address: IpAddr) -> Option<ConnectionSlot> {
         let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let (all, by_address) = &mut *taken;
         let here = by_address.get(&address).copied().unwrap_or(0);
@@ -143,19 +143,19 @@ impl Places {
         }
         *all += 1;
         by_address.insert(address, here + 1);
-        Some(Place { places: self.clone(), address })
+        Some(ConnectionSlot { slots: self.clone(), address })
     }
 }
 
 /// The place of one connection, as long as it lives.
-struct Place {
-    places: Places,
+struct ConnectionSlot {
+    slots: ConnectionSlots,
     address: IpAddr,
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
-        let mut taken = self.places.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut taken = self.slots.taken.lock().unwrap_or_else(PoisonError::into_inner);
         let (all, by_address) = &mut *taken;
         *all = all.saturating_sub(1);
         let here = by_address.get(&self.address).copied().unwrap_or(0);
@@ -234,19 +234,19 @@ mod tests {
 
     #[test]
     fn places_are_limited_in_all_and_for_each_address() {
-        let places = Places::new(3, 2);
+        let slots = ConnectionSlots::new(3, 2);
         let address = |last| IpAddr::from([127, 0, 0, last]);
-        let first = places.take(address(1));
-        let second = places.take(address(1));
+        let first = slots.take(address(1));
+        let second = slots.take(address(1));
         assert!(first.is_some() && second.is_some());
-        assert!(places.take(address(1)).is_none(), "two for each");
-        let third = places.take(address(2));
+        assert!(slots.take(address(1)).is_none(), "two for each");
+        let third = slots.take(address(2));
         assert!(third.is_some());
-        assert!(places.take(address(3)).is_none(), "three in all");
+        assert!(slots.take(address(3)).is_none(), "three in all");
         drop(first);
-        let again = places.take(address(1));
+        let again = slots.take(address(1));
         assert!(again.is_some());
         drop((second, third, again));
-        assert_eq!(*places.taken.lock().unwrap(), (0, HashMap::new()));
+        assert_eq!(*slots.taken.lock().unwrap(), (0, HashMap::new()));
     }
 }

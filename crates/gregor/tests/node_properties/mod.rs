@@ -27,14 +27,14 @@ const ODD_KEY: &str = "remote.log.storage.manager.class.path";
 const ODD: &str = "c:\\dir\\name =x:y #z! ü€😀\ttab\nline";
 
 /// A node, its directory and the authority of its certificates.
-pub(crate) struct Place {
+pub(crate) struct NodeFiles {
     dir: PathBuf,
     host: String,
     id: NodeId,
     authority: Authority,
 }
 
-impl Place {
+impl NodeFiles {
     /// Writes what is mounted in a pod.
     pub(crate) fn new(ground: &Ground, id: i32) -> Self {
         let (dir, host) = (ground.node_dir(id), ground.host(id));

@@ -35,13 +35,13 @@ pub(super) struct Seat {
     pub(super) command_line: CommandLine,
     pub(super) reaper: Option<Arc<Reaper>>,
     pub(super) report: Report,
-    process: Mutex<Place>,
+    process: Mutex<SeatState>,
     deaths: AtomicU32,
 }
 
 /// What is in a seat.
 #[derive(Default)]
-struct Place {
+struct SeatState {
     process: Option<Process>,
     /// No process may be started any more; the current one was stopped by whoever closed the seat.
     closed: bool,
@@ -73,7 +73,7 @@ impl Seat {
             Some(process) => {
                 let (component, pid) = (self.component, process.id());
                 (self.report)(Event::TakenOver { component, pid });
-                self.place().process = Some(process);
+                self.state().process = Some(process);
             }
             None => self.start()?,
         }
@@ -89,26 +89,26 @@ impl Seat {
 
     /// Id of the current process.
     pub(super) fn pid(&self) -> Option<u32> {
-        let mut place = self.place();
-        let process = place.process.as_mut()?;
+        let mut state = self.state();
+        let process = state.process.as_mut()?;
         process.is_alive().then(|| process.id())
     }
 
-    fn place(&self) -> MutexGuard<'_, Place> {
+    fn state(&self) -> MutexGuard<'_, SeatState> {
         self.process.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn start(&self) -> Result<(), Error> {
         // Locked during the start: whoever closes the seat meanwhile finds the new process.
-        let mut place = self.place();
-        if place.closed {
+        let mut state = self.state();
+        if state.closed {
             return Ok(());
         }
         let reaper = self.reaper.as_ref();
         let process = Process::start(&self.state, self.component, &self.command_line, reaper)?;
         let (component, pid) = (self.component, process.id());
-        place.process = Some(process);
-        drop(place);
+        state.process = Some(process);
+        drop(state);
         (self.report)(Event::Started { component, pid });
         Ok(())
     }
@@ -117,7 +117,7 @@ impl Seat {
         let mut pause = PAUSE_FIRST;
         loop {
             let begun = Instant::now();
-            let exited = self.place().process.as_ref().map(Process::exited);
+            let exited = self.state().process.as_ref().map(Process::exited);
             tokio::select! {
                 () = wait(exited) => {}
                 _ = &mut stopped => return,
@@ -146,7 +146,7 @@ impl Seat {
     /// Counts an exit, and reaps the child.
     fn collect(&self) {
         self.deaths.fetch_add(1, Ordering::Relaxed);
-        if let Some(mut process) = self.place().process.take() {
+        if let Some(mut process) = self.state().process.take() {
             // Its exit was observed already.
             let _ = process.kill();
         }
@@ -154,9 +154,9 @@ impl Seat {
 
     /// Kills the process. No other one is started.
     pub(super) fn kill(&self) -> Result<(), Error> {
-        let mut place = self.place();
-        place.closed = true;
-        place.process.take().map_or(Ok(()), |mut process| process.kill())
+        let mut state = self.state();
+        state.closed = true;
+        state.process.take().map_or(Ok(()), |mut process| process.kill())
     }
 }
 
@@ -164,7 +164,7 @@ impl Watched {
     /// Stops the component gracefully.
     pub(super) async fn end(self) -> Result<(), Error> {
         let seat = self.leave().await;
-        let process = seat.place().process.take();
+        let process = seat.state().process.take();
         match process {
             Some(mut process) => {
                 (seat.report)(Event::Stopping { component: seat.component });

@@ -15,7 +15,7 @@ use tokio::io::{AsyncBufReadExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdout, Command};
 use tokio::time::timeout;
 
-use super::Place;
+use super::ArchiveFile;
 use crate::home::{HomeError, KafkaHome};
 use crate::life::Files;
 use crate::{exit, jvm};
@@ -106,7 +106,7 @@ pub async fn make_class_archive(options: &ArchiveOptions) -> Result<PathBuf, Arc
     timeout(MAKE_TIMEOUT, learn).await.map_err(|_| ArchiveError::Timeout)?
 }
 
-async fn learn(home: &KafkaHome, place: &Place, new: &Path) -> Result<PathBuf, ArchiveError> {
+async fn learn(home: &KafkaHome, place: &ArchiveFile, new: &Path) -> Result<PathBuf, ArchiveError> {
     let files = Files::write().map_err(|error| ArchiveError::Prepare(error.into()))?;
     let server = write_server(files.dir.path()).map_err(ArchiveError::Prepare)?;
     format(home, &server, &files.tool_log4j).await?;

@@ -31,14 +31,14 @@ const CRASHED: [u8; 3] = [128 + 6, 128 + 7, 128 + 11];
 
 /// Where the archive of one Kafka and one Java is stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct ArchiveFile {
     dir: PathBuf,
     name: String,
     /// Where a note is left if `dir` is read-only, as in an image. In a pod it is emptied with the pod.
     notes: PathBuf,
 }
 
-impl Place {
+impl ArchiveFile {
     /// `kafka` and `java` are versions.
     pub(crate) fn new(dir: &Path, kafka: &str, java: &str) -> Self {
         let fit = |c: char| if c.is_ascii_alphanumeric() || "+-.".contains(c) { c } else { '_' };
@@ -154,8 +154,8 @@ fn search_path(program: &Path) -> Option<PathBuf> {
 mod tests {
     use super::*;
 
-    fn place(dir: &Path) -> Place {
-        Place::new(dir, "4.3.1", "17.0.15+6/x")
+    fn place(dir: &Path) -> ArchiveFile {
+        ArchiveFile::new(dir, "4.3.1", "17.0.15+6/x")
     }
 
     #[test]
@@ -201,7 +201,7 @@ mod tests {
     #[test]
     fn an_archive_of_an_image_on_which_a_jvm_crashed_is_not_used_again_either() {
         let (dir, notes) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let place = Place { notes: notes.path().to_owned(), ..place(dir.path()) };
+        let place = ArchiveFile { notes: notes.path().to_owned(), ..place(dir.path()) };
         fs::write(place.path("jsa"), "classes").unwrap();
         // What cannot be removed, even by root, stands for a file of a read-only file system.
         fs::write(place.path("size"), "7").unwrap();

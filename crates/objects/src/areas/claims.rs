@@ -19,7 +19,7 @@ pub type Classes = BTreeMap<String, Option<StorageClass>>;
 /// StorageClasses of claims to grow: only these are read.
 #[must_use]
 pub fn needs(blueprint: &Blueprint, found: &Found) -> BTreeSet<String> {
-    let classes = wanted(blueprint).into_iter().filter_map(|(node, volume, desired)| {
+    let classes = desired_claims(blueprint).into_iter().filter_map(|(node, volume, desired)| {
         let claim = found.claims.get(&blueprint.names.claim(&volume, &node.pool, node.id))?;
         let grows = bytes(requested(claim)?) < desired.size.bytes();
         class(claim).filter(|_| grows).cloned()
@@ -35,7 +35,7 @@ pub fn build(
     classes: &Classes,
 ) -> Result<Built, serde_json::Error> {
     let mut built = Built::new(());
-    for (node, volume, desired) in wanted(blueprint) {
+    for (node, volume, desired) in desired_claims(blueprint) {
         let name = blueprint.names.claim(&volume, &node.pool, node.id);
         let existing = found.claims.get(&name).and_then(|claim| Some((claim, requested(claim)?)));
         let size = match existing {
@@ -55,14 +55,14 @@ pub fn build(
 }
 
 /// Desired claims: node, volume name, request.
-fn wanted(blueprint: &Blueprint) -> Vec<(&Node, String, Claim)> {
+fn desired_claims(blueprint: &Blueprint) -> Vec<(&Node, String, Claim)> {
     let mut all = Vec::new();
     for node in &blueprint.nodes {
         let pools = &blueprint.spec.pools;
         let Some(pool) = pools.iter().find(|pool| pool.name == node.pool) else { continue };
-        for place in layout(&pool.storage, node.id).places {
-            if let Disk::Claim(desired) = place.volume.disk {
-                all.push((node, place.name, desired));
+        for volume in layout(&pool.storage, node.id).volumes {
+            if let Disk::Claim(desired) = volume.volume.disk {
+                all.push((node, volume.name, desired));
             }
         }
     }

@@ -7,7 +7,7 @@ use api::{StrimziPodSet, Verbatim};
 use control::annotations::Annotation;
 use control::cluster::draft::Flow;
 use control::cluster::spec::{Disk, PoolSpec};
-use control::cluster::storage::{Place, layout};
+use control::cluster::storage::{MountedVolume, layout};
 use control::conditions::{Note, Reason};
 use kube::ResourceExt as _;
 use model::NodeId;
@@ -138,13 +138,13 @@ fn volumes(pool: &PoolSpec, node: NodeId) -> Vec<Volume> {
             Source::Scratch { size_limit: size_limit.as_ref().map(ToString::to_string) }
         }
     };
-    let places = layout(&pool.storage, node).places.into_iter();
-    let volume = |place: Place| Volume {
-        source: source(&place.volume.disk),
-        name: place.name,
-        mount: place.mount,
+    let volumes = layout(&pool.storage, node).volumes.into_iter();
+    let volume = |mounted: MountedVolume| Volume {
+        source: source(&mounted.volume.disk),
+        name: mounted.name,
+        mount: mounted.mount,
     };
-    places.map(volume).collect()
+    volumes.map(volume).collect()
 }
 
 /// Pods that are not ready yet.

@@ -44,7 +44,7 @@ impl Standings {
 pub(super) struct Census {
     metrics: Metrics,
     /// The namespace of the watch; `None` if it is of all.
-    place: Option<String>,
+    scope: Option<String>,
     store: Store<DynamicObject>,
     standings: Standings,
     /// By namespace, also those that have none left; in the order of [`STATES`].
@@ -54,12 +54,12 @@ pub(super) struct Census {
 impl Census {
     pub(super) fn new(
         metrics: Metrics,
-        place: Option<&str>,
+        scope: Option<&str>,
         store: Store<DynamicObject>,
         standings: Standings,
     ) -> Self {
-        let place = place.map(str::to_owned);
-        Self { metrics, place, store, standings, counts: BTreeMap::new() }
+        let scope = scope.map(str::to_owned);
+        Self { metrics, scope, store, standings, counts: BTreeMap::new() }
     }
 
     /// Counts anew.
@@ -69,7 +69,7 @@ impl Census {
             let key = ObjectRef::new_with(&names.cluster, resource).within(&names.namespace);
             self.store.get(&key).is_some()
         };
-        self.metrics.retain_clusters(self.place.as_deref(), exists);
+        self.metrics.retain_clusters(self.scope.as_deref(), exists);
         self.counts.values_mut().for_each(|counts| *counts = Default::default());
         for object in self.store.state() {
             let namespace = object.namespace().unwrap_or_default();

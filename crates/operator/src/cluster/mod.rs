@@ -65,11 +65,11 @@ pub async fn run(
     ctx: Arc<Context>,
     shutdown: impl Future<Output = ()> + Clone + Send + Unpin + 'static,
 ) {
-    let runs = ctx.settings.places().into_iter().map(|place| {
+    let runs = ctx.settings.scopes().into_iter().map(|scope| {
         let resource = ApiResource::erase::<Kafka>(&());
-        let gone = gone::watch((*ctx).clone(), dynamic(&ctx.client, place.as_deref(), &resource));
+        let gone = gone::watch((*ctx).clone(), dynamic(&ctx.client, scope.as_deref(), &resource));
         let (tell, told) = oneshot::channel();
-        let clusters = clusters(ctx.clone(), place, told);
+        let clusters = clusters(ctx.clone(), scope, told);
         let shutdown = shutdown.clone();
         let gone = async move {
             tokio::select! {
@@ -85,29 +85,29 @@ pub async fn run(
 }
 
 /// The clusters of one namespace, or of all.
-async fn clusters(ctx: Arc<Context>, place: Option<String>, shutdown: oneshot::Receiver<()>) {
-    let place = place.as_deref();
+async fn clusters(ctx: Arc<Context>, scope: Option<String>, shutdown: oneshot::Receiver<()>) {
+    let scope = scope.as_deref();
     let resource = ApiResource::erase::<Kafka>(&());
-    let kafkas = dynamic(&ctx.client, place, &resource);
+    let kafkas = dynamic(&ctx.client, scope, &resource);
     let pools = ApiResource::erase::<KafkaNodePool>(&());
     let mapper = of_cluster::<DynamicObject>(resource.clone());
     let controller = Controller::new_with(kafkas, watching(), resource.clone())
         // As many passes at a time as there are clusters: one whose Kafka does not answer waits alone.
         .with_config(Config::default().debounce(DEBOUNCE))
-        .watches_with(dynamic(&ctx.client, place, &pools), pools, labelled(), mapper);
+        .watches_with(dynamic(&ctx.client, scope, &pools), pools, labelled(), mapper);
     let rebalances = ApiResource::erase::<KafkaRebalance>(&());
     let (api, mapper) =
-        (dynamic(&ctx.client, place, &rebalances), of_cluster::<DynamicObject>(resource.clone()));
+        (dynamic(&ctx.client, scope, &rebalances), of_cluster::<DynamicObject>(resource.clone()));
     let controller = controller.watches_with(api, rebalances, labelled(), mapper);
-    let controller = watch::<StrimziPodSet>(controller, &ctx, place, &resource);
-    let controller = watch::<Pod>(controller, &ctx, place, &resource);
-    let controller = watch::<Service>(controller, &ctx, place, &resource);
-    let controller = watch::<ConfigMap>(controller, &ctx, place, &resource);
-    let controller = watch::<Secret>(controller, &ctx, place, &resource);
-    let controller = watch::<PersistentVolumeClaim>(controller, &ctx, place, &resource);
+    let controller = watch::<StrimziPodSet>(controller, &ctx, scope, &resource);
+    let controller = watch::<Pod>(controller, &ctx, scope, &resource);
+    let controller = watch::<Service>(controller, &ctx, scope, &resource);
+    let controller = watch::<ConfigMap>(controller, &ctx, scope, &resource);
+    let controller = watch::<Secret>(controller, &ctx, scope, &resource);
+    let controller = watch::<PersistentVolumeClaim>(controller, &ctx, scope, &resource);
     let mut census = {
         let metrics = ctx.writer.metrics().clone();
-        Census::new(metrics, place, controller.store(), ctx.standings.clone())
+        Census::new(metrics, scope, controller.store(), ctx.standings.clone())
     };
     controller
         .graceful_shutdown_on(shutdown.map(|_| ()))
@@ -128,7 +128,7 @@ fn labelled() -> watcher::Config {
 fn watch<K>(
     controller: Controller<DynamicObject>,
     ctx: &Context,
-    place: Option<&str>,
+    scope: Option<&str>,
     resource: &ApiResource,
 ) -> Controller<DynamicObject>
 where
@@ -139,7 +139,7 @@ where
         + Send
         + 'static,
 {
-    let api: Api<K> = match place {
+    let api: Api<K> = match scope {
         Some(namespace) => Api::namespaced(ctx.client.clone(), namespace),
         None => Api::all(ctx.client.clone()),
     };

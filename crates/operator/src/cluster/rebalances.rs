@@ -19,7 +19,7 @@ use super::error::PassError;
 use super::pass::Work;
 use crate::rebalance::RebalanceError;
 use crate::rebalance::request::{COMMAND, annotations};
-use crate::rebalance::store::{self, Kept, Moves, Place, RequestRecord, StoreError};
+use crate::rebalance::store::{self, Document, Kept, Moves, RequestRecord, StoreError};
 use crate::time::now_ms;
 
 /// Keeps a request until nothing of it runs.
@@ -110,7 +110,7 @@ async fn partner(work: &Work, all: &[KafkaRebalance], mode: Mode) -> Result<Part
         return Ok(Partner::Foreign);
     }
     // Read after the resource: it is not older than that.
-    let kept: Kept<RequestRecord> = Place::of_request(&work.ctx.client, kr)?.load().await?;
+    let kept: Kept<RequestRecord> = Document::of_request(&work.ctx.client, kr)?.load().await?;
     Ok(Partner::of(seen, kept.value.map(|record| record.request)))
 }
 

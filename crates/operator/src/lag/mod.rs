@@ -60,10 +60,10 @@ pub(crate) async fn run(
     ctx: Arc<Context>,
     shutdown: impl Future<Output = ()> + Clone + Send + Unpin + 'static,
 ) {
-    let places: BTreeSet<_> = ctx.settings.places().into_iter().collect();
-    let watches = places.into_iter().map(|place| {
-        let api = dynamic(&ctx.client, place.as_deref(), &ApiResource::erase::<Kafka>(&()));
-        watcher(api, watching()).default_backoff().map(move |event| (place.clone(), event)).boxed()
+    let scopes: BTreeSet<_> = ctx.settings.scopes().into_iter().collect();
+    let watches = scopes.into_iter().map(|scope| {
+        let api = dynamic(&ctx.client, scope.as_deref(), &ApiResource::erase::<Kafka>(&()));
+        watcher(api, watching()).default_backoff().map(move |event| (scope.clone(), event)).boxed()
     });
     let mut kafkas = stream::select_all(watches);
     let mut clusters = Clusters::default();
@@ -76,7 +76,7 @@ pub(crate) async fn run(
         let next = clusters.next_due();
         tokio::select! {
             () = &mut shutdown => break,
-            Some((place, event)) = kafkas.next() => clusters.event(&ctx, place.as_deref(), event),
+            Some((scope, event)) = kafkas.next() => clusters.event(&ctx, scope.as_deref(), event),
             Some((names, is_done)) = running.next() => clusters.ended(&names, is_done),
             () = until(next) => {}
         }
@@ -118,23 +118,23 @@ impl Clusters {
     fn event(
         &mut self,
         ctx: &Context,
-        place: Option<&str>,
+        scope: Option<&str>,
         event: Result<watcher::Event<DynamicObject>, watcher::Error>,
     ) {
         use watcher::Event;
-        let place = place.map(str::to_owned);
+        let scope = scope.map(str::to_owned);
         match event {
-            Ok(Event::Init) => drop(self.listed.insert(place, BTreeSet::new())),
+            Ok(Event::Init) => drop(self.listed.insert(scope, BTreeSet::new())),
             Ok(Event::InitApply(object)) => {
-                self.listed.entry(place).or_default().insert(names_of(&object));
+                self.listed.entry(scope).or_default().insert(names_of(&object));
                 self.take(ctx, object);
             }
             Ok(Event::Apply(object)) => self.take(ctx, object),
             Ok(Event::Delete(object)) => self.forget(ctx, &names_of(&object)),
             Ok(Event::InitDone) => {
-                let listed = self.listed.remove(&place).unwrap_or_default();
+                let listed = self.listed.remove(&scope).unwrap_or_default();
                 let is_missing = |names: &&Names| {
-                    place.as_ref().is_none_or(|place| *place == names.namespace)
+                    scope.as_ref().is_none_or(|scope| *scope == names.namespace)
                         && !listed.contains(names)
                 };
                 let missing: Vec<_> = self.all.keys().filter(is_missing).cloned().collect();

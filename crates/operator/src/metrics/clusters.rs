@@ -183,9 +183,9 @@ impl Clusters {
     }
 
     /// Forgets the clusters that do not exist, of this namespace or of all.
-    pub(super) fn retain(&self, place: Option<&str>, exists: impl Fn(&Names) -> bool) {
+    pub(super) fn retain(&self, scope: Option<&str>, exists: impl Fn(&Names) -> bool) {
         let is_gone =
-            |names: &&Names| place.is_none_or(|place| place == names.namespace) && !exists(names);
+            |names: &&Names| scope.is_none_or(|scope| scope == names.namespace) && !exists(names);
         let gone: Vec<Names> = self.lock().keys().filter(is_gone).cloned().collect();
         gone.iter().for_each(|names| self.forget(names));
     }

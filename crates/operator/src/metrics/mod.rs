@@ -271,8 +271,8 @@ impl Metrics {
     }
 
     /// Forgets the clusters that do not exist, of this namespace or of all.
-    pub(crate) fn retain_clusters(&self, place: Option<&str>, exists: impl Fn(&Names) -> bool) {
-        self.per_cluster.retain(place, exists);
+    pub(crate) fn retain_clusters(&self, scope: Option<&str>, exists: impl Fn(&Names) -> bool) {
+        self.per_cluster.retain(scope, exists);
     }
 
     /// A cluster is gone.
@@ -288,11 +288,11 @@ impl Metrics {
     /// Forgets the `KafkaRebalance` resources that do not exist, of this namespace or of all.
     pub(crate) fn retain_rebalances(
         &self,
-        place: Option<&str>,
+        scope: Option<&str>,
         exists: impl Fn(&str, &str) -> bool,
     ) {
         lock(&self.rebalances).retain(|(namespace, name), _| {
-            place.is_some_and(|place| place != namespace) || exists(namespace, name)
+            scope.is_some_and(|scope| scope != namespace) || exists(namespace, name)
         });
     }
 

@@ -43,8 +43,8 @@ mod tests {
             async move {
                 let (reach, mut store) = never()?;
                 let (job, recorded) = Default::default();
-                let asked = execute::Asked::go_on(0);
-                execute::pass(&reach, &job, &recorded, &asked, &mut store).await.ok()
+                let instructions = execute::Instructions::go_on(0);
+                execute::pass(&reach, &job, &recorded, &instructions, &mut store).await.ok()
             }
         });
         is_send(|| {

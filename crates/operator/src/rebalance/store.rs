@@ -172,16 +172,16 @@ pub(crate) fn key(uid: &str, attempt: u64) -> String {
     format!("{uid}/{attempt}")
 }
 
-/// Where something is remembered, and whose it is.
+/// A document in a ConfigMap: its name, labels and owner.
 #[derive(Clone)]
-pub(crate) struct Place {
+pub(crate) struct Document {
     api: Api<ConfigMap>,
     name: String,
     labels: Labels,
     owner: OwnerReference,
 }
 
-/// Something that is remembered, with the version of the object that holds it.
+/// The value of a document, with the version of the ConfigMap that holds it.
 #[derive(Debug, Clone)]
 pub(crate) struct Kept<T> {
     found: Option<ConfigMap>,
@@ -191,7 +191,7 @@ pub(crate) struct Kept<T> {
     pub(crate) value: Option<T>,
 }
 
-impl Place {
+impl Document {
     /// How far a request is.
     pub(crate) fn of_request(client: &Client, kr: &KafkaRebalance) -> Result<Self, StoreError> {
         Self::of_rebalance(client, kr, "-gregor-rebalance")
@@ -222,20 +222,20 @@ impl Place {
 
     /// The users that a cluster manages.
     pub(crate) fn of_users(client: &Client, kafka: &api::Kafka) -> Result<Self, StoreError> {
-        let place = Self::of_moves(client, kafka)?;
+        let document = Self::of_moves(client, kafka)?;
         let name = Names::new(&kafka.namespace().unwrap_or_default(), &kafka.name_any()).users();
-        Ok(Self { name, ..place })
+        Ok(Self { name, ..document })
     }
 
-    /// The job of moves. Each has a place of its own: who claims the cluster in vain spoils nothing.
+    /// The job of moves. Each has a ConfigMap of its own, so that a job that cannot claim the cluster overwrites nothing.
     pub(crate) fn of_job(
         client: &Client,
         kafka: &api::Kafka,
         key: &str,
     ) -> Result<Self, StoreError> {
-        let place = Self::of_moves(client, kafka)?;
-        let name = format!("{}-{}", place.name, hash::short(key.as_bytes()));
-        Ok(Self { name, ..place })
+        let document = Self::of_moves(client, kafka)?;
+        let name = format!("{}-{}", document.name, hash::short(key.as_bytes()));
+        Ok(Self { name, ..document })
     }
 
     fn of_rebalance(
@@ -294,7 +294,7 @@ impl Place {
         }
     }
 
-    /// Reads what is remembered here.
+    /// Reads the document.
     pub(crate) async fn load<T: DeserializeOwned>(&self) -> Result<Kept<T>, StoreError> {
         let (found, stale) = self.find().await?;
         let (value, unknown) = match &found {
@@ -367,17 +367,17 @@ impl Place {
         let packed = store::pack(&serde_json::to_vec(value).map_err(StoreError::Encode)?)?;
         let parts: Vec<&[u8]> = packed.chunks(PART_BYTES_MAX).collect();
         for (number, part) in parts.iter().enumerate() {
-            let place = self.part(number);
-            let (found, stale) = place.find().await?;
+            let document = self.part(number);
+            let (found, stale) = document.find().await?;
             if stale {
-                place.clear(writer, found.as_ref()).await?;
+                document.clear(writer, found.as_ref()).await?;
             }
-            let mut map = place.map();
+            let mut map = document.map();
             let entries = [(PART_OF, key.to_owned()), (PARTS, parts.len().to_string())];
             map.data = Some(entries.map(|(name, value)| (name.to_owned(), value)).into());
             map.binary_data = Some([(store::PACKED.to_owned(), ByteString(part.to_vec()))].into());
             let before = found.as_ref().filter(|_| !stale);
-            writer.apply(&place.api, &place.name, &map, before).await?;
+            writer.apply(&document.api, &document.name, &map, before).await?;
         }
         Ok(parts.len())
     }
@@ -389,8 +389,8 @@ impl Place {
     ) -> Result<Option<T>, StoreError> {
         let (mut packed, mut number, mut count) = (Vec::new(), 0, 1);
         while number < count {
-            let place = self.part(number);
-            let (Some(map), false) = place.find().await? else { return Ok(None) };
+            let document = self.part(number);
+            let (Some(map), false) = document.find().await? else { return Ok(None) };
             let entry = |name: &str| map.data.as_ref().and_then(|data| data.get(name));
             if entry(PART_OF).map(String::as_str) != Some(key) {
                 return Ok(None);
@@ -410,9 +410,9 @@ impl Place {
     /// Deletes the parts.
     pub(crate) async fn drop_parts(&self, writer: &Writer, parts: usize) -> Result<(), StoreError> {
         for number in 0..parts {
-            let place = self.part(number);
-            let (found, _) = place.find().await?;
-            place.clear(writer, found.as_ref()).await?;
+            let document = self.part(number);
+            let (found, _) = document.find().await?;
+            document.clear(writer, found.as_ref()).await?;
         }
         Ok(())
     }

@@ -67,11 +67,11 @@ pub(crate) async fn run(
         let next = cache.next_due();
         tokio::select! {
             () = &mut shutdown => break,
-            Some((place, event)) = kafkas.next() => {
-                cache.kafka_event(place.as_deref(), event, Instant::now());
+            Some((scope, event)) = kafkas.next() => {
+                cache.kafka_event(scope.as_deref(), event, Instant::now());
             }
-            Some((place, event)) = topics.next() => {
-                cache.topic_event(place.as_deref(), event, Instant::now());
+            Some((scope, event)) = topics.next() => {
+                cache.topic_event(scope.as_deref(), event, Instant::now());
             }
             Some((names, done)) = running.next() => {
                 cache.ended(&names, done, Instant::now());
@@ -102,10 +102,10 @@ async fn until(time: Option<Instant>) {
 
 /// Watches a kind in every place.
 fn watch(ctx: &Context, resource: &ApiResource) -> BoxStream<'static, Watched> {
-    let places: BTreeSet<_> = ctx.settings.places().into_iter().collect();
-    let watches = places.into_iter().map(|place| {
-        let api = dynamic(&ctx.client, place.as_deref(), resource);
-        watcher(api, watching()).default_backoff().map(move |event| (place.clone(), event)).boxed()
+    let scopes: BTreeSet<_> = ctx.settings.scopes().into_iter().collect();
+    let watches = scopes.into_iter().map(|scope| {
+        let api = dynamic(&ctx.client, scope.as_deref(), resource);
+        watcher(api, watching()).default_backoff().map(move |event| (scope.clone(), event)).boxed()
     });
     stream::select_all(watches).boxed()
 }

@@ -23,7 +23,7 @@ use crate::context::Context;
 use crate::metrics::KafkaEffect;
 use crate::rebalance::engine::native;
 use crate::rebalance::site::Site;
-use crate::rebalance::store::{Kept, Moves, Place, key};
+use crate::rebalance::store::{Document, Kept, Moves, key};
 use crate::time::now_ms;
 
 /// Changes the number of replicas of topics of one cluster.
@@ -37,7 +37,7 @@ pub(super) struct Mover<'a> {
 /// What was read of the cluster and its moves.
 struct Ground {
     site: Site,
-    place: Place,
+    document: Document,
     kept: Kept<Moves>,
     moving: Moving,
 }
@@ -71,18 +71,18 @@ impl<'a> Mover<'a> {
         let kafka = found.map_err(|error| TopicsError::Cluster(Box::new(error)))?;
         let kafka = kafka.ok_or(TopicsError::NoCluster)?;
         let site = Site::read(self.ctx, &kafka).await?.ok_or(TopicsError::NoCluster)?;
-        let place = Place::of_moves(&self.ctx.client, &kafka)?;
-        let kept: Kept<Moves> = place.load().await?;
+        let document = Document::of_moves(&self.ctx.client, &kafka)?;
+        let kept: Kept<Moves> = document.load().await?;
         let moving = match kept.value.as_ref().filter(|moves| !moves.is_over()) {
             None => Moving::Nothing,
             Some(moves) if moves.is_for_topics_of(&kafka) => {
-                let at = Place::of_job(&self.ctx.client, &kafka, &moves.key())?;
+                let at = Document::of_job(&self.ctx.client, &kafka, &moves.key())?;
                 let job: Job = at.get(&moves.key()).await?.unwrap_or_default();
                 Moving::Topics { session: moves.key(), targets: targets(&job) }
             }
             Some(moves) => Moving::Rebalance(moves.by.name.clone()),
         };
-        Ok(Ground { site, place, kept, moving })
+        Ok(Ground { site, document, kept, moving })
     }
 
     /// Begins what may begin, and says how far each topic is. Nothing in Kafka changes yet: that is for
@@ -127,7 +127,7 @@ impl<'a> Mover<'a> {
         let Moving::Topics { targets, .. } = &ground.moving else { return Ok(Driven::default()) };
         let stop = is_outdated(&ground.moving, &work.asked());
         let orders = Orders { claimed: true, stop, hold: false };
-        native::drive(ctx, &ground.site, (&ground.place, &mut ground.kept), orders).await?;
+        native::drive(ctx, &ground.site, (&ground.document, &mut ground.kept), orders).await?;
         let is_running = ground.kept.value.as_ref().is_some_and(|moves| !moves.is_over());
         let ended = if is_running { BTreeSet::new() } else { targets.keys().cloned().collect() };
         Ok(Driven { is_running, ended })
@@ -148,17 +148,17 @@ impl Ground {
         let (kafka, by) = (&self.site.kafka, self.claimant());
         // Of one that ended in the last act of a process its job may be left.
         if let Some(over) = &self.kept.value {
-            let at = Place::of_job(&ctx.client, kafka, &over.key())?;
+            let at = Document::of_job(&ctx.client, kafka, &over.key())?;
             at.drop_parts(&ctx.writer, over.parts).await?;
         }
         let job = job(begun);
         let session = key(&by.uid, by.attempt);
-        let at = Place::of_job(&ctx.client, kafka, &session)?;
+        let at = Document::of_job(&ctx.client, kafka, &session)?;
         let parts = at.put(&ctx.writer, &session, &job).await?;
         let brokers: BTreeSet<NodeId> =
             job.tasks.iter().flat_map(|task| task.target.iter().copied()).collect();
         let moves = Moves { by, parts, brokers, recorded: Recorded::begin(&job.limits, now_ms()) };
-        self.place.save(&ctx.writer, &mut self.kept, &moves).await?;
+        self.document.save(&ctx.writer, &mut self.kept, &moves).await?;
         self.moving = Moving::Topics { session, targets: targets(&job) };
         Ok(())
     }

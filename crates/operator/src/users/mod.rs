@@ -75,14 +75,14 @@ pub(crate) async fn run(
         let next = cache.next_due();
         tokio::select! {
             () = &mut shutdown => break,
-            Some((place, event)) = kafkas.next() => {
-                cache.kafka_event(place.as_deref(), event, Instant::now());
+            Some((scope, event)) = kafkas.next() => {
+                cache.kafka_event(scope.as_deref(), event, Instant::now());
             }
-            Some((place, event)) = users.next() => {
-                cache.user_event(place.as_deref(), event, Instant::now());
+            Some((scope, event)) = users.next() => {
+                cache.user_event(scope.as_deref(), event, Instant::now());
             }
-            Some((place, event)) = secrets.next() => {
-                cache.secret_event(place.as_deref(), event, Instant::now());
+            Some((scope, event)) = secrets.next() => {
+                cache.secret_event(scope.as_deref(), event, Instant::now());
             }
             Some((names, done)) = running.next() => {
                 cache.ended(&names, done, Instant::now());
@@ -117,11 +117,11 @@ fn watch(
     resource: &ApiResource,
     config: &watcher::Config,
 ) -> BoxStream<'static, Watched> {
-    let places: BTreeSet<_> = ctx.settings.places().into_iter().collect();
-    let watches = places.into_iter().map(|place| {
-        let api = dynamic(&ctx.client, place.as_deref(), resource);
+    let scopes: BTreeSet<_> = ctx.settings.scopes().into_iter().collect();
+    let watches = scopes.into_iter().map(|scope| {
+        let api = dynamic(&ctx.client, scope.as_deref(), resource);
         let watch = watcher(api, config.clone()).default_backoff();
-        watch.map(move |event| (place.clone(), event)).boxed()
+        watch.map(move |event| (scope.clone(), event)).boxed()
     });
     stream::select_all(watches).boxed()
 }

@@ -7,7 +7,7 @@ use control::users::Claims;
 use kube::Client;
 use serde::{Deserialize, Serialize};
 
-use crate::rebalance::store::{Kept, Place, StoreError};
+use crate::rebalance::store::{Document, Kept, StoreError};
 use crate::write::Writer;
 
 /// Which users are managed.
@@ -22,7 +22,7 @@ pub(super) struct Managed {
 
 /// The record, as it is stored.
 pub(super) struct Record {
-    place: Place,
+    document: Document,
     kept: Kept<Managed>,
     pub(super) managed: Managed,
 }
@@ -34,12 +34,12 @@ impl Record {
         kafka: &Kafka,
         namespace: &str,
     ) -> Result<Self, StoreError> {
-        let place = Place::of_users(client, kafka)?;
-        let kept: Kept<Managed> = place.load().await?;
+        let document = Document::of_users(client, kafka)?;
+        let kept: Kept<Managed> = document.load().await?;
         let found = kept.value.clone().filter(|found| found.namespace == namespace);
         let managed = found
             .unwrap_or_else(|| Managed { namespace: namespace.to_owned(), users: BTreeMap::new() });
-        Ok(Self { place, kept, managed })
+        Ok(Self { document, kept, managed })
     }
 
     /// What is recorded of a user.
@@ -60,6 +60,6 @@ impl Record {
         if self.kept.value.is_none() && self.managed.users.is_empty() {
             return Ok(());
         }
-        self.place.save(writer, &mut self.kept, &self.managed).await
+        self.document.save(writer, &mut self.kept, &self.managed).await
     }
 }

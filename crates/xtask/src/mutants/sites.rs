@@ -33,7 +33,7 @@ pub(super) struct Wanted {
 
 /// A part of the new text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct Fragment {
     pub(super) range: Range<usize>,
     /// The mutants that are gone if this part does not compile.
     pub(super) mutants: Vec<usize>,
@@ -55,7 +55,7 @@ pub(super) enum Kind {
 #[derive(Debug)]
 pub(super) struct Mutated {
     pub(super) text: String,
-    pub(super) places: Vec<Place>,
+    pub(super) fragments: Vec<Fragment>,
     /// The mutants that are in it.
     pub(super) numbers: BTreeSet<usize>,
 }
@@ -376,13 +376,13 @@ impl Sites<'_> {
         });
         let mut text = String::with_capacity(self.source.len() * 2);
         let (mut done, mut numbers) = (0, BTreeSet::new());
-        let mut places = Vec::new();
-        let mut sites: BTreeMap<usize, Place> = BTreeMap::new();
+        let mut fragments = Vec::new();
+        let mut sites: BTreeMap<usize, Fragment> = BTreeMap::new();
         for edit in &self.edits {
             text.push_str(&self.source[done..edit.range.start]);
             done = edit.range.end.max(done);
             let begin = text.len();
-            let whole = sites.entry(edit.site).or_insert_with(|| Place {
+            let whole = sites.entry(edit.site).or_insert_with(|| Fragment {
                 range: begin..begin,
                 mutants: Vec::new(),
                 kind: if self.matches.contains(&edit.site) { Kind::Match } else { Kind::Site },
@@ -395,15 +395,15 @@ impl Sites<'_> {
                     whole.mutants.push(*mutant);
                     if !piece.is_empty() {
                         let mutants = vec![*mutant];
-                        places.push(Place { range, mutants, kind: Kind::Replacement });
+                        fragments.push(Fragment { range, mutants, kind: Kind::Replacement });
                     }
                 }
             }
             whole.range.end = text.len();
         }
         text.push_str(&self.source[done..]);
-        places.extend(sites.into_values());
-        Mutated { text, places, numbers }
+        fragments.extend(sites.into_values());
+        Mutated { text, fragments, numbers }
     }
 }
 
@@ -603,14 +603,14 @@ fn main() {
         let row: Row = ("n + n", 2, "BinaryOperator", "*", None);
         let mutated = mutate(SOURCE, &[wanted(3, &row)], &BTreeSet::new()).unwrap();
         let at = mutated.text.find("__a").unwrap();
-        let here: Vec<&Place> =
-            mutated.places.iter().filter(|place| place.range.contains(&at)).collect();
-        assert!(here.iter().all(|place| place.mutants == [3]), "{here:?}");
+        let here: Vec<&Fragment> =
+            mutated.fragments.iter().filter(|fragment| fragment.range.contains(&at)).collect();
+        assert!(here.iter().all(|fragment| fragment.mutants == [3]), "{here:?}");
         let own: Vec<&str> = mutated
-            .places
+            .fragments
             .iter()
-            .filter(|place| place.kind == Kind::Replacement)
-            .map(|place| &mutated.text[place.range.clone()])
+            .filter(|fragment| fragment.kind == Kind::Replacement)
+            .map(|fragment| &mutated.text[fragment.range.clone()])
             .collect();
         assert_eq!(own.len(), 1);
         assert!(own[0].contains(" * "), "{own:?}");

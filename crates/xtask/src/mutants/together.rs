@@ -20,7 +20,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
 use super::outcomes::Outcome;
-use super::sites::{self, Kind, Place, Wanted};
+use super::sites::{self, Fragment, Kind, Wanted};
 use super::{Mutant, Part};
 use crate::root;
 
@@ -74,7 +74,7 @@ pub(super) fn build(part: &Part, all: &[(usize, &Mutant)], folder: &Path) -> Res
     let (mut left_out, mut unviable, mut constant) =
         (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     for _ in 0..ATTEMPTS_MAX {
-        let mut places = BTreeMap::new();
+        let mut fragments = BTreeMap::new();
         let mut numbers = BTreeSet::new();
         for (file, wanted) in &files {
             let is_in = |one: &&Wanted| !left_out.contains(&one.number);
@@ -82,7 +82,7 @@ pub(super) fn build(part: &Part, all: &[(usize, &Mutant)], folder: &Path) -> Res
             let text = fs::read_to_string(root().join(file)).context(file.to_string())?;
             let mutated = sites::mutate(&text, &wanted, &constant).context(file.to_string())?;
             write(&source.join(file), mutated.text.as_bytes())?;
-            places.insert(*file, mutated.places);
+            fragments.insert(*file, mutated.fragments);
             numbers.extend(mutated.numbers);
         }
         let crate_root = Path::new("crates").join(part.package).join("src/lib.rs");
@@ -99,7 +99,7 @@ pub(super) fn build(part: &Part, all: &[(usize, &Mutant)], folder: &Path) -> Res
         }
         let before = (left_out.len(), constant.len());
         constant.extend(constants(&check));
-        for (mutants, is_replacement) in guilty(&check, &places) {
+        for (mutants, is_replacement) in guilty(&check, &fragments) {
             if is_replacement {
                 unviable.extend(mutants.iter().copied());
             }
@@ -178,22 +178,25 @@ fn constants(messages: &[Value]) -> Vec<String> {
 }
 
 /// The mutants that errors are about, and whether their replacements are what is wrong.
-fn guilty(messages: &[Value], places: &BTreeMap<&str, Vec<Place>>) -> Vec<(Vec<usize>, bool)> {
-    let place = |error: &Value, span: &Value| {
+fn guilty(
+    messages: &[Value],
+    fragments: &BTreeMap<&str, Vec<Fragment>>,
+) -> Vec<(Vec<usize>, bool)> {
+    let fragment = |error: &Value, span: &Value| {
         let at = usize::try_from(span["byte_start"].as_u64()?).ok()?;
-        let here = places.get(span["file_name"].as_str()?)?;
+        let here = fragments.get(span["file_name"].as_str()?)?;
         // A `match` that is not exhaustive is named by what it is about.
         let is_match = error["code"]["code"] == "E0004";
-        let here = here.iter().filter(|place| place.range.contains(&at));
-        let here = here.filter(|place| (place.kind == Kind::Match) == is_match);
-        let inner = here.min_by_key(|place| place.range.len())?;
+        let here = here.iter().filter(|fragment| fragment.range.contains(&at));
+        let here = here.filter(|fragment| (fragment.kind == Kind::Match) == is_match);
+        let inner = here.min_by_key(|fragment| fragment.range.len())?;
         Some((inner.mutants.clone(), inner.kind == Kind::Replacement))
     };
     let mut all = Vec::new();
     for error in errors(messages) {
         let spans = error["spans"].as_array().into_iter().flatten();
         let primary = spans.filter(|span| span["is_primary"] == true);
-        all.extend(primary.filter_map(|span| place(error, span)));
+        all.extend(primary.filter_map(|span| fragment(error, span)));
     }
     all
 }
@@ -336,15 +339,15 @@ mod tests {
 
     #[test]
     fn an_error_is_put_down_to_the_innermost_part_that_it_is_in() {
-        let place =
-            |range, mutants: &[usize], kind| Place { range, mutants: mutants.to_vec(), kind };
+        let fragment =
+            |range, mutants: &[usize], kind| Fragment { range, mutants: mutants.to_vec(), kind };
         let all = vec![
-            place(10..90, &[1, 2], Kind::Site),
-            place(20..30, &[1], Kind::Replacement),
-            place(40..50, &[3], Kind::Site),
-            place(35..80, &[4, 5], Kind::Match),
+            fragment(10..90, &[1, 2], Kind::Site),
+            fragment(20..30, &[1], Kind::Replacement),
+            fragment(40..50, &[3], Kind::Site),
+            fragment(35..80, &[4, 5], Kind::Match),
         ];
-        let places = BTreeMap::from([("a.rs", all)]);
+        let fragments = BTreeMap::from([("a.rs", all)]);
         let error = |code: &str, file: &str, at: usize| {
             let spans = json!([{ "file_name": file, "byte_start": at, "is_primary": true }]);
             let message = json!({ "level": "error", "spans": spans, "code": { "code": code } });
@@ -359,7 +362,7 @@ mod tests {
             ("E0308", "b.rs", 25, vec![]),
         ];
         for (code, file, at, expected) in rows {
-            assert_eq!(guilty(&error(code, file, at), &places), expected, "{code} {file} {at}");
+            assert_eq!(guilty(&error(code, file, at), &fragments), expected, "{code} {file} {at}");
         }
     }
 

@@ -1,7 +1,7 @@
 //! Where things are on the disks of a node.
 //!
 //! The names and paths are Strimzi's, so that the claims of a cluster that it made are found, with the data
-//! in its place.
+//! at its mount path.
 
 use model::NodeId;
 
@@ -11,9 +11,9 @@ use crate::cluster::spec::{Storage, Volume};
 /// Where volumes are mounted.
 const ROOT: &str = "/var/lib/kafka";
 
-/// One volume of a node in its place.
+/// One volume of a node at its mount path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct MountedVolume {
     /// Its name in the pod: `data`, or `data-<number>`. A claim is named `<this>-<pod>`.
     pub name: String,
     /// Where it is mounted.
@@ -28,7 +28,7 @@ pub struct Place {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
     /// The volumes by number.
-    pub places: Vec<Place>,
+    pub volumes: Vec<MountedVolume>,
     /// Where the metadata log is; empty only for storage without a volume, which is refused.
     pub metadata_dir: String,
     /// Where partitions are.
@@ -38,23 +38,23 @@ pub struct Layout {
 /// The disks of the node with this id.
 #[must_use]
 pub fn layout(storage: &Storage, node: NodeId) -> Layout {
-    let place = |name: String, volume: &Volume| {
+    let mounted = |name: String, volume: &Volume| {
         let mount = format!("{ROOT}/{name}");
-        Place { log_dir: log_dir(&name, node), name, mount, volume: volume.clone() }
+        MountedVolume { log_dir: log_dir(&name, node), name, mount, volume: volume.clone() }
     };
-    let mut places: Vec<_> = match storage {
-        Storage::Single(volume) => vec![place("data".to_owned(), volume)],
+    let mut volumes: Vec<_> = match storage {
+        Storage::Single(volume) => vec![mounted("data".to_owned(), volume)],
         Storage::Jbod(volumes) => {
-            volumes.iter().map(|volume| place(jbod(volume.id), volume)).collect()
+            volumes.iter().map(|volume| mounted(jbod(volume.id), volume)).collect()
         }
     };
-    places.sort_by_key(|place| place.volume.id);
+    volumes.sort_by_key(|volume| volume.volume.id);
     let metadata = metadata_volume(storage);
-    let metadata = places.iter().find(|place| Some(place.volume.id) == metadata);
+    let metadata = volumes.iter().find(|volume| Some(volume.volume.id) == metadata);
     Layout {
-        metadata_dir: metadata.map(|place| place.log_dir.clone()).unwrap_or_default(),
-        log_dirs: places.iter().map(|place| place.log_dir.clone()).collect(),
-        places,
+        metadata_dir: metadata.map(|volume| volume.log_dir.clone()).unwrap_or_default(),
+        log_dirs: volumes.iter().map(|volume| volume.log_dir.clone()).collect(),
+        volumes,
     }
 }
 

@@ -19,7 +19,7 @@ mod claims;
 mod layout;
 
 pub use claims::{ClaimFacts, Resize, resize};
-pub use layout::{Layout, Place, jbod_log_dir, layout};
+pub use layout::{Layout, MountedVolume, jbod_log_dir, layout};
 
 use super::spec::{Claim, Disk, Storage, Volume};
 use crate::cluster::validate;

@@ -177,7 +177,7 @@ fn disks_are_where_strimzi_has_them() {
     assert_eq!(found.metadata_dir, "/var/lib/kafka/data/kafka-log7");
     assert_eq!(found.log_dirs, ["/var/lib/kafka/data/kafka-log7"]);
     assert_eq!(
-        (found.places[0].name.as_str(), found.places[0].mount.as_str()),
+        (found.volumes[0].name.as_str(), found.volumes[0].mount.as_str()),
         ("data", "/var/lib/kafka/data")
     );
     let found = layout(&jbod([meta(claim(12, "1Gi")), ephemeral(2)]), node);
@@ -186,7 +186,7 @@ fn disks_are_where_strimzi_has_them() {
         found.log_dirs,
         ["/var/lib/kafka/data-2/kafka-log7", "/var/lib/kafka/data-12/kafka-log7"]
     );
-    let names: Vec<_> = found.places.iter().map(|place| place.name.as_str()).collect();
+    let names: Vec<_> = found.volumes.iter().map(|volume| volume.name.as_str()).collect();
     assert_eq!(names, ["data-2", "data-12"]);
     let unmarked = layout(&jbod([claim(12, "1Gi"), ephemeral(2)]), node);
     assert_eq!(unmarked.metadata_dir, "/var/lib/kafka/data-2/kafka-log7");

@@ -35,7 +35,7 @@ pub(crate) struct Roll {
 
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Asked {
+struct RollRequest {
     pods: Vec<String>,
     dry_run: bool,
 }
@@ -49,7 +49,7 @@ impl Roll {
                 note(&format!("gregor why {} shows its progress", found.names.cluster));
             }
             let pods = pods.iter().map(|pod| pod.name_any()).collect();
-            out.view(&Asked { pods, dry_run: self.dry_run })
+            out.view(&RollRequest { pods, dry_run: self.dry_run })
         })
     }
 
@@ -103,7 +103,7 @@ impl Roll {
     }
 }
 
-impl View for Asked {
+impl View for RollRequest {
     fn table(&self, width: Option<u16>) -> String {
         let head = if self.dry_run { "WOULD BE RESTARTED" } else { "TO BE RESTARTED" };
         let mut grid = Grid::new(&[head]);

@@ -112,7 +112,7 @@ impl Operator {
 
 /// Whether an object is part of the installation.
 pub(super) fn is_ours(manifest: &Manifest) -> bool {
-    manifest.place.path == Path::new(PLACE)
+    manifest.location.path == Path::new(PLACE)
 }
 
 /// The version of Kafka that a manifest asks for. What is no version the operator says.

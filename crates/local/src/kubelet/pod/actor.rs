@@ -20,7 +20,7 @@ use super::decide::{PodFacts, RestartPolicy, decide};
 use super::report::{self, Written};
 use super::slot::{Around, Slot};
 use super::start::later;
-use super::status::{Place, is_terminal, status};
+use super::status::{PodSandbox, is_terminal, status};
 use super::{Mail, hosts, orphan};
 use crate::kubelet::events::Level;
 use crate::kubelet::files;
@@ -350,13 +350,13 @@ impl Actor {
         if silent || (self.is_ending() && nothing_known) {
             return;
         }
-        let place = Place {
+        let sandbox = PodSandbox {
             pod_ip: Some(self.record.ip.to_string()),
             host_ip: self.shared.options.node_ip.to_string(),
             started_at: self.record.started_at,
         };
         let backoff = &self.shared.options.timing.restart;
-        let status = status(&self.pod, &self.facts(), &place, backoff);
+        let status = status(&self.pod, &self.facts(), &sandbox, backoff);
         let Ok(status) = serde_json::to_value(status) else {
             return;
         };

@@ -14,7 +14,7 @@ use crate::kubelet::shim::ExitKind;
 
 /// Parts of the status that do not depend on containers.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
+pub(crate) struct PodSandbox {
     pub(crate) pod_ip: Option<String>,
     pub(crate) host_ip: String,
     /// When the kubelet first saw the pod.
@@ -22,7 +22,12 @@ pub(crate) struct Place {
 }
 
 /// The complete status.
-pub(crate) fn status(pod: &Pod, facts: &PodFacts, place: &Place, backoff: &Backoff) -> PodStatus {
+pub(crate) fn status(
+    pod: &Pod,
+    facts: &PodFacts,
+    sandbox: &PodSandbox,
+    backoff: &Backoff,
+) -> PodStatus {
     let spec = pod.spec.clone().unwrap_or_default();
     let init = spec.init_containers.unwrap_or_default();
     let of = |containers: &[Container], init: bool| {
@@ -42,11 +47,11 @@ pub(crate) fn status(pod: &Pod, facts: &PodFacts, place: &Place, backoff: &Backo
         conditions: Some(conditions),
         init_container_statuses: (!init_statuses.is_empty()).then_some(init_statuses),
         container_statuses: Some(statuses),
-        pod_ip: place.pod_ip.clone(),
-        pod_ips: place.pod_ip.clone().map(|ip| vec![PodIP { ip }]),
-        host_ip: Some(place.host_ip.clone()),
-        host_ips: Some(vec![HostIP { ip: place.host_ip.clone() }]),
-        start_time: Some(Time(place.started_at)),
+        pod_ip: sandbox.pod_ip.clone(),
+        pod_ips: sandbox.pod_ip.clone().map(|ip| vec![PodIP { ip }]),
+        host_ip: Some(sandbox.host_ip.clone()),
+        host_ips: Some(vec![HostIP { ip: sandbox.host_ip.clone() }]),
+        start_time: Some(Time(sandbox.started_at)),
         observed_generation: pod.metadata.generation,
         ..PodStatus::default()
     }
@@ -278,9 +283,9 @@ mod tests {
     use RestartPolicy::{Always, Never, OnFailure};
     use Role::{Init, Main, Sidecar};
 
-    fn place() -> Place {
+    fn sandbox() -> PodSandbox {
         let started_at = at(0);
-        Place { pod_ip: Some("127.1.0.2".into()), host_ip: "127.0.0.1".into(), started_at }
+        PodSandbox { pod_ip: Some("127.1.0.2".into()), host_ip: "127.0.0.1".into(), started_at }
     }
 
     fn object(facts: &PodFacts) -> Pod {
@@ -299,7 +304,7 @@ mod tests {
     }
 
     fn of(facts: &PodFacts) -> PodStatus {
-        status(&object(facts), facts, &place(), &Backoff::default())
+        status(&object(facts), facts, &sandbox(), &Backoff::default())
     }
 
     /// `phase; state of each container, init first; true conditions`.

@@ -16,10 +16,10 @@ use serde_json::{Value, json};
 use super::{Told, plan};
 use crate::context::Context;
 use crate::rebalance::RebalanceError;
-use crate::rebalance::execute::{self, Asked, ExecuteError, Reach};
+use crate::rebalance::execute::{self, ExecuteError, Instructions, Reach};
 use crate::rebalance::request::Work;
 use crate::rebalance::site::Site;
-use crate::rebalance::store::{self, Kept, Moves, Place, ProposalRecord, StoreError};
+use crate::rebalance::store::{self, Document, Kept, Moves, ProposalRecord, StoreError};
 use crate::time::now_ms;
 use crate::words::chain;
 use crate::write::Writer;
@@ -30,7 +30,7 @@ pub(crate) type Plan = (ProposalRecord, Job);
 /// The stored plan of an attempt.
 pub(crate) async fn stored(work: &Work, attempt: u64) -> Result<Option<Plan>, RebalanceError> {
     let key = store::key(&work.uid(), attempt);
-    Ok(Place::of_plan(&work.ctx.client, &work.kr)?.get(&key).await?)
+    Ok(Document::of_plan(&work.ctx.client, &work.kr)?.get(&key).await?)
 }
 
 /// Makes a plan, and stores it before it says so.
@@ -55,9 +55,9 @@ pub(super) async fn propose(work: &mut Work) -> Result<Told, RebalanceError> {
         brokers: made.brokers,
         unknown: made.unknown,
     };
-    let place = Place::of_plan(&work.ctx.client, &work.kr)?;
+    let document = Document::of_plan(&work.ctx.client, &work.kr)?;
     let plan: Plan = (record, made.job);
-    place.put(&work.ctx.writer, &store::key(&work.uid(), attempt), &plan).await?;
+    document.put(&work.ctx.writer, &store::key(&work.uid(), attempt), &plan).await?;
     work.heard(Act::MakePlan, Heard::Planned(Ok(())), Some(plan.0)).await
 }
 
@@ -74,11 +74,11 @@ pub(super) async fn begin(work: &mut Work) -> Result<Told, RebalanceError> {
     let by = Claimant { name: work.kr.name_any(), uid: work.uid(), attempt };
     // Of one that ended in the last act of a process its job may be left.
     if let Some(over) = work.moves() {
-        let at = Place::of_job(&work.ctx.client, &kafka, &over.key())?;
+        let at = Document::of_job(&work.ctx.client, &kafka, &over.key())?;
         at.drop_parts(&work.ctx.writer, over.parts).await?;
     }
     let key = store::key(&by.uid, by.attempt);
-    let at = Place::of_job(&work.ctx.client, &kafka, &key)?;
+    let at = Document::of_job(&work.ctx.client, &kafka, &key)?;
     let parts = at.put(&work.ctx.writer, &key, &job).await?;
     let brokers = work.record.proposal.as_ref().map(|one| one.brokers.clone());
     let moves = Moves {
@@ -87,8 +87,8 @@ pub(super) async fn begin(work: &mut Work) -> Result<Told, RebalanceError> {
         brokers: brokers.unwrap_or_default(),
         recorded: Recorded::begin(&job.limits, now_ms()),
     };
-    if let Some((place, kept)) = &mut work.moves {
-        place.save(&work.ctx.writer, kept, &moves).await?;
+    if let Some((document, kept)) = &mut work.moves {
+        document.save(&work.ctx.writer, kept, &moves).await?;
     }
     work.heard(Act::BeginMoves, Heard::Begun, None).await
 }
@@ -96,7 +96,9 @@ pub(super) async fn begin(work: &mut Work) -> Result<Told, RebalanceError> {
 /// Makes one pass over the moves of a request that run.
 pub(super) async fn drive_own(work: &mut Work, orders: Orders) -> Result<Told, RebalanceError> {
     let (heard, executor) = match (&work.site, &mut work.moves) {
-        (Some(site), Some((place, kept))) => drive(&work.ctx, site, (place, kept), orders).await?,
+        (Some(site), Some((document, kept))) => {
+            drive(&work.ctx, site, (document, kept), orders).await?
+        }
         _ => (Heard::NotAsked, None),
     };
     Ok(Told { executor, ..work.heard(Act::Drive(orders), heard, None).await? })
@@ -106,7 +108,7 @@ pub(super) async fn drive_own(work: &mut Work, orders: Orders) -> Result<Told, R
 pub(crate) async fn drive(
     ctx: &Context,
     site: &Site,
-    (place, kept): (&Place, &mut Kept<Moves>),
+    (document, kept): (&Document, &mut Kept<Moves>),
     orders: Orders,
 ) -> Result<(Heard, Option<Value>), RebalanceError> {
     let access = site.access.as_ref();
@@ -114,9 +116,9 @@ pub(crate) async fn drive(
     let (Some(moves), Some((brokers, controllers))) = (kept.value.clone(), clients) else {
         return Ok((Heard::NotAsked, None));
     };
-    let at = Place::of_job(&ctx.client, &site.kafka, &moves.key())?;
+    let at = Document::of_job(&ctx.client, &site.kafka, &moves.key())?;
     let job: Option<Job> = at.get(&moves.key()).await?;
-    let asked = Asked {
+    let instructions = Instructions {
         claimed: Some(orders.claimed),
         stop: orders.stops(job.is_some()),
         hold: orders.hold,
@@ -125,8 +127,9 @@ pub(crate) async fn drive(
     };
     let job = job.unwrap_or_default();
     let reach = Reach { brokers, controllers, writer: &ctx.writer };
-    let mut store = Keep { writer: &ctx.writer, place, kept, moves: moves.clone() };
-    let passed = match execute::pass(&reach, &job, &moves.recorded, &asked, &mut store).await {
+    let mut store = Keep { writer: &ctx.writer, document, kept, moves: moves.clone() };
+    let passed = match execute::pass(&reach, &job, &moves.recorded, &instructions, &mut store).await
+    {
         Ok(passed) => passed,
         Err(error @ ExecuteError::Record(_)) => return Err(error.into()),
         Err(error @ ExecuteError::Act { .. }) => {
@@ -152,7 +155,7 @@ pub(crate) async fn drive(
 /// Keeps how far moves are, in the note of the cluster.
 struct Keep<'a> {
     writer: &'a Writer,
-    place: &'a Place,
+    document: &'a Document,
     kept: &'a mut Kept<Moves>,
     moves: Moves,
 }
@@ -162,7 +165,7 @@ impl execute::Store for Keep<'_> {
 
     async fn save(&mut self, recorded: &Recorded) -> Result<(), StoreError> {
         self.moves.recorded.clone_from(recorded);
-        self.place.save(self.writer, self.kept, &self.moves).await
+        self.document.save(self.writer, self.kept, &self.moves).await
     }
 }
 
@@ -190,8 +193,8 @@ fn executor_state(recorded: &Recorded, progress: &Progress) -> Value {
 
 /// Stops moves whose request is gone, or is another cluster's by now. Both are read again.
 pub(crate) async fn drive_unclaimed(ctx: &Context, site: &Site) -> Result<(), RebalanceError> {
-    let place = Place::of_moves(&ctx.client, &site.kafka)?;
-    let mut kept: Kept<Moves> = place.load().await?;
+    let document = Document::of_moves(&ctx.client, &site.kafka)?;
+    let mut kept: Kept<Moves> = document.load().await?;
     let Some(moves) = kept.value.as_ref().filter(|moves| !moves.is_over()) else {
         return Ok(());
     };
@@ -201,6 +204,6 @@ pub(crate) async fn drive_unclaimed(ctx: &Context, site: &Site) -> Result<(), Re
     if moves.is_claimed(&site.kafka, &found) {
         return Ok(());
     }
-    drive(ctx, site, (&place, &mut kept), Orders::UNCLAIMED).await?;
+    drive(ctx, site, (&document, &mut kept), Orders::UNCLAIMED).await?;
     Ok(())
 }

@@ -38,9 +38,9 @@ pub struct Reach<'a> {
     pub writer: &'a Writer,
 }
 
-/// What is asked of a pass.
+/// What a pass over moves is to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Asked {
+pub struct Instructions {
     /// Whether there is still a request for it; `None` if that is not known.
     pub claimed: Option<bool>,
     /// Whether it is to stop: what is in flight is cancelled.
@@ -53,7 +53,7 @@ pub struct Asked {
     pub now_ms: u64,
 }
 
-impl Asked {
+impl Instructions {
     /// A pass over something that is wanted and goes on.
     #[must_use]
     pub fn go_on(now_ms: u64) -> Self {
@@ -121,13 +121,13 @@ pub async fn pass<S: Store>(
     reach: &Reach<'_>,
     job: &Job,
     recorded: &Recorded,
-    asked: &Asked,
+    instructions: &Instructions,
     store: &mut S,
 ) -> Result<Passed, ExecuteError> {
-    let (mut decision, mut observed) = consider(reach, job, recorded, asked).await;
+    let (mut decision, mut observed) = consider(reach, job, recorded, instructions).await;
     if decision.acts.iter().any(|act| act.is_stale(&observed.facts, now_ms())) {
         // Nothing is recorded or done yet, so another decision takes its place.
-        let again = Asked { now_ms: now_ms(), ..asked.clone() };
+        let again = Instructions { now_ms: now_ms(), ..instructions.clone() };
         (decision, observed) = consider(reach, job, recorded, &again).await;
     }
     keep(store, recorded, &decision.recorded).await?;
@@ -149,9 +149,9 @@ pub async fn consider(
     reach: &Reach<'_>,
     job: &Job,
     recorded: &Recorded,
-    asked: &Asked,
+    instructions: &Instructions,
 ) -> (Decision, Observed) {
-    let mut observed = observe(reach, job, recorded, asked).await;
+    let mut observed = observe(reach, job, recorded, instructions).await;
     let decision = decide(job, recorded, &observed.facts);
     // What a throttle would be set on is known only now. What it has before is part of the decision.
     if observed.read_settings(reach, recorded, &decision.reads).await {

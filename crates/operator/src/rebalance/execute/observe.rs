@@ -11,7 +11,7 @@ use futures::future::join_all;
 use kafka_admin::{Admin, LogDir, Reassignment, ThrottleValues, Topic};
 use model::{NodeId, TopicName, TopicPartition};
 
-use super::{Asked, Reach};
+use super::{Instructions, Reach};
 use crate::metrics::KafkaEffect;
 use crate::words::chain;
 
@@ -31,19 +31,19 @@ pub(super) async fn observe(
     reach: &Reach<'_>,
     job: &Job,
     recorded: &Recorded,
-    asked: &Asked,
+    instructions: &Instructions,
 ) -> Observed {
     let mut observed = Observed::default();
-    observed.facts.claimed = asked.claimed;
-    observed.facts.stop = asked.stop;
-    observed.facts.hold = asked.hold;
-    observed.facts.closed.clone_from(&asked.closed);
-    observed.facts.now_ms = asked.now_ms;
+    observed.facts.claimed = instructions.claimed;
+    observed.facts.stop = instructions.stop;
+    observed.facts.hold = instructions.hold;
+    observed.facts.closed.clone_from(&instructions.closed);
+    observed.facts.now_ms = instructions.now_ms;
     if recorded.phase == Phase::Ended {
         return observed;
     }
     observed.read_brokers(reach).await;
-    observed.read_partitions(reach, job, recorded.measures(asked.now_ms)).await;
+    observed.read_partitions(reach, job, recorded.measures(instructions.now_ms)).await;
     observed.read_disks(reach, job, recorded.phase).await;
     let former = recorded.former.keys().cloned().collect();
     observed.read_settings(reach, recorded, &former).await;
@@ -86,8 +86,8 @@ impl Observed {
         let mut topics = Vec::new();
         if everything || !names.is_empty() {
             count(reach, "describe topics");
-            let asked = if everything { &[][..] } else { &names };
-            let page = match reach.brokers.describe_topics(asked).await {
+            let instructions = if everything { &[][..] } else { &names };
+            let page = match reach.brokers.describe_topics(instructions).await {
                 Ok(page) => page,
                 Err(error) => return self.missing("the partitions are not known", &error),
             };

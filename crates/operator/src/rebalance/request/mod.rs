@@ -53,9 +53,9 @@ pub(crate) async fn run(
     ctx: Arc<Context>,
     shutdown: impl Future<Output = ()> + Clone + Send + Unpin + 'static,
 ) {
-    let runs = ctx.settings.places().into_iter().map(|place| {
+    let runs = ctx.settings.scopes().into_iter().map(|scope| {
         let resource = ApiResource::erase::<KafkaRebalance>(&());
-        let api = dynamic(&ctx.client, place.as_deref(), &resource);
+        let api = dynamic(&ctx.client, scope.as_deref(), &resource);
         let (tell, told) = oneshot::channel();
         let controller = Controller::new_with(api, watching(), resource);
         let mut tally = Tally::new("KafkaRebalance", ctx.writer.metrics(), controller.store());
@@ -67,7 +67,7 @@ pub(crate) async fn run(
             .for_each(move |done| {
                 tell_of_watch(&done);
                 let found = tally.take();
-                metrics.retain_rebalances(place.as_deref(), |namespace, name| {
+                metrics.retain_rebalances(scope.as_deref(), |namespace, name| {
                     found.contains(&(namespace.to_owned(), name.to_owned()))
                 });
                 std::future::ready(())

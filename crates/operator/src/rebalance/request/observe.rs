@@ -25,7 +25,7 @@ use crate::context::PAUSE;
 use crate::rebalance::RebalanceError;
 use crate::rebalance::engine::{ENGINE, cruise_control, native};
 use crate::rebalance::site::Site;
-use crate::rebalance::store::{Kept, Moves, Place, RequestRecord};
+use crate::rebalance::store::{Document, Kept, Moves, RequestRecord};
 use crate::time::now_ms;
 
 /// The resource, as decisions see it. `written` is all that it says.
@@ -138,10 +138,10 @@ async fn read_cluster(
         snapshot.moves = Fact::Unknown(Why::Unreachable);
         return Ok(());
     };
-    let place = Place::of_moves(&work.ctx.client, &found)?;
-    let kept: Kept<Moves> = place.load().await?;
+    let document = Document::of_moves(&work.ctx.client, &found)?;
+    let kept: Kept<Moves> = document.load().await?;
     snapshot.moves = Fact::read(kept.value.as_ref().map(Moves::facts), at_ms);
-    work.moves = Some((place, kept));
+    work.moves = Some((document, kept));
     work.site = Site::read(&work.ctx, &found).await?;
     snapshot.kafka = Fact::read(Some(kafka(&found, work.site.as_ref())), at_ms);
     work.kafka = Some(found);
@@ -171,7 +171,7 @@ async fn other(work: &Work, claimant: &Claimant) -> Result<Option<Recorded>, Reb
     let found = found.map_err(|error| RebalanceError::Read(Box::new(error)))?;
     let found = found.filter(|kr| kr.uid().as_deref() == Some(&claimant.uid));
     let Some(other) = found else { return Ok(None) };
-    let kept: Kept<RequestRecord> = Place::of_request(&work.ctx.client, &other)?.load().await?;
+    let kept: Kept<RequestRecord> = Document::of_request(&work.ctx.client, &other)?.load().await?;
     Ok(kept.value.map(|record| record.request))
 }
 

@@ -14,7 +14,7 @@ use crate::metrics::Rebalance;
 use crate::rebalance::RebalanceError;
 use crate::rebalance::engine::{self, CruiseControl};
 use crate::rebalance::site::Site;
-use crate::rebalance::store::{Kept, Moves, Place, RequestRecord, StoreError};
+use crate::rebalance::store::{Document, Kept, Moves, RequestRecord, StoreError};
 use crate::time::now_ms;
 
 /// What a decision needs first says which facts it needs next, and that is all.
@@ -31,9 +31,9 @@ pub(crate) struct Work {
     /// What is remembered of the request.
     pub(crate) record: RequestRecord,
     kept: Kept<RequestRecord>,
-    place: Place,
+    document: Document,
     /// The moves of its cluster.
-    pub(crate) moves: Option<(Place, Kept<Moves>)>,
+    pub(crate) moves: Option<(Document, Kept<Moves>)>,
     /// The Cruise Control of its cluster, if that is the engine and can be asked.
     pub(crate) cruise_control: Option<CruiseControl>,
 }
@@ -76,8 +76,8 @@ pub(super) async fn run(
 
 impl Work {
     async fn read(ctx: &Context, kr: KafkaRebalance) -> Result<Self, RebalanceError> {
-        let place = Place::of_request(&ctx.client, &kr)?;
-        let kept: Kept<RequestRecord> = place.load().await?;
+        let document = Document::of_request(&ctx.client, &kr)?;
+        let kept: Kept<RequestRecord> = document.load().await?;
         Ok(Self {
             ctx: ctx.clone(),
             kr,
@@ -85,7 +85,7 @@ impl Work {
             site: None,
             record: kept.value.clone().unwrap_or_default(),
             kept,
-            place,
+            document,
             moves: None,
             cruise_control: None,
         })
@@ -170,7 +170,7 @@ impl Work {
 
     /// Writes what is remembered, if it has changed, before anything is done that rests on it.
     pub(crate) async fn save(&mut self) -> Result<(), StoreError> {
-        self.place.save(&self.ctx.writer, &mut self.kept, &self.record).await
+        self.document.save(&self.ctx.writer, &mut self.kept, &self.record).await
     }
 
     /// The API of requests.

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::pass::Work;
 use crate::rebalance::RebalanceError;
 use crate::rebalance::engine::Told;
-use crate::rebalance::store::Place;
+use crate::rebalance::store::Document;
 
 const LOAD: &str = "brokerLoad.json";
 
@@ -22,15 +22,15 @@ pub(super) async fn show(
     let (Some(entries), Some(plan)) = (&report.entries, &work.record.proposal) else {
         return Ok(None);
     };
-    let place = Place::for_people(&work.ctx.client, &work.kr)?;
+    let document = Document::for_people(&work.ctx.client, &work.kr)?;
     let before = match entries.values().any(|content| *content == Content::Kept) {
-        true => place.shown().await?,
+        true => document.shown().await?,
         false => BTreeMap::new(),
     };
     let mut data = render(entries, told.executor.as_ref(), &before);
     data.insert(LOAD.to_owned(), plan.broker_load.to_string());
-    place.show(&work.ctx.writer, data).await?;
-    Ok(Some(place.name().to_owned()))
+    document.show(&work.ctx.writer, data).await?;
+    Ok(Some(document.name().to_owned()))
 }
 
 fn render(
