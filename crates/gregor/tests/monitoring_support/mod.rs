@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each program of tests uses a part of it")]
 
 use std::collections::BTreeSet;
+use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -11,6 +12,17 @@ use serde_json::Value;
 
 pub(crate) fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// A program of Prometheus: from the folder that is named, or from the path.
+pub(crate) fn program(name: &str) -> PathBuf {
+    if let Some(named) = env::var_os("GREGOR_PROMETHEUS_BIN") {
+        return Path::new(&named).join(name);
+    }
+    let path = env::var_os("PATH").unwrap();
+    let mut all = env::split_paths(&path).map(|dir| dir.join(name));
+    all.find(|program| program.exists())
+        .unwrap_or_else(|| panic!("{name} is missing: run tools/prepare test"))
 }
 
 pub(crate) fn read(path: &str) -> String {

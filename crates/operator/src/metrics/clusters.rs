@@ -58,6 +58,7 @@ struct Picture {
     outcome: Option<Sample>,
     decided: Vec<Sample>,
     moves: Vec<Sample>,
+    progress: Vec<Sample>,
     /// Seconds since 1970.
     certificates: BTreeMap<&'static str, i64>,
     /// Milliseconds since 1970.
@@ -80,6 +81,7 @@ impl Default for Picture {
             outcome: None,
             decided: Vec::new(),
             moves: Vec::new(),
+            progress: Vec::new(),
             certificates: BTreeMap::new(),
             facts: BTreeMap::new(),
             counts: saves.into(),
@@ -165,7 +167,8 @@ impl Clusters {
         now_ms: u64,
     ) {
         self.with(names, |picture| {
-            picture.moves = sample::moves(recorded, progress);
+            picture.moves = sample::moves(recorded);
+            picture.progress = sample::progress(progress);
             let began_ms = recorded.began_ms;
             if recorded.phase == execution::Phase::Ended {
                 picture.end("moves", began_ms, recorded.since_ms);
@@ -174,6 +177,11 @@ impl Clusters {
                 picture.plan("moves", began_ms, planned_ms);
             }
         });
+    }
+
+    /// A pass over moves failed after this was recorded. How far they are is as unknown as before.
+    pub(super) fn moves_failed(&self, names: &Names, recorded: &Recorded) {
+        self.with(names, |picture| picture.moves = sample::moves(recorded));
     }
 
     /// A cluster is gone.
@@ -295,7 +303,7 @@ impl Picture {
 
     fn samples(&self, names: &Names) -> Vec<Sample> {
         let mut all: Vec<Sample> = self.outcome.clone().into_iter().collect();
-        all.extend(self.decided.iter().chain(&self.moves).cloned());
+        all.extend(self.decided.iter().chain(&self.moves).chain(&self.progress).cloned());
         all.extend(self.facts.iter().map(|(source, ms)| sample::read_at(source, *ms)));
         for (kind, end) in &self.certificates {
             all.extend(expiration(names, kind, *end));

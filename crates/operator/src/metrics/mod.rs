@@ -270,6 +270,11 @@ impl Metrics {
         self.per_cluster.moved(names, recorded, progress, now_ms());
     }
 
+    /// A pass over the moves of a cluster failed after this was recorded.
+    pub(crate) fn moves_failed(&self, names: &Names, recorded: &Recorded) {
+        self.per_cluster.moves_failed(names, recorded);
+    }
+
     /// Forgets the clusters that do not exist, of this namespace or of all.
     pub(crate) fn retain_clusters(&self, scope: Option<&str>, exists: impl Fn(&Names) -> bool) {
         self.per_cluster.retain(scope, exists);

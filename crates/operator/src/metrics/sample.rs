@@ -225,15 +225,24 @@ pub(super) fn read_at(source: &str, ms: u64) -> Sample {
     with("gregor_facts_timestamp_seconds", ("source", source), seconds(ms))
 }
 
+/// What is recorded of an execution of moves.
+pub(super) fn moves(recorded: &Recorded) -> Vec<Sample> {
+    let mut all = vec![
+        with("gregor_moves_phase", ("phase", word(&recorded.phase)), 1.0),
+        plain("gregor_moves_throttled_objects", recorded.former.len() as f64),
+    ];
+    let rate = recorded.rate_bytes;
+    all.extend(rate.map(|rate| plain("gregor_moves_throttle_bytes_per_second", rate as f64)));
+    all
+}
+
 /// How far an execution of moves is.
-pub(super) fn moves(recorded: &Recorded, progress: &Progress) -> Vec<Sample> {
+pub(super) fn progress(progress: &Progress) -> Vec<Sample> {
     let Progress { moves_total, moves_done, moves_in_flight, moves_waiting, .. } = *progress;
     let open = moves_total.saturating_sub(moves_done + moves_in_flight + moves_waiting);
     let mut all = vec![
-        with("gregor_moves_phase", ("phase", word(&recorded.phase)), 1.0),
         plain("gregor_moves_bytes", progress.bytes_total as f64),
         plain("gregor_moves_copied_bytes", progress.bytes_done as f64),
-        plain("gregor_moves_throttled_objects", recorded.former.len() as f64),
     ];
     for (state, count) in [
         ("done", moves_done),
@@ -243,7 +252,5 @@ pub(super) fn moves(recorded: &Recorded, progress: &Progress) -> Vec<Sample> {
     ] {
         all.push(with("gregor_moves_partitions", ("state", state), count as f64));
     }
-    let rate = recorded.rate_bytes;
-    all.extend(rate.map(|rate| plain("gregor_moves_throttle_bytes_per_second", rate as f64)));
     all
 }

@@ -498,6 +498,22 @@ fn facts_and_certificates_that_were_not_read_keep_their_last_value() {
 }
 
 #[test]
+fn a_throttle_that_cannot_be_reverted_is_seen() {
+    let metrics = all();
+    let recorded = execution::Recorded {
+        phase: execution::Phase::Restoring,
+        former: [(Subject::Broker(id(1)), Values::default())].into(),
+        ..execution::Recorded::default()
+    };
+    metrics.moves_failed(&names("c"), &recorded);
+    let of = r#"namespace="demo",cluster="c""#;
+    line(&metrics, &format!(r#"gregor_moves_phase{{{of},phase="Restoring"}} 1.0"#));
+    line(&metrics, &format!("gregor_moves_throttled_objects{{{of}}} 1.0"));
+    line(&metrics, &format!("gregor_moves_copied_bytes{{{of}}} 250.0"));
+    assert!(!metrics.encode().contains(r#"phase="Moving""#));
+}
+
+#[test]
 fn a_cluster_that_is_gone_has_no_series() {
     let metrics = all();
     busy(&metrics, "d");

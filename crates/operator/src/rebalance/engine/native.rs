@@ -135,6 +135,8 @@ pub(crate) async fn drive(
         Err(error @ ExecuteError::Act { .. }) => {
             // Kafka is busy, or a broker is away. What was recorded is done in the next pass.
             tracing::info!("moves of {}: {}", moves.by.name, chain(&error));
+            // A throttle that cannot be reverted has to be seen.
+            ctx.writer.metrics().moves_failed(&site.names, &store.moves.recorded);
             return Ok((Heard::Passed(None), None));
         }
     };
