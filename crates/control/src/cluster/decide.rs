@@ -163,9 +163,14 @@ pub fn decide(snapshot: &Snapshot, record: &Record, scope: &Scope) -> Decision {
 }
 
 /// Warnings that get an Event and a line in the log too: an annotation that has no effect, a change that Kafka did not
-/// make, and a drain or a fill that failed.
-const NOTICED: [Reason; 3] =
-    [Reason::QuorumMigrationIgnored, Reason::UnregistrationFailed, Reason::AutoRebalanceFailed];
+/// make, and a drain or a fill that failed or has no template.
+const NOTICED: [Reason; 5] = [
+    Reason::QuorumMigrationIgnored,
+    Reason::UnregistrationFailed,
+    Reason::AutoRebalanceFailed,
+    Reason::AutoRebalanceTemplateMissing,
+    Reason::AutoRebalanceTemplateUnmarked,
+];
 
 /// The warnings that an Event is published for: the first of each of [`NOTICED`], once as long as it lasts. An area that
 /// was not decided on says neither that its warning lasts nor that it is over.
@@ -431,7 +436,10 @@ mod tests {
 
     #[test]
     fn an_event_is_published_once_for_a_warning_that_people_should_notice() {
-        use Reason::{AutoRebalanceFailed, InvalidAnnotation, UnregistrationFailed};
+        use Reason::{
+            AutoRebalanceFailed, AutoRebalanceTemplateMissing, AutoRebalanceTemplateUnmarked,
+            InvalidAnnotation, UnregistrationFailed,
+        };
         let all = BTreeSet::from(Area::ALL);
         let until_roll: BTreeSet<Area> = [Area::Kafka, Area::Roll].into();
         let mut noticed = BTreeSet::new();
@@ -458,6 +466,10 @@ mod tests {
             assert_eq!(notices(&warnings, decided, &mut noticed), expected, "{step}");
         }
         assert_eq!(noticed, [UnregistrationFailed].into());
+        for reason in [AutoRebalanceTemplateMissing, AutoRebalanceTemplateUnmarked] {
+            let told = notices(&[note(reason)], &all, &mut BTreeSet::new());
+            assert_eq!(told, [note(reason)], "{reason}");
+        }
         // Another operator goes on from the record.
         let record = Record { noticed, ..Record::default() };
         let mut record: Record =

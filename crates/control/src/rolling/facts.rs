@@ -138,6 +138,10 @@ impl Pod {
 }
 
 /// Whether a node that is not ready recovers its logs, and what it does instead, as far as it says so itself.
+///
+/// Only a broker reports its recovery. A node that is only a controller has one log, the metadata, and does not say that
+/// it recovers it: it is one that is not ready, is waited for, and is restarted once after that. Strimzi's proposal 060
+/// does not restart it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Recovery {

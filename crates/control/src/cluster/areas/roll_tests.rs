@@ -39,11 +39,13 @@ fn decided(change: Edit) -> (String, String, Draft) {
     let (mut snapshot, mut record) = settled();
     snapshot.kafka.partitions = partitions(&[3, 4, 5]);
     change(&mut snapshot, &mut record);
-    let decide = |snapshot: &Snapshot, draft: &mut Draft| {
-        draft.outputs.quorum_settled = Some(true);
-        super::decide(snapshot, draft)
-    };
-    brief(decide, &snapshot, &record)
+    brief(decide_settled, &snapshot, &record)
+}
+
+/// Decides while the quorum is settled.
+fn decide_settled(snapshot: &Snapshot, draft: &mut Draft) -> Flow {
+    draft.outputs.quorum_settled = Some(true);
+    decide(snapshot, draft)
 }
 
 #[test]
@@ -182,13 +184,9 @@ fn the_only_controller_with_an_ephemeral_disk_is_restarted_only_if_the_user_acce
         let (mut snapshot, mut record) = settled();
         pod(&mut snapshot, 0).restart = true;
         change(&mut snapshot, &mut record);
-        let decide = |snapshot: &Snapshot, draft: &mut Draft| {
-            draft.outputs.quorum_settled = Some(true);
-            super::decide(snapshot, draft)
-        };
         // That a pod cannot run is seen in one pass, and judged in the next.
-        let (first, _, draft) = brief(decide, &snapshot, &record);
-        let (second, _, _) = brief(decide, &snapshot, &draft.record);
+        let (first, _, draft) = brief(decide_settled, &snapshot, &record);
+        let (second, _, _) = brief(decide_settled, &snapshot, &draft.record);
         let restarted = [first, second].iter().any(|acts| acts.starts_with("restart pod c-controller-0"));
         assert_eq!(restarted, restarts, "{name}");
     }
@@ -414,6 +412,33 @@ fn a_healthy_cluster_is_asked_nothing_and_others_only_what_is_missing() {
     let broker = needed(|s, _| pod(s, 3).restart = true);
     assert_eq!(broker, Needs { partitions: true, ..Needs::default() });
     assert!(needed(|s, _| pod(s, 0).restart = true).is_empty());
+}
+
+#[test]
+fn no_client_connects_to_kafka_on_a_pod_that_cannot_start() {
+    for state in ["CrashLoopBackOff", "ImagePullBackOff", "ContainerCreating", "unschedulable"] {
+        for node in [0, 3] {
+            let (mut snapshot, mut record) = settled();
+            let pod = pod(&mut snapshot, node);
+            (pod.ready, pod.restart, pod.revision.pod) = (false, true, text("old"));
+            match state {
+                "unschedulable" => pod.unschedulable = true,
+                waiting => pod.waiting = text(waiting),
+            }
+            // Nothing else reports it well, and its settings have changed.
+            snapshot.kafka.brokers = Fact::read(BTreeMap::new(), NOW);
+            record.confirmed_settings.clear();
+            let needs = asked(needs, &snapshot, &record);
+            assert!(!needs.contacts.contains(&id(node)), "{state}: {needs:?}");
+            assert!(!needs.settings.contains(&id(node)), "{state}: {needs:?}");
+            assert!(needs.contacts.contains(&id(4)), "one that is ready is asked: {needs:?}");
+            // It is replaced without an answer, as its pod is outdated.
+            // That it cannot start is seen in one pass, and judged in the next.
+            let (_, _, draft) = brief(decide_settled, &snapshot, &record);
+            let (acts, _, _) = brief(decide_settled, &snapshot, &draft.record);
+            assert!(acts.starts_with("restart pod c-"), "{state}: {acts}");
+        }
+    }
 }
 
 #[test]
