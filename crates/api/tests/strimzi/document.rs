@@ -5,7 +5,7 @@ use crate::strimzi;
 
 const KINDS: [&str; 6] =
     ["Kafka", "KafkaNodePool", "KafkaRebalance", "KafkaTopic", "KafkaUser", "StrimziPodSet"];
-const VERDICTS: [&str; 4] = ["honoured", "accepted", "unneeded", "refused"];
+const VERDICTS: [&str; 5] = ["honoured", "accepted", "unneeded", "refused", "absent"];
 
 const INTRODUCTION: &str = "\
 <!-- Generated from crates/api/compat; `GREGOR_UPDATE=1 cargo test -p api` writes it anew. -->
@@ -20,6 +20,7 @@ nothing in it is lost; this page says what is done about each part.
 - **unneeded**: it is about a pod that Strimzi runs and Gregor does not need; it is kept, and there is nothing to say about it.
 - **refused**: the resource is not acted on as long as it is there, because doing the rest without it
   would be harmful; the condition says so, and a running cluster is left as it is.
+- **absent**: Gregor does not install the kind, so that the API server refuses its resources (`no matches for kind`).
 
 A field that neither Strimzi nor Gregor knows is kept and named in the `Warning` too. The verdict on each
 single field is in [fields.tsv](../../crates/api/compat/fields.tsv).
@@ -31,6 +32,12 @@ pub(crate) fn render() -> String {
     page += "\n## In numbers\n\nA field path is counted once for each place where it can be written, so that ";
     page += "the pod templates of components\nthat Gregor does not deploy weigh most.\n\n";
     page += &counts();
+    page += "\n## Kinds\n\nStrimzi has ten kinds. These are not installed.\n\n";
+    page += "| kind | fields | verdict | |\n|---|---:|---|---|\n";
+    for kind in strimzi::absent_kinds() {
+        page +=
+            &format!("| {} | {} | {} | {} |\n", kind.name, kind.fields, kind.verdict, kind.reason);
+    }
     let rows = strimzi::rows();
     for kind in KINDS {
         page += &format!("\n## {kind}\n\n| path | fields | verdict | |\n|---|---:|---|---|\n");
@@ -64,12 +71,21 @@ fn counts() -> String {
     };
     let spec = |cells: &[&str]| cells[1].starts_with("spec");
     let mut text = String::from(
-        "| | fields | honoured | accepted | unneeded | refused | honoured, share |\n|---|---:|---:|---:|---:|---:|---:|\n",
+        "| | fields | honoured | accepted | unneeded | refused | absent | honoured, share |\n\
+         |---|---:|---:|---:|---:|---:|---:|---:|\n",
     );
     for kind in KINDS {
         text += &numbers(kind, count(&|cells| cells[0] == kind));
     }
-    text += &numbers("**all**", count(&|_| true));
+    let (installed, [honoured, accepted, unneeded, refused, _]) = count(&|_| true);
+    let mut absent = 0;
+    for kind in strimzi::absent_kinds() {
+        text += &numbers(&kind.name, (kind.fields, [0, 0, 0, 0, kind.fields]));
+        absent += kind.fields;
+    }
+    let all = [honoured, accepted, unneeded, refused, absent];
+    text += &numbers("**all ten kinds**", (installed + absent, all));
+    text += &numbers("**the six kinds that Gregor installs**", count(&|_| true));
     text += &numbers("what users write (`spec`)", count(&spec));
     text += &numbers(
         "`spec` without components that are not deployed (entity operator, Cruise Control, exporter)",
@@ -88,11 +104,11 @@ fn of_a_component(cells: &[&str]) -> bool {
     !rebalancing.iter().any(|name| part.starts_with(name))
 }
 
-fn numbers(name: &str, (all, by_verdict): (usize, [usize; 4])) -> String {
-    let [honoured, accepted, unneeded, refused] = by_verdict;
+fn numbers(name: &str, (all, by_verdict): (usize, [usize; 5])) -> String {
+    let [honoured, accepted, unneeded, refused, absent] = by_verdict;
     let share = 100.0 * honoured as f64 / all as f64;
     format!(
-        "| {name} | {all} | {honoured} | {accepted} | {unneeded} | {refused} | {share:.0} % |\n"
+        "| {name} | {all} | {honoured} | {accepted} | {unneeded} | {refused} | {absent} | {share:.0} % |\n"
     )
 }
 

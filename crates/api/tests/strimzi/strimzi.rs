@@ -1,9 +1,12 @@
 //! The schemas of Strimzi 1.2.0, from the list of their field paths.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
 
 const TEXT: &str = include_str!("../../testdata/strimzi-1.2.0-schema.tsv");
+
+/// The field paths of kinds that are not installed.
+const ABSENT: &str = include_str!("../../testdata/strimzi-1.2.0-absent-kinds.tsv");
 
 /// A field path with what its schema says of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,6 +66,37 @@ fn row(line: &str) -> Row {
         values: split(values, "|"),
         constraints: split(&constraints, "; "),
     }
+}
+
+/// A kind of Strimzi that is not installed.
+#[derive(Debug, Clone)]
+pub(crate) struct AbsentKind {
+    pub(crate) name: String,
+    pub(crate) verdict: String,
+    pub(crate) reason: String,
+    /// How many field paths it has.
+    pub(crate) fields: usize,
+}
+
+/// The kinds that are not installed, with the verdict on each.
+pub(crate) fn absent_kinds() -> Vec<AbsentKind> {
+    let kind = |line: &str| {
+        let cells: Vec<&str> = line.split('\t').collect();
+        let [name, verdict, reason] = cells[..] else { panic!("three cells in {line:?}") };
+        let is_of = |path: &&str| path.split('\t').next() == Some(name);
+        AbsentKind {
+            name: name.to_owned(),
+            verdict: verdict.to_owned(),
+            reason: reason.to_owned(),
+            fields: ABSENT.lines().skip(1).filter(is_of).count(),
+        }
+    };
+    include_str!("../../compat/kinds.tsv").lines().skip(1).map(kind).collect()
+}
+
+/// The kinds of the field paths of kinds that are not installed.
+pub(crate) fn kinds_of_absent_fields() -> BTreeSet<&'static str> {
+    ABSENT.lines().skip(1).filter_map(|line| line.split('\t').next()).collect()
 }
 
 /// A place in a schema, with what is below it.

@@ -76,7 +76,14 @@ fn wants(name: &str, included: Option<&Regex>, excluded: Option<&Regex>) -> bool
         && !excluded.is_some_and(|regex| regex.is_match(name))
 }
 
-fn read(field: &'static str, pattern: Option<&str>) -> Result<Option<Regex>, InvalidRegex> {
+/// Compiles an expression that a user wrote in a field; an empty one is none.
+///
+/// # Errors
+/// It is invalid, or too large.
+pub(crate) fn read(
+    field: &'static str,
+    pattern: Option<&str>,
+) -> Result<Option<Regex>, InvalidRegex> {
     let Some(pattern) = pattern.filter(|pattern| !pattern.is_empty()) else { return Ok(None) };
     let built = RegexBuilder::new(pattern).size_limit(COMPILED_BYTES_MAX).build();
     // The error of the parser has several lines, with the place of the fault in the last.

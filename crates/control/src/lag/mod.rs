@@ -24,6 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use model::{NodeId, TopicName, TopicPartition};
 
 pub use bound::{SERIES_MAX, TEXT_BYTES_MAX, bound};
+pub(crate) use filter::read as read_regex;
 pub use filter::{Filter, InvalidRegex, Patterns};
 pub use series::{Family, labels, render};
 

@@ -42,5 +42,5 @@ pub use quotas::{QUOTAS, QuotaChanges};
 pub use report::{Condition, Kind, Problem, Reason, Report};
 pub use resource::{Days, KeyKind, Login, PasswordReference, Resource, RuleSpec, Spec};
 pub use secrets::{Act, Decision, Mark, Note, User, decide};
-pub use settings::Settings;
+pub use settings::{Exclusion, Settings};
 pub use stored::{Owner, Stored};

@@ -9,7 +9,7 @@ use super::credentials::{self, Authority, Credential, PasswordFound};
 use super::quotas::{self, QuotaChanges};
 use super::report::{Problem, Report};
 use super::resource::{KeyKind, Login, PasswordReference, Resource, Spec, by_certificate};
-use super::settings::Settings;
+use super::settings::{Exclusion, Settings};
 use super::stored::{self, Stored};
 use crate::annotations::Annotation;
 
@@ -211,6 +211,9 @@ fn warnings(resource: &Resource, spec: &Spec, facts: &Facts) -> Vec<Problem> {
     if let KeyKind::Unknown(text) = &resource.key {
         warnings.push(Problem::unknown_key(text));
     }
+    if let Exclusion::Invalid(why) = &settings.not_copied {
+        warnings.push(Problem::invalid_exclusion(why));
+    }
     warnings
 }
 
@@ -247,7 +250,7 @@ fn secret(
             (made.credential, Some(made.mark))
         }
     };
-    let mut labelled = stored::labelled(resource, stored)?;
+    let mut labelled = stored::labelled(resource, stored, &facts.settings.not_copied)?;
     let notes_password = mark.is_some();
     match mark.flatten() {
         Some(mark) => {

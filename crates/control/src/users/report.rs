@@ -76,6 +76,8 @@ pub enum Reason {
     RulesKept,
     /// An annotation has a value that is not known.
     UnknownAnnotation,
+    /// A setting of the entity operator in the `Kafka` cannot be read.
+    InvalidSetting,
 }
 
 impl Reason {
@@ -92,6 +94,7 @@ impl Reason {
             Self::NoListener => "NoListener",
             Self::RulesKept => "RulesKept",
             Self::UnknownAnnotation => "UnknownAnnotation",
+            Self::InvalidSetting => "InvalidSetting",
         }
     }
 }
@@ -238,6 +241,14 @@ impl Problem {
             Annotation::UserKey.name()
         );
         Self::new(Reason::UnknownAnnotation, message)
+    }
+
+    pub(super) fn invalid_exclusion(why: &str) -> Self {
+        let message = format!(
+            "{why}. Correct it in spec.entityOperator.template.userOperatorContainer.env of the Kafka (look-around is not \
+             supported); until then labels are copied as by default"
+        );
+        Self::new(Reason::InvalidSetting, message)
     }
 }
 

@@ -24,6 +24,27 @@ fn another_prefix_is_another_secret_and_the_former_one_stays() {
 }
 
 #[test]
+fn labels_are_copied_as_the_template_of_the_container_says() {
+    let (mut resource, stored, mut facts) = settled(SCRAM);
+    resource.labels.insert("team".to_owned(), "x".to_owned());
+    let mut planned = |pattern: &str| {
+        let environment = ("STRIMZI_LABELS_EXCLUSION_PATTERN".to_owned(), pattern.to_owned());
+        facts.settings.not_copied = Settings::read(&[environment], None).not_copied;
+        let plan = of(&resource, stored.as_ref(), &facts);
+        let warned = plan.report(&resource, None).conditions.into_iter();
+        let reasons: Vec<_> = warned.filter_map(|one| one.reason).collect();
+        let is_copied = match &plan.secret {
+            SecretAct::Write(secret) => secret.labels.contains_key("team"),
+            SecretAct::Nothing | SecretAct::Delete => false,
+        };
+        (is_copied, reasons)
+    };
+    assert_eq!(planned(""), (true, vec![]), "E6");
+    assert_eq!(planned("te.*"), (false, vec![]), "E6");
+    assert_eq!(planned("te(?!am)"), (true, vec![Reason::InvalidSetting]), "E6");
+}
+
+#[test]
 fn every_operation_on_every_kind_is_taken() {
     let (mut resource, stored, facts) = settled(SCRAM);
     for kind in ResourceKind::ALL {

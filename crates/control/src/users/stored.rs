@@ -4,16 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::report::Problem;
 use super::resource::Resource;
+use super::settings::{Exclusion, PROGRAM};
 use crate::annotations::Annotation;
 
 /// What only operators may set.
 const RESERVED: &str = "strimzi.io/";
-/// Labels that say which program an object belongs to.
-const PROGRAM: &str = "app.kubernetes.io/";
-/// Labels of a resource that its Secret does not get: they would make other programs take it for theirs.
-const NOT_COPIED: [&str; 2] = [PROGRAM, "kustomize.toolkit.fluxcd.io"];
-/// The one of them that it gets.
-const COPIED: &str = "app.kubernetes.io/part-of";
 /// How the names of the labels begin that users may set although only operators may set others.
 const PERMITTED: &str = "cluster";
 
@@ -108,8 +103,12 @@ pub(super) struct Labelled {
 ///
 /// # Errors
 /// The resource has labels that only operators may set.
-pub(super) fn labelled(resource: &Resource, stored: Option<&Stored>) -> Result<Labelled, Problem> {
-    let own = own(resource)?;
+pub(super) fn labelled(
+    resource: &Resource,
+    stored: Option<&Stored>,
+    not_copied: &Exclusion,
+) -> Result<Labelled, Problem> {
+    let own = own(resource, not_copied)?;
     let names = |of: &BTreeMap<String, String>| of.keys().cloned().collect::<Vec<_>>().join(",");
     let note = format!("{};{}", names(&own.labels), names(&own.annotations));
     let mut all = Labelled::default();
@@ -127,7 +126,7 @@ pub(super) fn labelled(resource: &Resource, stored: Option<&Stored>) -> Result<L
     Ok(all)
 }
 
-fn own(resource: &Resource) -> Result<Labelled, Problem> {
+fn own(resource: &Resource, not_copied: &Exclusion) -> Result<Labelled, Problem> {
     let is_foreign = |name: &&String| {
         name.strip_prefix(RESERVED).is_some_and(|rest| !rest.starts_with(PERMITTED))
     };
@@ -142,9 +141,7 @@ fn own(resource: &Resource) -> Result<Labelled, Problem> {
     if let Some(name) = names.find(|name| name.starts_with(RESERVED)) {
         return Err(Problem::reserved_template(name));
     }
-    let is_copied =
-        |name: &str| name == COPIED || !NOT_COPIED.iter().any(|prefix| name.starts_with(prefix));
-    let copied = resource.labels.iter().filter(|(name, _)| is_copied(name));
+    let copied = resource.labels.iter().filter(|(name, _)| not_copied.copies(name));
     let mut labels: BTreeMap<_, _> =
         copied.map(|(name, value)| (name.clone(), value.clone())).collect();
     labels.extend(resource.own_labels.clone());

@@ -128,6 +128,6 @@ mod tests {
             entry(&[("ip", Some("::1"))], 5.0),
         ]);
         let quotas = [("producer_byte_rate".to_owned(), 1.0)].into();
-        assert_eq!(found, [("a".to_owned(), quotas)].into());
+        assert_eq!(found, [("a".to_owned(), quotas)].into(), "U9.2, U9.7, U9.8");
     }
 }

@@ -159,6 +159,8 @@ fn a_user_is_known_by_the_common_name_alone() {
             .unwrap();
     let entries = ["ca.crt", "user.crt", "user.key", "user.p12", "user.password"];
     assert_eq!(content.data.keys().collect::<Vec<_>>(), entries, "U5.1 to U5.5");
+    assert_eq!(Certificate::all(&content.data["user.crt"]).unwrap().len(), 1, "U5.2");
+    assert!(content.data["user.key"].starts_with(b"-----BEGIN PRIVATE KEY-----"), "U5.3");
     let own = Certificate::first(&content.data["user.crt"]).unwrap();
     let x509 = certificate::parse(&own.der).unwrap();
     assert_eq!(x509.subject().to_string(), "CN=alice", "U7.11");

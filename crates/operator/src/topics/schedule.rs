@@ -212,7 +212,7 @@ mod tests {
         assert_eq!(
             schedule.begin(at(6060)),
             Some(Scope::All),
-            "T3.7: and it has the one that failed"
+            "T3.7, U12.3, U12.4: and it has the one that failed"
         );
         schedule.touch_all(at(6061));
         schedule.end(at(6070), through(&[]), INTERVAL);

@@ -445,7 +445,7 @@ mod tests {
         // The first problem of a user counts, and what may pass is tried again soon.
         let answers = vec![refusal(Code::NOT_CONTROLLER), refusal(Code::NOT_CONTROLLER), Ok(())];
         outcomes.take(users.into_iter(), &Ok(answers));
-        assert!(outcomes.problems["b"].message.contains("InvalidRequestException"), "U8.11");
+        assert!(outcomes.problems["b"].message.contains("InvalidRequestException"), "U8.11, U4.5");
         assert_eq!(outcomes.retry, ["a", "b", "c"].map(str::to_owned).into(), "U8.11, no answer");
         assert!(outcomes.problems["c"].message.contains("the operator tries again"));
         let mut outcomes = Outcomes::default();
