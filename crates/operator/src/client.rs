@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use axum::http::{Method, Request, Response, StatusCode};
 use kube::client::{Body, ClientBuilder};
+use kube::runtime::utils::Backoff;
 use kube::runtime::watcher;
 use kube::{Client, Config};
 use tower::timeout::TimeoutLayer;
@@ -40,6 +41,26 @@ const WATCH_PAGE: u32 = 50;
 /// How objects are watched.
 pub(crate) fn watching() -> watcher::Config {
     watcher::Config::default().page_size(WATCH_PAGE)
+}
+
+/// How long a controller pauses after one of its watches has failed.
+const WATCH_PAUSE: Duration = Duration::from_millis(500);
+
+/// The same pause after each failure. All watches of a controller share it, and all of them fail when the API server restarts:
+/// a pause that grows with each failure would resume them one by one, up to a minute apart.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct WatchPause;
+
+impl Iterator for WatchPause {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        Some(WATCH_PAUSE)
+    }
+}
+
+impl Backoff for WatchPause {
+    fn reset(&mut self) {}
 }
 
 /// Makes a client whose requests are counted. A read that is not allowed is logged as an error: it is a
@@ -258,6 +279,13 @@ mod tests {
     use super::*;
     use crate::hostile::{Manner, Peer};
     use crate::words::chain;
+
+    #[test]
+    fn watches_that_fail_together_are_resumed_within_seconds() {
+        // Each of the ten watches over a cluster's objects fails twice.
+        let pauses: Duration = WatchPause.take(20).sum();
+        assert!(pauses <= Duration::from_secs(10), "{pauses:?}");
+    }
 
     #[test]
     fn requests_are_called_as_in_rbac() {

@@ -47,7 +47,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::oneshot;
 use tracing::Instrument as _;
 
-use crate::client::watching;
+use crate::client::{WatchPause, watching};
 use crate::context::{Context, dynamic};
 use crate::rebalance::store;
 use crate::words::{chain, tell_of_watch};
@@ -110,6 +110,7 @@ async fn clusters(ctx: Arc<Context>, scope: Option<String>, shutdown: oneshot::R
         Census::new(metrics, scope, controller.store(), ctx.standings.clone())
     };
     controller
+        .trigger_backoff(WatchPause)
         .graceful_shutdown_on(shutdown.map(|_| ()))
         .run(pass, on_error, ctx)
         .for_each(|done| {

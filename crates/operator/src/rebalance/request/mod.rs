@@ -27,7 +27,7 @@ use tokio::sync::oneshot;
 use tracing::Instrument as _;
 
 use super::RebalanceError;
-use crate::client::watching;
+use crate::client::{WatchPause, watching};
 use crate::context::{Context, dynamic};
 use crate::tally::Tally;
 use crate::words::{chain, tell_of_watch};
@@ -62,6 +62,7 @@ pub(crate) async fn run(
         let metrics = ctx.writer.metrics().clone();
         let requests = controller
             .with_config(Config::default().debounce(DEBOUNCE))
+            .trigger_backoff(WatchPause)
             .graceful_shutdown_on(told.map(|_: Result<(), _>| ()))
             .run(pass_over, on_error, ctx.clone())
             .for_each(move |done| {
