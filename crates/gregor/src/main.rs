@@ -3,6 +3,7 @@
 mod commands;
 mod failure;
 mod log;
+mod machine;
 mod output;
 mod progress;
 

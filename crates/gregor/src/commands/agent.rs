@@ -15,6 +15,7 @@ use fleet::provider::AgentAccess;
 use super::crds;
 use super::fleet::{LOG, log, told_to_stop};
 use crate::failure::Usage;
+use crate::machine::images::agent_image;
 use crate::output::{Format, Out};
 
 pub(crate) const EXAMPLES: &str = "\
@@ -146,9 +147,4 @@ impl Command {
 fn read(file: &Path) -> anyhow::Result<String> {
     let text = fs::read_to_string(file).with_context(|| format!("cannot read {file:?}"))?;
     Ok(text.trim().to_owned())
-}
-
-/// The default image of the agent.
-pub(crate) fn agent_image() -> String {
-    format!("gregor-agent:{}", env!("CARGO_PKG_VERSION"))
 }

@@ -8,7 +8,8 @@ use clap::Args;
 use local::control_plane::{self, ProcessIdentity, StateDir};
 
 use super::state::StateArgs;
-use super::up::{nodes, words};
+use super::up::words;
+use crate::machine::end_leftovers;
 use crate::output::note;
 
 /// Longer than the supervising process needs for all components.
@@ -36,7 +37,7 @@ impl Down {
         // Those whose supervising process was killed; pods before what they talk to.
         let report = |event| note(&words::sentence(&event));
         runtime.block_on(async {
-            nodes::end_leftovers(dir.root()).await?;
+            end_leftovers(dir.root()).await?;
             Ok::<_, anyhow::Error>(control_plane::end_leftovers(&held, report).await?)
         })?;
         if self.purge {

@@ -14,6 +14,7 @@ use operator::install::{self, Installation};
 use super::crds;
 use super::operator::{KafkaImage, TIMEOUT_MAX_MS, TIMEOUT_MIN_MS};
 use super::reach::Reach;
+use crate::machine::images::{kafka_image, operator_image};
 use crate::output::{Format, Out};
 
 pub(crate) const EXAMPLES: &str = "\
@@ -131,16 +132,6 @@ fn in_registry(registry: Option<&str>, image: String) -> String {
         Some(registry) => format!("{}/{image}", registry.trim_end_matches('/')),
         None => image,
     }
-}
-
-/// The default image of the operator.
-pub(crate) fn operator_image() -> String {
-    format!("gregor-operator:{}", env!("CARGO_PKG_VERSION"))
-}
-
-/// The default image of a Kafka node.
-pub(crate) fn kafka_image(version: KafkaVersion) -> String {
-    format!("gregor-kafka:{}-kafka-{version}", env!("CARGO_PKG_VERSION"))
 }
 
 fn default_kafka_images() -> BTreeMap<String, String> {

@@ -8,8 +8,7 @@ use control::life::coexist::Selector;
 use local::manifests::Manifest;
 use operator::install::{self, Installation};
 
-use super::nodes::Image;
-use crate::commands::install::{kafka_image, operator_image};
+use super::images::{Image, kafka_image, operator_image};
 use crate::output::note;
 
 /// Where the installed objects come from, where files have their path.
@@ -72,7 +71,7 @@ impl Operator {
     }
 
     /// The versions of Kafka, as arguments for another `gregor up`.
-    pub(super) fn versions(&self) -> impl Iterator<Item = KafkaVersion> {
+    pub(crate) fn versions(&self) -> impl Iterator<Item = KafkaVersion> {
         self.homes.iter().map(|(version, _)| *version)
     }
 
@@ -111,12 +110,17 @@ impl Operator {
 }
 
 /// Whether an object is part of the installation.
-pub(super) fn is_ours(manifest: &Manifest) -> bool {
+pub(crate) fn is_ours(manifest: &Manifest) -> bool {
     manifest.location.path == Path::new(PLACE)
+}
+
+/// Whether a manifest is a Kafka cluster.
+pub(crate) fn is_kafka(manifest: &Manifest) -> bool {
+    manifest.is("kafka.strimzi.io", "Kafka")
 }
 
 /// The version of Kafka that a manifest asks for. What is no version the operator says.
 fn kafka_version(manifest: &Manifest) -> Option<KafkaVersion> {
     let version = manifest.object().pointer("/spec/kafka/version")?.as_str()?;
-    super::kafka::is_kafka(manifest).then(|| version.parse().ok()).flatten()
+    is_kafka(manifest).then(|| version.parse().ok()).flatten()
 }

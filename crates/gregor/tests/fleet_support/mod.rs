@@ -126,7 +126,7 @@ impl FleetWorld {
         for (name, ms) in times {
             config["times"][name] = json!(ms);
         }
-        let file = self.temp.path().join("fleet.json");
+        let file = self.config_file();
         fs::write(&file, config.to_string()).unwrap();
         let mut command = self.command();
         command.args(["fleet", "serve", "--listen", &self.address, "--config"]).arg(&file);
@@ -200,6 +200,28 @@ impl FleetWorld {
         killed
     }
 
+    /// What `gregor fleet` prints, asked with the token of an administrator, and its exit code.
+    pub(crate) fn fleet(&self, words: &[&str]) -> (Option<i32>, String) {
+        let token = self.temp.path().join("token");
+        fs::write(&token, self.issuer().admin("root", Duration::from_secs(600)).unwrap()).unwrap();
+        let manager = format!("http://{}", self.address);
+        let output = self
+            .command()
+            .arg("fleet")
+            .args(words)
+            .args(["--manager", &manager, "--token-file"])
+            .arg(token)
+            .output()
+            .unwrap();
+        let texts = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap());
+        (output.status.code(), texts.concat())
+    }
+
+    /// The configuration that the manager was started with.
+    pub(crate) fn config_file(&self) -> PathBuf {
+        self.temp.path().join("fleet.json")
+    }
+
     pub(crate) async fn plane(&self, id: &str) -> Value {
         self.admin("GET", &format!("/data_planes/{id}"), None).await
     }
@@ -219,7 +241,7 @@ impl FleetWorld {
 
     /// The desired state of a data plane.
     pub(crate) fn desired(&self, id: &str) -> String {
-        let desired = fs::read_to_string(self.place(id).join("wish.json"));
+        let desired = fs::read_to_string(self.place(id).join("desired.json"));
         // It may be gone as fast as it was written.
         desired.unwrap_or_else(|_| "\"deleting\": true".to_owned())
     }

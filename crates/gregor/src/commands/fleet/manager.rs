@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::Args;
-use fleet::client::{Client, Method, is_confidential};
+use fleet::client::{Client, Method, is_confidential, query_value};
 use fleet::http::BASE;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -96,7 +96,6 @@ pub(super) struct Kafka {
 pub(super) struct Decision {
     pub(super) at: String,
     pub(super) data_plane_id: Option<String>,
-    pub(super) region: Option<String>,
     pub(super) kind: String,
     pub(super) was: String,
     pub(super) becomes: String,
@@ -197,6 +196,11 @@ impl Api {
         }
         let found: Vec<Kafka> = self.list(&format!("/kafkas?search=name+=+'{name}'")).await?;
         Ok(found.into_iter().next())
+    }
+
+    /// The newest decisions about a region, as PROVIDER/REGION; newest first.
+    pub(super) async fn decisions_of_region(&self, name: &str) -> anyhow::Result<Vec<Decision>> {
+        self.list(&format!("/decisions?region={}", query_value(name))).await
     }
 
     /// The newest decisions about a data plane, or about all; newest first.

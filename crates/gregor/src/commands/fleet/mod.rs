@@ -1,7 +1,6 @@
 //! `gregor fleet`: the fleet manager, and what a policy would cost.
 
 mod demo;
-mod local;
 mod manager;
 mod plan;
 mod serve;

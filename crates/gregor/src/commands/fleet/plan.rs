@@ -13,6 +13,7 @@ use fleet_control::{
 use serde::Serialize;
 
 use super::manager::{Kafka, Manager, Plane};
+use crate::machine::planes;
 use crate::output::{Format, Out, View, bullets};
 
 pub(crate) const EXAMPLES: &str = "\
@@ -66,8 +67,12 @@ impl Plan {
     pub(crate) fn run(self) -> anyhow::Result<()> {
         let text = fs::read_to_string(&self.file);
         let text = text.with_context(|| format!("cannot read {:?}", self.file))?;
-        let config: Config = serde_saphyr::from_str(&text)
+        let mut config: Config = serde_saphyr::from_str(&text)
             .with_context(|| format!("{:?} is not a fleet configuration", self.file))?;
+        if let Some(access) = &config.local {
+            // The manager adds the key that it signs with.
+            config.auth.jwks_more.push(planes::keys_file(&access.dir));
+        }
         config.check().with_context(|| format!("{:?}", self.file))?;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let (planes, kafkas) = runtime.context("cannot start")?.block_on(async {

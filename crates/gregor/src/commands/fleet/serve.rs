@@ -12,7 +12,7 @@ use fleet::config::{Config, TlsFiles};
 use fleet::provider::{Provider, Providers};
 use tokio::net::TcpListener;
 
-use super::local::{self, Local, Programs};
+use crate::machine::planes::{self, Local, Programs};
 use crate::output::note;
 use crate::progress;
 
@@ -88,7 +88,7 @@ impl Serve {
             (Some(access), Some(programs)) => {
                 let local = Arc::new(Local::open(access, programs, &mut config)?);
                 let provider = Arc::clone(&local) as Arc<dyn Provider>;
-                providers.insert(local::NAME.to_owned(), provider);
+                providers.insert(planes::NAME.to_owned(), provider);
                 Some(local)
             }
             _ => None,

@@ -64,9 +64,7 @@ async fn answer(api: &Api, about: &str) -> anyhow::Result<Answer> {
         [] => {}
         [region] => {
             let name = format!("{}/{}", region.cloud_provider, region.id);
-            let all = api.decisions(None).await?;
-            let here = |one: &Decision| one.region.as_deref() == Some(name.as_str());
-            return Ok(of_region(region, &all.into_iter().filter(here).collect::<Vec<_>>()));
+            return Ok(of_region(region, &api.decisions_of_region(&name).await?));
         }
         several => {
             let names = several.iter().map(|one| format!("{}/{}", one.cloud_provider, one.id));
@@ -207,7 +205,6 @@ mod tests {
         Decision {
             at: "2026-01-01T00:00:00Z".to_owned(),
             data_plane_id: Some("p1".to_owned()),
-            region: None,
             kind: kind.to_owned(),
             was: was.to_owned(),
             becomes: becomes.to_owned(),

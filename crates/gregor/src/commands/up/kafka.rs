@@ -9,6 +9,7 @@ use api::{Kafka, KafkaStatus};
 use kube::{Api, Client};
 use local::manifests::Manifest;
 
+use crate::machine::operator::is_kafka;
 use crate::output::note;
 
 /// Between two looks.
@@ -23,11 +24,6 @@ pub(super) struct Cluster {
     name: String,
     namespace: String,
     listeners: Vec<(String, String)>,
-}
-
-/// Whether a manifest is a Kafka cluster.
-pub(super) fn is_kafka(manifest: &Manifest) -> bool {
-    manifest.is("kafka.strimzi.io", "Kafka")
 }
 
 /// Returns when all clusters among the manifests are ready.

@@ -5,12 +5,11 @@
 
 mod detach;
 mod kafka;
-pub(crate) mod nodes;
-pub(crate) mod operator;
+mod nodes;
 mod session;
 pub(crate) mod words;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::Context as _;
 use artifacts::kubernetes::{self, Binaries};
@@ -19,9 +18,8 @@ use clap::Args;
 use local::manifests::{self, Manifest};
 
 use super::state::StateArgs;
+use crate::machine::{Image, Operator};
 use crate::progress;
-use nodes::Image;
-use operator::Operator;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -61,15 +59,6 @@ pub(crate) struct Up {
     /// Run as the background process
     #[arg(long, hide = true, conflicts_with_all = ["detach", "files"])]
     supervise: bool,
-}
-
-/// Audit log of the local API server, only in a directory that a test specifies, to compare the operator's
-/// permissions with its requests.
-pub(crate) fn audit_log(state_dir: &Path) -> Option<PathBuf> {
-    let dir = std::env::var_os("GREGOR_API_AUDIT").filter(|value| !value.is_empty())?;
-    // One directory serves several control planes.
-    let name = state_dir.display().to_string().replace('/', "_");
-    Some(PathBuf::from(dir).join(format!("{name}.log")))
 }
 
 /// The validated options.

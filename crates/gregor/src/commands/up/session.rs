@@ -15,8 +15,8 @@ use time::format_description::well_known::Rfc3339;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::nodes::{self, Nodes};
-use super::operator::{self, Operator};
-use super::{Plan, audit_log, kafka, words};
+use super::{Plan, kafka, words};
+use crate::machine::{self, Operator, audit_log, end_leftovers};
 use crate::output::{Format, Out, note};
 
 /// What the process in the background prints, alone in a line, when all is ready.
@@ -99,7 +99,7 @@ async fn start(
         Ok(nodes) => (Ok(plane), Some(nodes)),
         Err(error) => {
             // The error that is told is the first one. Nodes that were started leave their pods running.
-            let _ = nodes::end_leftovers(&plan.state_dir).await;
+            let _ = end_leftovers(&plan.state_dir).await;
             let _ = plane.stop().await;
             (Err(error), None)
         }
@@ -121,7 +121,7 @@ pub(super) async fn apply(client: &kube::Client, plan: &Plan) -> anyhow::Result<
     let mut all = installed.unwrap_or_default();
     all.extend(plan.manifests.iter().cloned());
     manifests::sort(&mut all);
-    let done = |manifest: &Manifest| match operator::is_ours(manifest) {
+    let done = |manifest: &Manifest| match machine::operator::is_ours(manifest) {
         true if manifest.is("apps", "Deployment") => note("the operator is installed"),
         true => {}
         false => note(&format!("{} was applied", manifest.what())),

@@ -1,4 +1,4 @@
-//! Looks after one data plane: brings it to the desired state, again and again, and says what it has seen.
+//! Supervises one data plane: reconciles it with the desired state, and reports what it observes.
 //!
 //! Every step looks at what is recorded and at what runs, and does what is missing; so a step that failed or
 //! was cut off is only done again.
@@ -18,11 +18,10 @@ use tokio::task::JoinHandle;
 use super::Common;
 use super::nodes::Nodes;
 use super::record::{Desired, Place};
-use crate::commands::agent::agent_image;
-use crate::commands::up::audit_log;
-use crate::commands::up::nodes::{end_leftovers, start_proxy};
+use crate::machine::images::agent_image;
+use crate::machine::{audit_log, end_leftovers, start_proxy};
 
-/// Between two looks when nothing is told.
+/// Between two passes when nothing changes.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// After a failure of everything, such as a control plane that does not start.
@@ -104,7 +103,7 @@ impl Keeper {
         seen: &watch::Sender<Seen>,
         stop: &mut watch::Receiver<bool>,
     ) -> anyhow::Result<End> {
-        // Nothing is started for one that is to go.
+        // Nothing is started for one that is being deleted.
         if desired.borrow().deleting {
             self.clear().await?;
             return Ok(End::Deleted);

@@ -1,12 +1,12 @@
 //! Data planes as processes of this machine: the provider `local`.
 //!
 //! Each data plane is a Kubernetes control plane of its own with the operator and the agent in it, and its
-//! nodes are kubelets that really join and leave. A [`keeper`] looks after each of them; this only writes down
+//! nodes are kubelets that really join and leave. A [`keeper`] supervises each of them; this only records
 //! the desired state and tells what the keepers have seen.
 //!
 //! 1. The desired state is on disk before anything is done about it, under the id of the data plane. A manager
 //!    that was killed finds all its data planes again when it starts, and goes on where it was.
-//! 2. A data plane is gone when its directory is. What says that it is to go is removed last.
+//! 2. A data plane is gone when its directory is. Its desired state, which says that it is being deleted, is removed last.
 //! 3. A node that has volumes on it does not go: no other node has its data.
 
 mod keeper;
@@ -30,28 +30,32 @@ use local::kubelet::parse_capacity;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::commands::agent::agent_image;
-use crate::commands::up::nodes::{Image, image_table};
-use crate::commands::up::operator::Operator;
+use super::images::agent_image;
+use super::{Image, Operator, image_table};
 use keeper::{Keeper, Seen};
 use record::{Desired, Place};
 
 /// The name that regions have for it.
-pub(super) const NAME: &str = "local";
+pub(crate) const NAME: &str = "local";
 
 /// As many nodes as have addresses.
 const NODES_MAX: u32 = 200;
 
+/// The public key of the tokens that the manager signs, in the directory of all data planes.
+pub(crate) fn keys_file(root: &Path) -> PathBuf {
+    root.join("jwks.json")
+}
+
 /// The programs of all data planes, found or built before anything is started.
 #[derive(Debug)]
-pub(super) struct Programs {
+pub(crate) struct Programs {
     binaries: Binaries,
     operator: Operator,
 }
 
 impl Programs {
     /// Gets them. This may take minutes for the first time.
-    pub(super) fn prepare(progress: &dyn Report) -> anyhow::Result<Self> {
+    pub(crate) fn prepare(progress: &dyn Report) -> anyhow::Result<Self> {
         let binaries = kubernetes::ensure(&Environment::from_process(), None, progress)?;
         let operator = Operator::prepare(&[], &[], progress)?;
         Ok(Self { binaries, operator })
@@ -71,7 +75,7 @@ struct Common {
 
 /// The provider.
 #[derive(Debug)]
-pub(super) struct Local {
+pub(crate) struct Local {
     root: PathBuf,
     common: Arc<Common>,
     planes: Mutex<BTreeMap<String, Kept>>,
@@ -103,8 +107,8 @@ enum LocalError {
 
 impl Local {
     /// Finds the data planes that are there, and goes on with them. The key that signs the tokens of their
-    /// agents is told to the configuration.
-    pub(super) fn open(
+    /// agents is added to the configuration.
+    pub(crate) fn open(
         access: &LocalAccess,
         programs: Programs,
         config: &mut Config,
@@ -113,7 +117,7 @@ impl Local {
             .with_context(|| format!("cannot find {:?}", access.dir))?;
         record::private_dir(&root).with_context(|| format!("cannot create {root:?}"))?;
         let issuer = Issuer::open(&root.join("key.der"), &config.auth.agent)?;
-        let keys = root.join("jwks.json");
+        let keys = keys_file(&root);
         record::write(&keys, &issuer.jwks()?).with_context(|| format!("cannot write {keys:?}"))?;
         config.auth.jwks_more.push(keys);
         let own = std::env::current_exe().context("cannot find this program")?;
@@ -187,7 +191,7 @@ impl Local {
     }
 
     /// Ends everything in order: pods, then what they talk to. The next start continues it.
-    pub(super) async fn stop(&self) {
+    pub(crate) async fn stop(&self) {
         self.stop.send_replace(true);
         let planes =
             std::mem::take(&mut *self.planes.lock().unwrap_or_else(PoisonError::into_inner));
@@ -197,7 +201,7 @@ impl Local {
     }
 
     /// Deletes everything that is there, and returns when it is gone.
-    pub(super) async fn clear(&self) {
+    pub(crate) async fn clear(&self) {
         let ids: Vec<String> = {
             let planes = self.planes.lock().unwrap_or_else(PoisonError::into_inner);
             planes.keys().cloned().collect()
@@ -215,7 +219,7 @@ impl Local {
     }
 
     /// Where the data plane of that id is, for people.
-    pub(super) fn kubeconfig(root: &Path, id: &str) -> PathBuf {
+    pub(crate) fn kubeconfig(root: &Path, id: &str) -> PathBuf {
         Place::new(root.join("planes").join(id)).kubernetes().join("kubeconfig")
     }
 }

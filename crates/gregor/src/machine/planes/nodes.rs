@@ -21,7 +21,7 @@ use tokio::task::JoinHandle;
 
 use super::Common;
 use super::record::{Desired, NodePhase, NodeRecord, Place};
-use crate::commands::up::nodes::One;
+use crate::machine::One;
 
 /// How long one attempt to drain a node may take. Other work of the data plane waits for it.
 const DRAIN: Duration = Duration::from_secs(40);

@@ -2,7 +2,7 @@
 //!
 //! | path | what | who writes |
 //! |---|---|---|
-//! | `wish.json` | what is to be | the provider |
+//! | `desired.json` | the desired state | the provider |
 //! | `nodes.json` | the nodes that were begun and are not gone | the keeper |
 //! | `kubernetes/` | the state directory of the control plane and its nodes | `local` |
 
@@ -16,7 +16,7 @@ use host::file::{self, Survives};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-/// What is to be of a data plane.
+/// The desired state of a data plane.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Desired {
     /// How many nodes.
@@ -25,7 +25,7 @@ pub(super) struct Desired {
     pub(super) multi_az: bool,
     /// The fleet manager that its agent reports to; no agent yet if none.
     pub(super) manager: Option<String>,
-    /// It is to go, with everything.
+    /// It is being deleted, with everything.
     pub(super) deleting: bool,
 }
 
@@ -40,7 +40,7 @@ impl Desired {
 pub(super) enum NodePhase {
     /// It is there, or is coming.
     Member,
-    /// It is to go, and is drained.
+    /// It is being drained and removed.
     Leaving,
 }
 
@@ -63,12 +63,12 @@ impl Place {
 
     /// The desired state; nothing if there is no such data plane.
     pub(super) fn desired(&self) -> io::Result<Option<Desired>> {
-        read(&self.0.join("wish.json"))
+        read(&self.0.join("desired.json"))
     }
 
     pub(super) fn write_desired(&self, desired: &Desired) -> io::Result<()> {
         private_dir(&self.0)?;
-        write(&self.0.join("wish.json"), desired)
+        write(&self.0.join("desired.json"), desired)
     }
 
     pub(super) fn nodes(&self) -> io::Result<NodeRecord> {
@@ -79,11 +79,12 @@ impl Place {
         write(&self.0.join("nodes.json"), nodes)
     }
 
-    /// Forgets a data plane of which nothing runs any more. That it is to go is forgotten last.
+    /// Removes the files of a data plane of which nothing runs any more. The desired state, which says that it is being deleted,
+    /// is removed last.
     pub(super) fn remove(&self) -> io::Result<()> {
         file::ignore_absent(fs::remove_dir_all(self.kubernetes()))?;
         file::ignore_absent(fs::remove_file(self.0.join("nodes.json")))?;
-        file::ignore_absent(fs::remove_file(self.0.join("wish.json")))?;
+        file::ignore_absent(fs::remove_file(self.0.join("desired.json")))?;
         file::ignore_absent(fs::remove_dir_all(&self.0))
     }
 }

@@ -22,7 +22,7 @@ use fleet::provider::{Provider, Providers};
 use fleet::tokens::Issuer;
 use tokio::net::TcpListener;
 
-use super::local::{self, Local, Programs};
+use crate::machine::planes::{self, Local, Programs};
 use crate::output::{Format, Out, note};
 use crate::progress;
 use story::{NODES_MAX, NODES_MIN, Story};
@@ -106,7 +106,7 @@ impl Demo {
         let issuer = Issuer::open(&dir.join("key.der"), &realm())?;
         let fleet = Fleet::new(&url, &issuer, dir)?;
         let provider = Arc::clone(&local) as Arc<dyn Provider>;
-        let providers = Providers::from([(local::NAME.to_owned(), provider)]);
+        let providers = Providers::from([(planes::NAME.to_owned(), provider)]);
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
         let database = format!("sqlite:{}", dir.join("fleet.db").display());
         let served = tokio::spawn(async move {
@@ -171,7 +171,7 @@ impl Demo {
         let region = Region {
             id: "here".to_owned(),
             display_name: "This machine".to_owned(),
-            provider: local::NAME.to_owned(),
+            provider: planes::NAME.to_owned(),
             multi_az: false,
             nodes: NODES_MIN,
             planes_max: 2,

@@ -1,14 +1,16 @@
 //! Two organisations whose Kafkas are on one data plane: each reaches its own, and none the other's.
 //!
 //! What is tried is what a neighbour could have: the address of the other Kafka and its certificate authority, with no
-//! credentials, and with valid credentials for the neighbour's own Kafka.
+//! credentials, and with valid credentials for the neighbour's own Kafka; at the listener for clients and at those for
+//! brokers and controllers, which pods can reach where no NetworkPolicy is enforced.
 
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
+use api::names::{CONTROLLER_PORT, REPLICATION_PORT};
 use kafka_admin::proto::ConnectionError;
 use kafka_admin::{
-    Admin, Bootstrap, ClientOptions, Code, Credentials, LinkError, NewTopic, Secret, Tls,
+    Admin, Bootstrap, ClientOptions, Code, Credentials, Endpoint, LinkError, NewTopic, Secret, Tls,
 };
 use model::TopicName;
 use serde_json::Value;
@@ -18,6 +20,16 @@ use crate::commands::hosts::Hosts;
 
 /// Between two attempts to reach a Kafka with credentials that were just created.
 const PAUSE: Duration = Duration::from_millis(500);
+
+/// A listener of a Kafka.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Listener {
+    Clients,
+    Brokers,
+    Controllers,
+}
+
+const LISTENERS: [Listener; 3] = [Listener::Clients, Listener::Brokers, Listener::Controllers];
 
 /// A Kafka with what its owner knows.
 struct Tenant<'a> {
@@ -48,7 +60,9 @@ pub(super) async fn check(
         sees_only_its_own(fleet, own.kafka, other.kafka).await?;
         let begun = Instant::now();
         // The operator has to read the new user first.
-        while let Err(error) = reach(fleet, plane, &own.shown, Some(&own.access)).await {
+        let clients = servers(fleet, plane, (own.kafka, &own.shown, Listener::Clients))?;
+        while let Err(error) = reach(fleet, plane, (&own.shown, &clients), Some(&own.access)).await
+        {
             let context = format!("{name} cannot reach {}", own.kafka.name);
             anyhow::ensure!(begun.elapsed() < patience, "{context}: {error:#}");
             tokio::time::sleep(PAUSE).await;
@@ -58,11 +72,15 @@ pub(super) async fn check(
     for (own, other) in [(&tenants[0], &tenants[1]), (&tenants[1], &tenants[0])] {
         let name = ORGANISATIONS[own.kafka.organisation];
         for (with, access) in [("without credentials", None), ("with its own", Some(&own.access))] {
-            refused(fleet, plane, &other.shown, access)
-                .await
-                .with_context(|| format!("{name} {with} in {}", other.kafka.name))?;
+            for listener in LISTENERS {
+                refused(fleet, plane, (other.kafka, &other.shown, listener), access)
+                    .await
+                    .with_context(|| {
+                        format!("{name} {with} at {listener:?} of {}", other.kafka.name)
+                    })?;
+            }
         }
-        seen.push(format!("{name} is refused by {}", other.kafka.name));
+        seen.push(format!("{name} is refused by {} at every listener", other.kafka.name));
     }
     Ok(seen)
 }
@@ -87,19 +105,41 @@ async fn sees_only_its_own(fleet: &Fleet, own: &Kafka, other: &Kafka) -> anyhow:
     Ok(())
 }
 
+/// The addresses of a listener. Those that are not for clients are found by the names of the pods.
+fn servers(
+    fleet: &Fleet,
+    plane: &str,
+    (kafka, shown, listener): (&Kafka, &Value, Listener),
+) -> anyhow::Result<Vec<Endpoint>> {
+    let port = match listener {
+        Listener::Clients => {
+            let bootstrap = shown["bootstrap_server_host"].as_str();
+            let bootstrap = bootstrap.context("the Kafka has no bootstrap address")?;
+            let servers = bootstrap.split(',').map(str::parse).collect::<Result<_, _>>();
+            return servers.context("not the address of a Kafka");
+        }
+        Listener::Brokers => REPLICATION_PORT,
+        Listener::Controllers => CONTROLLER_PORT,
+    };
+    let hosts = std::fs::read_to_string(fleet.hosts(plane)).context("cannot read the names")?;
+    let suffix = format!(".{}-kafka-brokers.kafka-{}.svc", kafka.name, kafka.id);
+    let pods = hosts.split_whitespace().filter(|name| name.ends_with(&suffix));
+    let servers: Vec<_> =
+        pods.map(|pod| format!("{pod}:{port}").parse()).collect::<Result<_, _>>()?;
+    anyhow::ensure!(!servers.is_empty(), "no pod of {} has a name", kafka.name);
+    Ok(servers)
+}
+
 /// Creates a topic in a Kafka.
 async fn reach(
     fleet: &Fleet,
     plane: &str,
-    shown: &Value,
+    (shown, servers): (&Value, &[Endpoint]),
     access: Option<&Access>,
 ) -> anyhow::Result<()> {
-    let text =
-        |name: &str| shown[name].as_str().with_context(|| format!("the Kafka has no {name}"));
-    let servers = text("bootstrap_server_host")?.split(',').map(str::parse);
-    let servers = servers.collect::<Result<_, _>>().context("not the address of a Kafka")?;
+    let authority = shown["ca_certificate"].as_str().context("the Kafka has no ca_certificate")?;
     let options = ClientOptions {
-        tls: Some(Tls::new(text("ca_certificate")?.as_bytes(), None)?),
+        tls: Some(Tls::new(authority.as_bytes(), None)?),
         credentials: access.map(|access| Credentials::ScramSha512 {
             username: access.username.clone(),
             password: Secret::new(access.password.clone()),
@@ -108,7 +148,7 @@ async fn reach(
         wait_for_nodes: false,
         ..ClientOptions::default()
     };
-    let admin = Admin::new(Bootstrap::Brokers(servers), options)?;
+    let admin = Admin::new(Bootstrap::Brokers(servers.to_vec()), options)?;
     let name: TopicName = "orders".parse()?;
     let created = admin.create_topics(&[NewTopic::new(name.clone(), 1, 1)], false).await?;
     match created.get(&name) {
@@ -125,21 +165,26 @@ async fn reach(
 async fn refused(
     fleet: &Fleet,
     plane: &str,
-    shown: &Value,
+    (kafka, shown, listener): (&Kafka, &Value, Listener),
     access: Option<&Access>,
 ) -> anyhow::Result<()> {
-    match reach(fleet, plane, shown, access).await {
+    let servers = servers(fleet, plane, (kafka, shown, listener))?;
+    match reach(fleet, plane, (shown, &servers), access).await {
         Ok(()) => anyhow::bail!("a stranger has created a topic"),
-        Err(error) if is_refused(&error, access.is_some()) => Ok(()),
+        Err(error) if is_refused(&error, listener, access.is_some()) => Ok(()),
         Err(error) => Err(error.context("it is not refused, but fails")),
     }
 }
 
-/// Whether the Kafka itself refused the client: it says that credentials are wrong, and disconnects a client without any.
-fn is_refused(error: &anyhow::Error, has_credentials: bool) -> bool {
+/// Whether the Kafka itself refused the client. The listener for clients says that credentials are wrong, and disconnects a
+/// client without any; the others trust certificates that no client has.
+fn is_refused(error: &anyhow::Error, listener: Listener, has_credentials: bool) -> bool {
     error.chain().filter_map(|cause| cause.downcast_ref::<LinkError>()).any(|cause| match cause {
-        LinkError::Protocol(ConnectionError::Sasl(_)) => has_credentials,
-        LinkError::Closed => !has_credentials,
+        LinkError::Protocol(ConnectionError::Sasl(_)) => {
+            listener == Listener::Clients && has_credentials
+        }
+        LinkError::Closed => listener == Listener::Clients && !has_credentials,
+        LinkError::Tls { distrust, .. } => listener != Listener::Clients && *distrust,
         _ => false,
     })
 }

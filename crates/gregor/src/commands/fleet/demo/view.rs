@@ -14,8 +14,8 @@ use kube::api::ListParams;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::super::local::Local;
 use super::{DAY, client};
+use crate::machine::planes::Local;
 
 /// A data plane, as administrators see it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]

@@ -74,7 +74,7 @@ mod tests {
         let costs: Vec<_> = found.iter().map(|one| one.outcome.cost).collect();
         assert!(costs.is_sorted() && costs.len() == super::SHOWN, "{costs:?}");
         assert!(found.iter().all(|one| one.outcome.refused == 0));
-        // A tighter limit costs as much or more, and one that nothing keeps is told.
+        // A tighter limit costs as much or more, and one that nothing keeps is reported.
         let waits: Vec<_> = found.iter().filter_map(|one| one.outcome.wait(99)).collect();
         let longest = waits.iter().max().unwrap().to_string();
         let same = [&words[..], &["--wait-p99-max", &longest]].concat();
