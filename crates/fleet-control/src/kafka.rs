@@ -132,7 +132,7 @@ impl KafkaStatus {
         matches!(self, Deprovision | Deleting)
     }
 
-    /// Whether the agent of its data plane is told of it. A failed Kafka may exist all the same, with its data.
+    /// Whether it is listed for the agent of its data plane. A failed Kafka may exist all the same, with its data.
     #[must_use]
     pub fn is_listed(self) -> bool {
         match self {

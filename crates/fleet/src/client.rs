@@ -70,6 +70,12 @@ pub fn is_confidential(url: &str) -> bool {
     }
 }
 
+/// A text as a value in the query of an address.
+#[must_use]
+pub fn query_value(text: &str) -> String {
+    form_urlencoded::byte_serialize(text.as_bytes()).collect()
+}
+
 /// An HTTP client with connections that are kept. Clones share them.
 #[derive(Debug, Clone)]
 pub struct Client {

@@ -3,7 +3,6 @@
 //! Counting must never change what is done: nothing here fails or waits but the reading of the store. No label is the name
 //! of a Kafka, an organisation or a person.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 
 use prometheus_client::encoding::{EncodeLabelSet, text::encode};
@@ -15,7 +14,7 @@ use prometheus_client::registry::Registry;
 use crate::store::{Store, StoreError, now_ms};
 
 /// The names of all series.
-pub const NAMES: [&str; 8] = [
+pub const NAMES: [&str; 10] = [
     "gregor_fleet_data_planes",
     "gregor_fleet_decisions_total",
     "gregor_fleet_kafkas_waiting",
@@ -24,6 +23,8 @@ pub const NAMES: [&str; 8] = [
     "gregor_fleet_queue_age_seconds",
     "gregor_fleet_region_held",
     "gregor_fleet_reports_total",
+    "gregor_fleet_waiting_connections",
+    "gregor_fleet_waiting_partitions",
 ];
 
 /// What is counted. Clones share the numbers.
@@ -158,19 +159,44 @@ async fn demand(registry: &mut Registry, store: &Store) -> Result<(), StoreError
     for region in store.held_regions().await? {
         held.get_or_create(&labels(&region.cloud_provider, &region.region)).set(1.0);
     }
+    let (connections, partitions) = (OfRegion::default(), OfRegion::default());
     let now = now_ms();
-    let all: BTreeMap<_, _> = store.waiting_by_region().await?;
-    for ((provider, region), (kafkas, oldest)) in all {
-        let labels = labels(&provider, &region);
-        waiting.get_or_create(&labels).set(kafkas as f64);
-        age.get_or_create(&labels).set((now - oldest).max(0) as f64 / 1000.0);
+    for one in store.demand_by_region().await? {
+        let labels = labels(&one.cloud_provider, &one.region);
+        waiting.get_or_create(&labels).set(one.kafkas as f64);
+        connections.get_or_create(&labels).set(one.connections as f64);
+        partitions.get_or_create(&labels).set(one.partitions as f64);
+        age.get_or_create(&labels).set((now - one.oldest).max(0) as f64 / 1000.0);
     }
     registry.register("region_held", "Regions that need a data plane and may not get one", held);
     registry.register("kafkas_waiting", "Kafkas that wait for capacity", waiting);
+    registry.register(
+        "waiting_connections",
+        "Connections of the Kafkas that wait for capacity",
+        connections,
+    );
+    registry.register(
+        "waiting_partitions",
+        "Partitions of the Kafkas that wait for capacity",
+        partitions,
+    );
     registry.register(
         "queue_age_seconds",
         "Time that the oldest Kafka has waited for capacity",
         age,
     );
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_metric_is_documented() {
+        let document = include_str!("../../../docs/fleet.md");
+        for name in NAMES {
+            assert!(document.contains(&format!("`{name}`")), "{name}");
+        }
+    }
 }

@@ -25,7 +25,7 @@ use crate::store::{
 /// As many as a transaction should not be larger than.
 const BATCH_MAX: usize = 256;
 
-/// A report that waits longer than this for its transaction is told so; the agent sends the next one.
+/// Reports that may wait for a transaction. Beyond that, agents wait.
 const QUEUE: usize = 4096;
 
 /// What became of a report.

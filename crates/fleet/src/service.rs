@@ -22,7 +22,7 @@ use crate::workers::Workers;
 /// Why a fleet manager does not run.
 #[derive(Debug, thiserror::Error)]
 pub enum ServiceError {
-    /// What it was told makes no sense.
+    /// The configuration is not valid.
     #[error("the configuration is not valid")]
     Config(#[source] ConfigError),
     /// The store.

@@ -28,6 +28,8 @@ on_sqlite! {
     limits_are_kept
     a_step_is_one_until_its_nodes_are_there
     nodes_that_do_not_come_fail_the_step
+    machines_that_boot_are_one_step
+    a_provider_that_answers_late_does_nothing_twice
     a_provider_that_fails_is_asked_again
     what_the_provider_or_a_person_changes_is_adopted
     with_manual_scaling_the_manager_changes_nothing
@@ -40,6 +42,7 @@ on_sqlite! {
     a_cluster_of_somebody_else_is_not_adopted
     quotas_are_kept
     a_change_and_its_audit_are_one
+    the_audit_log_is_kept_as_long_as_configured
     owners_get_credentials_once
     local_tokens_are_given_out_and_revoked
 }

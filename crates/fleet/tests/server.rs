@@ -8,6 +8,7 @@ use std::fs;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use fleet::config::TlsFiles;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -125,6 +126,20 @@ async fn a_certificate_is_renewed_while_it_serves() {
     assert!(!answers(at, &first).await);
     // A broken one changes nothing.
     fs::write(&files.certificate, "nothing").unwrap();
-    tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
     assert!(answers(at, &second).await);
+}
+
+/// Many probes are one question to the database.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn readiness_asks_the_database_at_an_interval() {
+    let manager = Manager::start("sqlite").await;
+    let asked = std::time::Instant::now();
+    assert_eq!(manager.status_of("/readyz").await, 200);
+    manager.store.close().await;
+    let still_ready = manager.status_of("/readyz").await == 200;
+    // On a machine that has stalled, the next question is due.
+    assert!(still_ready || asked.elapsed() > Duration::from_secs(4), "it asks for each probe");
+    eventually("it is not ready", async || manager.status_of("/readyz").await == 503).await;
+    assert_eq!(manager.status_of("/healthz").await, 200, "another process would not help");
 }

@@ -30,8 +30,8 @@ fn nodes_and_data_planes_come_and_go_with_the_kafkas() {
         "plane-1 goes from 3 to 4 nodes: room for no more than 0 connections and 0 partitions",
         "north creates a topic in kafka-2",
         "south creates a topic in kafka-1",
-        "north is refused by kafka-1",
-        "south is refused by kafka-2",
+        "north is refused by kafka-1 at every listener",
+        "south is refused by kafka-2 at every listener",
         "no step: 4 >= ceiling 4",
         "plane-2 is created: all data planes are full or failed",
         "plane-2 goes from ready to deprovisioning: empty, and plane-1 is ready",
@@ -61,6 +61,8 @@ async fn a_manager_that_is_killed_goes_on_with_its_local_data_planes() {
         world.kubectl(&id, &["get", "namespace", "kube-system", "-o", "jsonpath={.metadata.uid}"]);
     assert_eq!(world.nodes(&id), ["node-1", "node-2"]);
 
+    commands_show_and_explain(&world, &id);
+
     // More nodes are asked for, and the manager is killed before they can have come.
     let scale = |nodes: u32| Some(json!({ "nodes": nodes }));
     let path = format!("/data_planes/{id}/scale");
@@ -87,12 +89,38 @@ async fn a_manager_that_is_killed_goes_on_with_its_local_data_planes() {
 
     // Killed while it is deleted: it is deleted completely in the end.
     world.admin("DELETE", &format!("/data_planes/{id}"), None).await;
-    world.until("it is to go", async || world.desired(&id).contains("\"deleting\": true")).await;
+    world
+        .until("it is being deleted", async || world.desired(&id).contains("\"deleting\": true"))
+        .await;
     manager.kill();
     manager = world.serve().await;
     world.until("the manager has forgotten it", async || world.plane(&id).await.is_null()).await;
     manager.stop();
     world.assert_nothing_is_left();
+}
+
+/// `gregor fleet status`, `why` and `plan` on a manager with one data plane.
+fn commands_show_and_explain(world: &FleetWorld, id: &str) {
+    let config = world.config_file();
+    let config = config.to_str().unwrap();
+    for (words, expected) in [
+        (vec!["status"], vec!["local/here", id, "ready"]),
+        (vec!["why", id], vec!["is installed", "2 wanted, 2 desired and 2 ready at the provider"]),
+        (vec!["why", "local/here"], vec!["1 of at most 0 data planes: 1 ready"]),
+        (vec!["plan", "-f", config], vec!["1 data planes, 2 nodes; nothing changes"]),
+    ] {
+        let (code, text) = world.fleet(&words);
+        assert_eq!(code, Some(0), "{words:?}: {text}");
+        for part in expected {
+            assert!(text.contains(part), "{words:?}: \"{part}\" is not in {text}");
+        }
+    }
+    let (_, text) = world.fleet(&["status", "-o", "json"]);
+    let shown: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(shown["data_planes"][0]["id"], id);
+    let (code, text) = world.fleet(&["why", "nothing"]);
+    assert_eq!(code, Some(1), "{text}");
+    assert!(text.contains("there is no data plane, region or Kafka called nothing"), "{text}");
 }
 
 fn crd(plural: &str, kind: &str) -> Value {

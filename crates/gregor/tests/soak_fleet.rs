@@ -56,6 +56,8 @@ fn config() -> Value {
         ] }],
         "instance_types": [{ "id": "developer", "sizes": [size] }],
         "model_t": size,
+        // Those that are being deleted count, too.
+        "quotas": { "user": { "kafkas": 100, "connections": 10_000, "partitions": 10_000 } },
         "agent": {
             "nodes_min": 3, "nodes_max": 4, "node_delta": 1, "connections": 100, "partitions": 100,
             "throughput": "1Mi", "retention": "100Mi",

@@ -1,4 +1,4 @@
-//! The agent of a data plane: makes the Kafkas it is told to, and tells how much room is left.
+//! The agent of a data plane: creates the requested Kafkas, and reports the remaining capacity.
 //!
 //! 1. A Kafka is deleted only if the manager lists it with `deleted: true`, never because it is not listed.
 //! 2. What is reported is counted from what is there: nodes, and the Kafkas as they are written down in the
@@ -72,7 +72,7 @@ pub enum AgentError {
     /// The manager does not answer, or says no.
     #[error("cannot {0}")]
     Manager(&'static str, #[source] ClientError),
-    /// The answer of the manager makes no sense.
+    /// The answer of the manager is not valid.
     #[error("the manager's answer is not valid")]
     Answer(#[source] serde_json::Error),
     /// The nodes cannot be read.

@@ -1,4 +1,4 @@
-//! What a fleet manager is told when it starts.
+//! The configuration of a fleet manager.
 
 mod auth;
 mod quotas;

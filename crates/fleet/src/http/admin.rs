@@ -10,7 +10,9 @@ use utoipa::{IntoParams, ToSchema};
 use super::callers::{Admin, Body, Change, Id, Params, is_new_id};
 use super::error::{Code, Error, Refusal};
 use super::{App, BASE, rfc3339};
-use crate::store::{Decision, DecisionKind, NewDecision, NewPlane, Plane, PlaneFilter, new_id};
+use crate::store::{
+    Decision, DecisionKind, DecisionsAbout, NewDecision, NewPlane, Plane, PlaneFilter, new_id,
+};
 
 /// The largest number of nodes that a request may ask for.
 const NODES_MAX: i64 = 10_000;
@@ -401,18 +403,37 @@ pub(super) async fn plane_decisions(
     _: Admin,
     Id(id): Id,
 ) -> Result<Json<DecisionList>, Refusal> {
-    Ok(history(app.store.decisions(Some(&id), 1000).await?))
+    Ok(history(app.store.decisions(DecisionsAbout::Plane(&id), 1000).await?))
 }
 
-/// List all decisions.
+/// Filters decisions.
+#[derive(Debug, Default, Deserialize, IntoParams)]
+#[serde(default)]
+#[into_params(parameter_in = Query)]
+pub(super) struct DecisionParams {
+    /// A region, as PROVIDER/REGION; all decisions without one.
+    region: String,
+}
+
+/// List the newest decisions, of a region or all.
 #[utoipa::path(get, path = "/api/kafkas_mgmt/v1/admin/decisions", tag = "admin",
-    responses((status = 200, body = DecisionList), (status = 401, body = Error),
-        (status = 404, body = Error), (status = 429, body = Error)))]
+    params(DecisionParams),
+    responses((status = 200, body = DecisionList), (status = 400, body = Error),
+        (status = 401, body = Error), (status = 404, body = Error), (status = 429, body = Error)))]
 pub(super) async fn list_decisions(
     State(app): State<App>,
     _: Admin,
+    Params(params): Params<DecisionParams>,
 ) -> Result<Json<DecisionList>, Refusal> {
-    Ok(history(app.store.decisions(None, 1000).await?))
+    let about = match params.region.as_str() {
+        "" => DecisionsAbout::Everything,
+        // PostgreSQL has no text with a zero in it.
+        region if region.contains('\0') => {
+            return Err(Refusal::new(Code::Malformed, "region is not the name of a region"));
+        }
+        region => DecisionsAbout::Region(region),
+    };
+    Ok(history(app.store.decisions(about, 1000).await?))
 }
 
 /// Settings that can be changed at run time.

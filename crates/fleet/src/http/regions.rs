@@ -49,7 +49,7 @@ pub(super) async fn list_regions(
     _: Admin,
 ) -> Result<Json<RegionList>, Refusal> {
     let planes = app.store.plane_counts().await?;
-    let waiting = app.store.waiting_by_region().await?;
+    let waiting = app.store.demand_by_region().await?;
     let held = app.store.held_regions().await?;
     let mut items = Vec::new();
     for provider in &app.config.cloud_providers {
@@ -64,14 +64,16 @@ pub(super) async fn list_regions(
             let held = held
                 .iter()
                 .find(|one| one.cloud_provider == provider.id && one.region == region.id);
-            let key = (provider.id.clone(), region.id.clone());
+            let waiting = waiting
+                .iter()
+                .find(|one| one.cloud_provider == provider.id && one.region == region.id);
             items.push(Region {
                 cloud_provider: provider.id.clone(),
                 id: region.id.clone(),
                 provider_type: region.provider.clone(),
                 data_planes_max: region.planes_max,
                 data_planes: by_status,
-                kafkas_waiting: waiting.get(&key).map_or(0, |(kafkas, _)| *kafkas),
+                kafkas_waiting: waiting.map_or(0, |one| one.kafkas),
                 held: held.map(|one| one.held.clone()),
                 held_since: held.map(|one| rfc3339(one.since)),
             });

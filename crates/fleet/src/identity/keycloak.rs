@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{Credentials, Identity, IdentityError, account_name, client_name};
 use crate::auth::{AGENT_CLAIM, AGENT_ROLE};
-use crate::client::{Client, ClientError};
+use crate::client::{Client, ClientError, query_value};
 use crate::provider::Cause;
 
 /// Keycloak.
@@ -42,7 +42,7 @@ impl Keycloak {
     }
 
     async fn find(&self, client_id: &str) -> Result<Vec<String>, Cause> {
-        let name: String = form_urlencoded::byte_serialize(client_id.as_bytes()).collect();
+        let name = query_value(client_id);
         let found = self.ask(Method::GET, &format!("/clients?clientId={name}"), None).await?;
         let ids = found.as_array().into_iter().flatten().filter_map(|one| one["id"].as_str());
         Ok(ids.map(str::to_owned).collect())

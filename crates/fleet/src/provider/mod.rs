@@ -1,4 +1,4 @@
-//! Who makes data planes and their nodes.
+//! Providers of data planes and their nodes.
 //!
 //! 1. Every call may be repeated: a data plane is known by its id, and asking twice makes one.
 //! 2. "Gone" is said only if the provider says that there is no such thing, never because it does not answer.
@@ -44,7 +44,7 @@ pub enum ProviderError {
     Delete(#[source] Cause),
 }
 
-/// A data plane, as a provider is told of it.
+/// A data plane in a request to its provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlaneRef {
     /// Its id.
@@ -131,7 +131,7 @@ impl NodeCounts {
     }
 }
 
-/// What an agent is told where it is installed.
+/// What an agent gets when it is installed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentAccess {
     /// Where the fleet manager is.

@@ -9,7 +9,7 @@ use super::{
     AgentAccess, Answer, Cause, ID_LABEL, NodeCounts, NotThisPlane, PlaneRef, Progress, Provider,
     cluster_name,
 };
-use crate::client::{Client, ClientError};
+use crate::client::{Client, ClientError, query_value};
 use crate::identity::Credentials;
 
 /// Where clusters are.
@@ -68,10 +68,7 @@ impl Ocm {
     /// The cluster that was made for a data plane, if any: it has the name of the data plane's id and carries the id. A
     /// request that was cut off may have made it.
     async fn find(&self, plane: &PlaneRef) -> Result<Option<String>, Cause> {
-        let search: String = form_urlencoded::byte_serialize(
-            format!("name = '{}'", cluster_name(&plane.id)).as_bytes(),
-        )
-        .collect();
+        let search = query_value(&format!("name = '{}'", cluster_name(&plane.id)));
         let found = self.ask(Method::GET, &format!("{CLUSTERS}?search={search}"), None).await?;
         let items = found["items"].as_array().ok_or(OcmError::Missing("items"))?;
         let Some(one) = items.first() else { return Ok(None) };

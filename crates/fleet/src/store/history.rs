@@ -39,6 +39,17 @@ impl DecisionKind {
     }
 }
 
+/// Which decisions are listed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DecisionsAbout<'a> {
+    /// Those about a data plane, by its id.
+    Plane(&'a str),
+    /// Those about a region, by its provider and id with a slash between them.
+    Region(&'a str),
+    /// All.
+    Everything,
+}
+
 /// A decision that is to be remembered.
 #[derive(Debug, Clone)]
 pub struct NewDecision<'a> {
@@ -84,30 +95,27 @@ pub struct Decision {
 }
 
 impl Store {
-    /// The newest decisions, of one data plane or of all.
+    /// The newest decisions.
     ///
     /// # Errors
     /// If the database does not answer.
     pub async fn decisions(
         &self,
-        plane: Option<&str>,
+        about: DecisionsAbout<'_>,
         limit: i64,
     ) -> Result<Vec<Decision>, StoreError> {
-        let rows = match plane {
-            Some(plane) => {
-                sqlx::query("SELECT * FROM decisions WHERE plane_id = $1 ORDER BY id DESC LIMIT $2")
-                    .bind(plane)
-                    .bind(limit)
-                    .fetch_all(&self.pool)
-                    .await
+        let (statement, about) = match about {
+            DecisionsAbout::Plane(id) => {
+                ("SELECT * FROM decisions WHERE plane_id = $1 ORDER BY id DESC LIMIT $2", id)
             }
-            None => {
-                sqlx::query("SELECT * FROM decisions ORDER BY id DESC LIMIT $1")
-                    .bind(limit)
-                    .fetch_all(&self.pool)
-                    .await
+            DecisionsAbout::Region(name) => {
+                ("SELECT * FROM decisions WHERE region = $1 ORDER BY id DESC LIMIT $2", name)
+            }
+            DecisionsAbout::Everything => {
+                ("SELECT * FROM decisions WHERE $1 = '' ORDER BY id DESC LIMIT $2", "")
             }
         };
+        let rows = sqlx::query(statement).bind(about).bind(limit).fetch_all(&self.pool).await;
         let decode = |row| {
             Ok(Decision {
                 id: text(row, "id")?,

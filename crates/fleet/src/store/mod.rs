@@ -1,4 +1,4 @@
-//! What the fleet manager remembers, in SQLite or PostgreSQL with the same statements.
+//! What the fleet manager stores, in SQLite or PostgreSQL with the same statements.
 //!
 //! 1. A change is acknowledged after its transaction is on disk, never before.
 //! 2. A transaction that decides by a data plane holds that data plane's row ([`Tx::plane`]), so that two
@@ -29,12 +29,12 @@ use sqlx::{
 
 use crate::metrics::DecisionCounts;
 pub use credentials::Credential;
-pub use history::{Decision, DecisionKind, NewDecision};
+pub use history::{Decision, DecisionKind, DecisionsAbout, NewDecision};
 pub use kafkas::{Kafka, KafkaFilter, NewKafka, Page, SearchError, parse_order, parse_search};
 pub use leases::Lease;
 pub use planes::{NewPlane, Plane, PlaneFilter};
 pub use quotas::SetQuota;
-pub use regions::{HeldRegion, PlaneCount};
+pub use regions::{HeldRegion, PlaneCount, RegionDemand};
 pub(crate) use reports::Demand;
 pub use reports::StoredReport;
 pub use tokens::StoredToken;
@@ -42,7 +42,7 @@ pub use tokens::StoredToken;
 /// Why the store could not do its work.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The address of the database makes no sense.
+    /// The address of the database is not valid.
     #[error("cannot read the address of the database")]
     Address(#[source] sqlx::Error),
     /// The database cannot be reached.
@@ -261,7 +261,14 @@ fn migrator() -> Migrator {
         include_str!("schema-4.sql").into_sql_str(),
         false,
     );
-    Migrator::with_migrations(vec![first, second, third, fourth])
+    let fifth = Migration::new(
+        5,
+        Cow::Borrowed("decisions by region"),
+        MigrationType::Simple,
+        include_str!("schema-5.sql").into_sql_str(),
+        false,
+    );
+    Migrator::with_migrations(vec![first, second, third, fourth, fifth])
 }
 
 /// The time as it is stored.

@@ -168,19 +168,25 @@ impl Store {
     /// # Errors
     /// If the database does not answer.
     pub async fn planes(&self, filter: &PlaneFilter) -> Result<Vec<Plane>, StoreError> {
-        let (provider, region) = filter.region.clone().unwrap_or_default();
-        let rows = sqlx::query(
-            "SELECT * FROM planes WHERE deleted_at IS NULL
-             AND ($1 = '' OR (cloud_provider = $1 AND region = $2))
-             ORDER BY created_at, id LIMIT $3 OFFSET $4",
-        )
-        .bind(provider)
-        .bind(region)
-        .bind(filter.limit.unwrap_or(i64::MAX))
-        .bind(filter.offset)
-        .fetch_all(&self.pool)
-        .await
-        .map_err(read("data planes"))?;
+        const ORDER: &str = "ORDER BY created_at, id";
+        let there = match filter.region {
+            Some(_) => "deleted_at IS NULL AND cloud_provider = $1 AND region = $2",
+            None => "deleted_at IS NULL",
+        };
+        let mut statement = format!("SELECT * FROM planes WHERE {there} {ORDER}");
+        if let Some(limit) = filter.limit {
+            // The pages before this one are skipped in an index, without a look at their rows.
+            let page = format!(
+                "SELECT id FROM planes WHERE {there} {ORDER} LIMIT {limit} OFFSET {}",
+                filter.offset
+            );
+            statement = format!("SELECT * FROM planes WHERE id IN ({page}) {ORDER}");
+        }
+        let mut query = sqlx::query(AssertSqlSafe(statement));
+        if let Some((provider, region)) = &filter.region {
+            query = query.bind(provider).bind(region);
+        }
+        let rows = query.fetch_all(&self.pool).await.map_err(read("data planes"))?;
         rows.iter().map(decode).collect()
     }
 
@@ -565,8 +571,12 @@ mod tests {
             .unwrap();
         assert_eq!((plane.state(), plane.state_reason.as_str()), (next, "created"));
         tx.commit().await.unwrap();
-        let reasons =
-            store.decisions(Some("p"), 10).await.unwrap().into_iter().map(|one| one.reason);
+        let reasons = store
+            .decisions(crate::store::DecisionsAbout::Plane("p"), 10)
+            .await
+            .unwrap()
+            .into_iter()
+            .map(|one| one.reason);
         assert_eq!(reasons.collect::<Vec<_>>(), ["created"]);
 
         let kafka = crate::store::NewKafka {

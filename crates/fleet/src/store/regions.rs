@@ -1,7 +1,5 @@
 //! Regions: their data planes, counted; those that need a data plane and may not get one; what waits.
 
-use std::collections::BTreeMap;
-
 use fleet_control::PlaneState;
 
 use super::{Store, StoreError, Tx, count, now_ms, number, read, text, write};
@@ -17,6 +15,23 @@ pub struct HeldRegion {
     pub held: String,
     /// Since when, in milliseconds since 1970.
     pub since: i64,
+}
+
+/// The Kafkas of a region that wait for capacity.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RegionDemand {
+    /// The cloud provider.
+    pub cloud_provider: String,
+    /// The region.
+    pub region: String,
+    /// How many they are.
+    pub kafkas: u64,
+    /// Their connections.
+    pub connections: u64,
+    /// Their partitions.
+    pub partitions: u64,
+    /// When the first of them was created, in milliseconds since 1970.
+    pub oldest: i64,
 }
 
 /// The data planes of a region in one state.
@@ -88,26 +103,31 @@ impl Store {
         };
         rows.iter().map(decode).collect()
     }
-}
 
-impl Store {
-    /// By provider and region: how many Kafkas wait for capacity, and since when the oldest does.
+    /// The regions in which Kafkas wait for capacity.
     ///
     /// # Errors
     /// If the database does not answer.
-    pub async fn waiting_by_region(
-        &self,
-    ) -> Result<BTreeMap<(String, String), (u64, i64)>, StoreError> {
+    pub async fn demand_by_region(&self) -> Result<Vec<RegionDemand>, StoreError> {
         let rows = sqlx::query(
-            "SELECT cloud_provider, region, COUNT(*) AS n, MIN(created_at) AS oldest FROM kafkas
-             WHERE deleted_at IS NULL AND status = 'accepted' GROUP BY cloud_provider, region",
+            "SELECT cloud_provider, region, COUNT(*) AS n, MIN(created_at) AS oldest,
+                CAST(SUM(connections) AS BIGINT) AS connections,
+                CAST(SUM(partitions) AS BIGINT) AS partitions FROM kafkas
+             WHERE deleted_at IS NULL AND status = 'accepted' GROUP BY cloud_provider, region
+             ORDER BY cloud_provider, region",
         )
         .fetch_all(&self.pool)
         .await
         .map_err(read("what waits"))?;
         let decode = |row| {
-            let key = (text(row, "cloud_provider")?, text(row, "region")?);
-            Ok((key, (count(number(row, "n")?), number(row, "oldest")?)))
+            Ok(RegionDemand {
+                cloud_provider: text(row, "cloud_provider")?,
+                region: text(row, "region")?,
+                kafkas: count(number(row, "n")?),
+                connections: count(number(row, "connections")?),
+                partitions: count(number(row, "partitions")?),
+                oldest: number(row, "oldest")?,
+            })
         };
         rows.iter().map(decode).collect()
     }

@@ -23,7 +23,7 @@ pub(super) fn waits(kafka: &Kafka) -> Waiting {
 }
 
 impl Workers {
-    pub(super) async fn look_after_kafkas(&self, work: Work<'_>) -> Result<(), WorkError> {
+    pub(super) async fn reconcile_kafkas(&self, work: Work<'_>) -> Result<(), WorkError> {
         let kept_ms = i64::from(self.config.audit.days) * 24 * 3_600_000;
         self.store.forget_audit(now_ms() - kept_ms).await?;
         let planes = self.store.planes(&PlaneFilter::default()).await?;

@@ -128,9 +128,9 @@ impl Workers {
     async fn round(&self, kind: Kind) -> Result<(), WorkError> {
         let Some(work) = self.take(kind).await? else { return Ok(()) };
         match kind {
-            Kind::Planes => self.look_after_planes(work).await,
-            Kind::Nodes => self.look_after_nodes(work).await,
-            Kind::Kafkas => self.look_after_kafkas(work).await,
+            Kind::Planes => self.reconcile_planes(work).await,
+            Kind::Nodes => self.reconcile_nodes(work).await,
+            Kind::Kafkas => self.reconcile_kafkas(work).await,
         }
     }
 

@@ -11,7 +11,7 @@ use crate::store::{DecisionKind, NewDecision, Plane, PlaneFilter, now_ms};
 const WORD_AGE_MAX_MS: i64 = 60_000;
 
 impl Workers {
-    pub(super) async fn look_after_nodes(&self, mut work: Work<'_>) -> Result<(), WorkError> {
+    pub(super) async fn reconcile_nodes(&self, mut work: Work<'_>) -> Result<(), WorkError> {
         let now = now_ms();
         for plane in self.store.planes(&PlaneFilter::default()).await? {
             if !is_due(&plane, now) {

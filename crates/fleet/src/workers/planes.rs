@@ -15,7 +15,9 @@ use super::{Work, WorkError, Workers, plane_ref};
 use crate::config::Region;
 use crate::facts::NodeRules;
 use crate::provider::{AgentAccess, Progress, Provider, ProviderError, STANDALONE, Standalone};
-use crate::store::{DecisionKind, NewDecision, NewPlane, Plane, PlaneFilter, new_id, now_ms};
+use crate::store::{
+    DecisionKind, DecisionsAbout, NewDecision, NewPlane, Plane, PlaneFilter, new_id, now_ms,
+};
 
 /// The steps of the way out that are done, as they are stored.
 const CONFIRMED: &str = "confirmed";
@@ -31,7 +33,7 @@ impl Workers {
         found.ok_or_else(|| WorkError::NoProvider(name.to_owned()))
     }
 
-    pub(super) async fn look_after_planes(&self, mut work: Work<'_>) -> Result<(), WorkError> {
+    pub(super) async fn reconcile_planes(&self, mut work: Work<'_>) -> Result<(), WorkError> {
         for plane in self.store.planes(&PlaneFilter::default()).await? {
             let id = plane.id.clone();
             match self.further(&mut work, plane).await {
@@ -44,7 +46,7 @@ impl Workers {
         }
         for provider in &self.config.cloud_providers {
             for region in &provider.regions {
-                self.look_after_region(&work, &provider.id, region).await?;
+                self.reconcile_region(&work, &provider.id, region).await?;
             }
         }
         Ok(())
@@ -104,7 +106,7 @@ impl Workers {
         self.change(work, &plane, |_| (PlaneState::WaitingForAgent, reason)).await
     }
 
-    /// Asks once more whether it may go, and only then the provider, again and again until it is gone.
+    /// Confirms the removal, and only then asks the provider, in each round until the data plane is gone.
     async fn deprovision(&self, work: &mut Work<'_>, plane: Plane) -> Result<(), WorkError> {
         if plane.removal.is_none() && !self.confirm(work, &plane).await? {
             return Ok(());
@@ -218,7 +220,7 @@ impl Workers {
         Ok(())
     }
 
-    async fn look_after_region(
+    async fn reconcile_region(
         &self,
         work: &Work<'_>,
         provider: &str,
@@ -330,9 +332,8 @@ impl Workers {
 
     /// A dry run decides the same in every round, and says it once.
     async fn is_last_decision(&self, place: &str, reason: &str) -> Result<bool, WorkError> {
-        let decisions = self.store.decisions(None, 200).await?;
-        let last = decisions.iter().find(|one| one.region.as_deref() == Some(place));
-        Ok(last.is_some_and(|last| last.dry_run && last.reason == reason))
+        let decisions = self.store.decisions(DecisionsAbout::Region(place), 1).await?;
+        Ok(decisions.first().is_some_and(|last| last.dry_run && last.reason == reason))
     }
 
     async fn begin_removal(
@@ -342,7 +343,7 @@ impl Workers {
         (code, reason): (&'static str, String),
         dry_run: bool,
     ) -> Result<(), WorkError> {
-        let last = self.store.decisions(Some(id), 1).await?;
+        let last = self.store.decisions(DecisionsAbout::Plane(id), 1).await?;
         if dry_run && last.first().is_some_and(|last| last.dry_run && last.reason == reason) {
             return Ok(());
         }

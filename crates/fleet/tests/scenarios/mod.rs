@@ -151,7 +151,7 @@ pub(crate) async fn a_kafka_lives_and_goes(database: &str) {
     let id = made["id"].as_str().unwrap().to_owned();
     let path = format!("/kafkas/{id}");
 
-    // It waits until there is room for it, and then is told to the agent.
+    // It waits until there is capacity for it, and then is listed for the agent.
     let list = async || {
         let list = manager.ask("GET", "/agent-clusters/p/kafkas", &agent, None).await;
         list.expect(200)["items"].as_array().unwrap().clone()

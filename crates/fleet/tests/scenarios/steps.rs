@@ -1,5 +1,7 @@
 //! Steps of nodes, with a provider that is slow, fails, makes other numbers than asked for, or is changed by a person.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::support::{Manager, eventually, report};
@@ -75,6 +77,90 @@ pub(crate) async fn nodes_that_do_not_come_fail_the_step(database: &str) {
     assert_eq!(manager.get_plane(&id).await["nodes_wanted"], 9);
 }
 
+/// Machines that Cluster API counts are there when they are ready, and not before; and machines go through it as well.
+pub(crate) async fn machines_that_boot_are_one_step(database: &str) {
+    let manager = by_hand(database, |config| {
+        let mut metal = config.cloud_providers[1].clone();
+        "metal".clone_into(&mut metal.id);
+        "capi".clone_into(&mut metal.regions[0].provider);
+        config.cloud_providers.push(metal);
+    })
+    .await;
+    let id = manager.counted_plane("metal", "us-east-1").await;
+    assert_eq!(manager.capi.scaled(), [3], "the class begins with one machine");
+    manager.capi.freeze();
+    let wanted = async || manager.get_plane(&id).await["nodes_wanted"].clone();
+    manager.report(&id, no_room(3)).await.expect(204);
+    eventually("six are sent", async || manager.capi.scaled() == [3, 6]).await;
+    for ready in [4, 5] {
+        manager.capi.boot(&id, ready);
+        eventually("counted", async || manager.get_plane(&id).await["nodes_actual"] == ready).await;
+        manager.report(&id, no_room(u32::try_from(ready).unwrap())).await.expect(204);
+        assert_eq!(wanted().await, 6, "{ready} of 6 machines are ready");
+    }
+    assert_eq!(manager.get_plane(&id).await["status"], "compute_node_scaling_up");
+    manager.capi.boot(&id, 6);
+    eventually("counted", async || manager.get_plane(&id).await["nodes_actual"] == 6).await;
+    // The provider has them, and the last one has not joined yet.
+    manager.report(&id, no_room(5)).await.expect(204);
+    assert_eq!(wanted().await, 6);
+    manager.report(&id, no_room(6)).await.expect(204);
+    eventually("nine are sent", async || manager.capi.scaled() == [3, 6, 9]).await;
+    manager.capi.boot(&id, 9);
+    eventually("counted", async || manager.get_plane(&id).await["nodes_actual"] == 9).await;
+
+    let room = |nodes| report((8000, 8000), (nodes, 18, 3, 3));
+    manager.report(&id, room(9)).await.expect(204);
+    eventually("six are sent", async || manager.capi.scaled() == [3, 6, 9, 6]).await;
+    // Those that still drain are there.
+    eventually("counted", async || manager.get_plane(&id).await["nodes_desired"] == 6).await;
+    assert_eq!(manager.get_plane(&id).await["nodes_actual"], 9);
+    for nodes in [9, 7] {
+        manager.report(&id, room(nodes)).await.expect(204);
+        assert_eq!(wanted().await, 6, "one step after the other");
+    }
+    manager.capi.boot(&id, 6);
+    eventually("counted", async || manager.get_plane(&id).await["nodes_actual"] == 6).await;
+    manager.report(&id, room(6)).await.expect(204);
+    eventually("three are sent", async || manager.capi.scaled() == [3, 6, 9, 6, 3]).await;
+    manager.admin("DELETE", &format!("/data_planes/{id}"), None).await.expect(202);
+    eventually("it is gone", async || manager.capi.clusters() == 0).await;
+}
+
+/// What the provider did and could not say in time is not done twice.
+pub(crate) async fn a_provider_that_answers_late_does_nothing_twice(database: &str) {
+    let manager = by_hand(database, |config| config.times.provider_ms = 300).await;
+    let late = |ms| manager.ocm.clusters.lock().unwrap().late = Duration::from_millis(ms);
+    manager.ocm.clusters.lock().unwrap().installing = true;
+    late(1500);
+    let body = json!({ "cloud_provider": "aws", "region": "us-east-1" });
+    let made = manager.admin("POST", "/data_planes", Some(body)).await.expect(202);
+    let id = made["id"].as_str().unwrap().to_owned();
+    manager.state(&id, "cluster_provisioning").await;
+    // It is installed for some rounds of the workers, and nothing else is created meanwhile.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert_eq!(manager.get_plane(&id).await["status"], "cluster_provisioning");
+    manager.ocm.install(&id);
+    manager.state(&id, "waiting_for_kas_fleetshard_operator").await;
+    eventually("counted", async || manager.get_plane(&id).await["nodes_actual"] == 3).await;
+    manager.report(&id, no_room(3)).await.expect(204);
+    eventually("six", async || manager.get_plane(&id).await["nodes_actual"] == 6).await;
+    assert_eq!(manager.ocm.scaled(), [6]);
+    assert_eq!(manager.ocm.clusters.lock().unwrap().created[&id], 1);
+    let numbers = manager.metrics().await;
+    for kind in ["planes", "nodes"] {
+        let line =
+            format!("gregor_fleet_provider_calls_total{{kind=\"{kind}\",outcome=\"timed-out\"}} 1");
+        assert!(numbers.contains(&line), "{line} is not in {numbers}");
+    }
+    manager.admin("DELETE", &format!("/data_planes/{id}"), None).await.expect(202);
+    eventually("it is gone", async || {
+        manager.admin("GET", &format!("/data_planes/{id}"), None).await.status == 404
+    })
+    .await;
+    assert!(manager.ocm.cluster(&id).is_none());
+}
+
 /// An error of the provider loses no step and begins no other.
 pub(crate) async fn a_provider_that_fails_is_asked_again(database: &str) {
     let manager = by_hand(database, |_| {}).await;
@@ -88,6 +174,9 @@ pub(crate) async fn a_provider_that_fails_is_asked_again(database: &str) {
     manager.report(&id, no_room(3)).await.expect(204);
     let plane = manager.get_plane(&id).await;
     assert_eq!((&plane["nodes_wanted"], manager.ocm.scaled()), (&json!(6), vec![]));
+    let failed = "gregor_fleet_provider_calls_total{kind=\"nodes\",outcome=\"failed\"}";
+    let numbers = manager.metrics().await;
+    assert!(numbers.contains(failed), "{failed} is not in {numbers}");
     manager.ocm.clusters.lock().unwrap().refuses = false;
     eventually("six", async || manager.get_plane(&id).await["nodes_actual"] == 6).await;
     assert_eq!(manager.ocm.scaled(), [6]);
@@ -180,6 +269,16 @@ pub(crate) async fn one_data_plane_grows_for_a_kafka_that_waits(database: &str) 
         manager.report(id, small()).await.expect(204);
         manager.state(id, "ready").await;
     }
+    eventually("demand is counted", async || {
+        let numbers = manager.metrics().await;
+        let region = "{cloud_provider=\"aws\",region=\"us-east-1\"}";
+        ["kafkas_waiting{} 1", "waiting_connections{} 500", "waiting_partitions{} 100"]
+            .map(|line| format!("gregor_fleet_{}", line.replace("{}", region)))
+            .iter()
+            .all(|line| numbers.contains(line.as_str()))
+            && numbers.contains(&format!("gregor_fleet_queue_age_seconds{region} "))
+    })
+    .await;
     let grow = format!("grow ->{kafka}: a Kafka waits for 500 connections and 100 partitions");
     eventually("it is given to one", async || {
         manager.region_decisions("grow").await == [grow.clone()]

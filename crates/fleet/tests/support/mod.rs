@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "each test program uses a part of it")]
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
+pub(crate) mod capi;
 pub(crate) mod keycloak;
 pub(crate) mod ocm;
 pub(crate) mod postgres;
@@ -30,6 +31,7 @@ use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::sync::{Notify, watch};
 
+use capi::FakeCapi;
 use ocm::FakeOcm;
 pub(crate) use tokens::Signer;
 use tokens::{AUDIENCE, ISSUER};
@@ -143,6 +145,7 @@ pub(crate) struct Manager {
     pub(crate) store: Store,
     pub(crate) database: String,
     pub(crate) ocm: FakeOcm,
+    pub(crate) capi: FakeCapi,
     pub(crate) identity: Arc<Remembering>,
     client: Client,
     stop: watch::Sender<bool>,
@@ -219,11 +222,14 @@ impl Manager {
         };
         let provider: Arc<dyn fleet::provider::Provider> =
             Arc::new(Ocm::new(options, client.clone()));
-        let providers: Providers = [("ocm".to_owned(), provider)].into_iter().collect();
+        let capi = FakeCapi::default();
+        let of_capi: Arc<dyn fleet::provider::Provider> = Arc::new(capi.provider());
+        let providers: Providers =
+            [("ocm".to_owned(), provider), ("capi".to_owned(), of_capi)].into_iter().collect();
         let workers = Workers::new(store.clone(), config, providers, asked, wake);
         let workers = workers.counting(counters);
         tokio::spawn(workers.run(stopped));
-        Self { url, signer, store, database, ocm, identity, client, stop, _dir: dir }
+        Self { url, signer, store, database, ocm, capi, identity, client, stop, _dir: dir }
     }
 
     pub(crate) async fn ask(
@@ -252,6 +258,12 @@ impl Manager {
         let answer = self.client.exchange(Method::GET, &url, Some(&token), None).await.unwrap();
         assert_eq!(answer.0.as_u16(), 200);
         String::from_utf8(answer.1.to_vec()).unwrap()
+    }
+
+    /// The status of an answer to `GET`, without a token.
+    pub(crate) async fn status_of(&self, path: &str) -> u16 {
+        let url = format!("{}{path}", self.url);
+        self.client.exchange(Method::GET, &url, None, None).await.unwrap().0.as_u16()
     }
 
     /// A data plane that was made by hand, waiting for its agent.
@@ -288,7 +300,12 @@ impl Manager {
 
     /// A data plane of OpenShift Cluster Manager that a person asked for, as soon as its nodes are counted.
     pub(crate) async fn ocm_plane(&self, region: &str) -> String {
-        let body = json!({ "cloud_provider": "aws", "region": region });
+        self.counted_plane("aws", region).await
+    }
+
+    /// A data plane that a person asked for, as soon as its nodes are counted.
+    pub(crate) async fn counted_plane(&self, provider: &str, region: &str) -> String {
+        let body = json!({ "cloud_provider": provider, "region": region });
         let made = self.admin("POST", "/data_planes", Some(body)).await.expect(202);
         let id = made["id"].as_str().unwrap().to_owned();
         self.state(&id, "waiting_for_kas_fleetshard_operator").await;

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
@@ -34,6 +35,10 @@ pub(crate) struct Clusters {
     pub(crate) extra: u64,
     /// New clusters end in this error.
     pub(crate) error: Option<String>,
+    /// New clusters are being installed, until [`FakeOcm::install`] says that they are there.
+    pub(crate) installing: bool,
+    /// Changes are made at once, and answered so much later.
+    pub(crate) late: Duration,
 }
 
 #[derive(Clone)]
@@ -63,6 +68,14 @@ impl FakeOcm {
     /// So many nodes of a data plane are there.
     pub(crate) fn arrive(&self, plane: &str, nodes: u64) {
         self.change(plane, |cluster| cluster["status"]["current_compute"] = json!(nodes));
+    }
+
+    /// The cluster of a data plane is installed.
+    pub(crate) fn install(&self, plane: &str) {
+        self.change(plane, |cluster| {
+            cluster["status"] =
+                json!({ "state": "ready", "current_compute": cluster["nodes"]["compute"] });
+        });
     }
 
     /// A person scales the cluster of a data plane.
@@ -102,7 +115,18 @@ async fn search(
     Json(json!({ "items": items }))
 }
 
-async fn create(State(clusters): Shared, Json(mut body): Json<Value>) -> (StatusCode, Json<Value>) {
+async fn create(State(clusters): Shared, Json(body): Json<Value>) -> (StatusCode, Json<Value>) {
+    let answer = created(&clusters, body);
+    be_late(&clusters).await;
+    answer
+}
+
+async fn be_late(clusters: &Mutex<Clusters>) {
+    let late = clusters.lock().unwrap().late;
+    tokio::time::sleep(late).await;
+}
+
+fn created(clusters: &Mutex<Clusters>, mut body: Value) -> (StatusCode, Json<Value>) {
     let mut clusters = clusters.lock().unwrap();
     let plane = body["properties"]["gregor.io/data-plane"].as_str().unwrap().to_owned();
     // As the real one, which lets names of clusters be used once.
@@ -113,6 +137,7 @@ async fn create(State(clusters): Shared, Json(mut body): Json<Value>) -> (Status
     let id = format!("ocm-{}", clusters.there.len() + clusters.deleted.len());
     body["id"] = json!(id);
     body["status"] = match &clusters.error {
+        None if clusters.installing => json!({ "state": "installing" }),
         None => json!({ "state": "ready", "current_compute": body["nodes"]["compute"] }),
         Some(why) => json!({ "state": "error", "provision_error_message": why }),
     };
@@ -155,6 +180,12 @@ async fn scale(
     Path(id): Path<String>,
     Json(body): Json<Value>,
 ) -> Result<Json<Value>, StatusCode> {
+    let answer = scaled(&clusters, id, &body);
+    be_late(&clusters).await;
+    answer
+}
+
+fn scaled(clusters: &Mutex<Clusters>, id: String, body: &Value) -> Result<Json<Value>, StatusCode> {
     let mut clusters = clusters.lock().unwrap();
     let asked = body["nodes"]["compute"].as_u64().unwrap();
     if clusters.refuses {
@@ -172,10 +203,14 @@ async fn scale(
 }
 
 async fn delete(State(clusters): Shared, Path(id): Path<String>) -> StatusCode {
-    let mut clusters = clusters.lock().unwrap();
-    *clusters.deleted.entry(id.clone()).or_default() += 1;
-    match clusters.there.remove(&id) {
-        Some(_) => StatusCode::NO_CONTENT,
-        None => StatusCode::NOT_FOUND,
+    let removed = {
+        let mut clusters = clusters.lock().unwrap();
+        *clusters.deleted.entry(id.clone()).or_default() += 1;
+        clusters.there.remove(&id)
+    };
+    if removed.is_none() {
+        return StatusCode::NOT_FOUND;
     }
+    be_late(&clusters).await;
+    StatusCode::NO_CONTENT
 }
