@@ -1,5 +1,5 @@
 //! A fleet with real Kafkas whose manager, agents and API servers are killed at random while Kafkas are created and deleted:
-//! what was acknowledged is there in the end, with its data, and nothing is there twice.
+//! what was acknowledged is there in the end, with the data of its disk, and nothing is there twice.
 //!
 //! `GREGOR_SOAK_SEED` repeats a run; `GREGOR_SOAK_ROUNDS` sets how many kills there are.
 
@@ -9,9 +9,13 @@ mod fleet_support;
 mod up;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use fleet_support::{FleetWorld, Manager};
+use kafka_admin::{Admin, Bootstrap, ClientOptions, Credentials, HostTable, NewTopic, Secret, Tls};
+use model::{TopicId, TopicName};
 use serde_json::{Value, json};
 
 const ROUNDS: u64 = 20;
@@ -26,6 +30,81 @@ struct Acknowledged {
     kafkas: BTreeMap<String, Option<String>>,
     deleted: BTreeSet<String>,
     created: u64,
+}
+
+/// A Kafka that stays through all rounds, with a topic whose id is on its disk and nowhere else.
+struct Kept {
+    id: String,
+    access: Value,
+    topic: TopicId,
+}
+
+impl Kept {
+    async fn create(world: &FleetWorld) -> Self {
+        let body = json!({ "name": "kept" });
+        let made = world.user("POST", "/kafkas?async=true", Some(body)).await.unwrap();
+        let id = made["id"].as_str().unwrap().to_owned();
+        let path = format!("/kafkas/{id}");
+        world
+            .until("the first Kafka", async || {
+                world.user("GET", &path, None).await.unwrap()["status"] == "ready"
+            })
+            .await;
+        let access = world.user("POST", &format!("{path}/credentials"), None).await.unwrap();
+        let name: TopicName = "kept".parse().unwrap();
+        // The operator has to read the new user first.
+        world
+            .until("its owner creates a topic", async || {
+                let Some(admin) = connect(world, &id, &access).await else { return false };
+                let _ = admin.create_topics(&[NewTopic::new(name.clone(), 1, 1)], false).await;
+                topic(world, &id, &access).await.is_some()
+            })
+            .await;
+        let topic = topic(world, &id, &access).await.unwrap();
+        Self { id, access, topic }
+    }
+
+    /// Its disk is the same, and so is the password of its owner.
+    async fn check(&self, world: &FleetWorld) {
+        world
+            .until("the topic is there", async || {
+                topic(world, &self.id, &self.access).await == Some(self.topic)
+            })
+            .await;
+    }
+}
+
+/// A client of a Kafka, with the credentials of its owner; nothing as long as its address is unknown.
+async fn connect(world: &FleetWorld, id: &str, access: &Value) -> Option<Admin> {
+    let kafka = world.user("GET", &format!("/kafkas/{id}"), None).await.unwrap();
+    let of_admin = world.admin("GET", &format!("/kafkas/{id}"), None).await;
+    let hosts = world.kubernetes(of_admin["data_plane_id"].as_str()?).join("hosts");
+    let hosts = std::fs::read_to_string(hosts).ok()?;
+    let names = hosts.lines().filter(|line| !line.starts_with('#')).flat_map(|line| {
+        let mut words = line.split_whitespace().map(str::to_owned);
+        let address: IpAddr = words.next().unwrap().parse().unwrap();
+        words.map(move |name| (name, address)).collect::<Vec<_>>()
+    });
+    let text = |name: &str| access[name].as_str().unwrap().to_owned();
+    let options = ClientOptions {
+        tls: Some(Tls::new(kafka["ca_certificate"].as_str()?.as_bytes(), None).unwrap()),
+        credentials: Some(Credentials::ScramSha512 {
+            username: text("username"),
+            password: Secret::new(text("password")),
+        }),
+        names: Arc::new(HostTable::new(names)),
+        wait_for_nodes: false,
+        ..ClientOptions::default()
+    };
+    let server = kafka["bootstrap_server_host"].as_str()?.parse().unwrap();
+    Some(Admin::new(Bootstrap::Brokers(vec![server]), options).unwrap())
+}
+
+/// The id of the topic `kept`; nothing if there is none, or if Kafka does not answer.
+async fn topic(world: &FleetWorld, id: &str, access: &Value) -> Option<TopicId> {
+    let topics = connect(world, id, access).await?.list_topics().await.ok()?;
+    let name: TopicName = "kept".parse().unwrap();
+    topics.into_iter().find(|topic| topic.name == name).map(|topic| topic.id)
 }
 
 /// Numbers that look random, and are the same for the same seed.
@@ -77,9 +156,11 @@ async fn nothing_is_lost_and_nothing_is_there_twice() {
     let mut manager = world.serve_with(config()).await;
     let mut acknowledged = Acknowledged::default();
     world.until("a first data plane", async || has_ready_plane(&world).await).await;
+    let kept = Kept::create(&world).await;
+    acknowledged.kafkas.insert(kept.id.clone(), None);
     let mut hit = BTreeMap::new();
     for round in 0..rounds {
-        change(&world, &mut dice, &mut acknowledged).await;
+        change(&world, &mut dice, &mut acknowledged, &kept.id).await;
         tokio::time::sleep(Duration::from_millis(dice.below(8000))).await;
         let victim = ["manager", "agent", "API server"][dice.below(3) as usize];
         println!("round {round}: the {victim} is killed");
@@ -98,6 +179,7 @@ async fn nothing_is_lost_and_nothing_is_there_twice() {
     assert!(hit.values().sum::<usize>() as u64 >= rounds / 2, "{hit:?}");
     settle(&world, &acknowledged).await;
     check(&world, &acknowledged).await;
+    kept.check(&world).await;
 
     // And everything can still be deleted.
     for id in acknowledged.kafkas.keys() {
@@ -123,7 +205,7 @@ async fn has_ready_plane(world: &FleetWorld) -> bool {
 }
 
 /// Creates or deletes a Kafka. What is not acknowledged may or may not have happened, so it is asked for again.
-async fn change(world: &FleetWorld, dice: &mut Dice, acknowledged: &mut Acknowledged) {
+async fn change(world: &FleetWorld, dice: &mut Dice, acknowledged: &mut Acknowledged, kept: &str) {
     let there = acknowledged.kafkas.len();
     if there < KAFKAS_MAX && (there < 2 || dice.below(2) == 0) {
         acknowledged.created += 1;
@@ -133,8 +215,9 @@ async fn change(world: &FleetWorld, dice: &mut Dice, acknowledged: &mut Acknowle
         println!("  {} is created: {id}", made["name"]);
         acknowledged.kafkas.insert(id, None);
     } else if there > 1 {
-        let which = dice.below(there as u64) as usize;
-        let id = acknowledged.kafkas.keys().nth(which).unwrap().clone();
+        let which = dice.below(there as u64 - 1) as usize;
+        let others = acknowledged.kafkas.keys().filter(|id| *id != kept);
+        let id = others.cloned().nth(which).unwrap();
         println!("  {id} is deleted");
         world.user("DELETE", &format!("/kafkas/{id}?async=true"), None).await.unwrap();
         acknowledged.kafkas.remove(&id);

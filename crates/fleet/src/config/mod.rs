@@ -511,6 +511,18 @@ mod tests {
     }
 
     #[test]
+    fn everything_has_a_limit_by_default() {
+        let region = serde_json::json!({ "id": "r", "provider": "ocm" });
+        let region: Region = serde_json::from_value(region).unwrap();
+        assert_eq!(region.planes_max, 10);
+        let Config { quotas, agent, .. } = Config::default();
+        for most in [quotas.organisation, quotas.user] {
+            assert!(most.kafkas <= 10 && most.connections <= 90_000 && most.partitions <= 15_000);
+        }
+        assert_eq!((agent.nodes_max, agent.node_delta), (18, 3));
+    }
+
+    #[test]
     fn secrets_are_not_sent_in_the_clear() {
         let with = |public_url: &str, jwks_url: &str| {
             let of = || realm("i", Some(jwks_url));

@@ -99,9 +99,9 @@ pub struct NewPlane {
 pub struct PlaneFilter {
     /// Only those of this provider and region.
     pub region: Option<(String, String)>,
-    /// How many are skipped.
+    /// How many are skipped, if there is a limit.
     pub offset: i64,
-    /// How many are wanted; nothing means all.
+    /// How many are listed; all without one.
     pub limit: Option<i64>,
 }
 
