@@ -1,5 +1,6 @@
-//! Brokers that do not answer leave all the same. One whose machine is gone for good is drained by the others although it
-//! keeps the cluster from being ready; one that hangs and holds nothing is not asked to be closed. Kafka forgets both.
+//! Brokers that do not answer leave all the same. One whose machine is lost with its node agent, and one that can be
+//! scheduled nowhere, are drained by the others although they keep the cluster from being ready; one that hangs and holds
+//! nothing is not asked to be closed. Kafka forgets all of them.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -8,21 +9,59 @@ mod rebalance;
 mod up;
 
 use kafka::{Ground, wait_for};
+use rebalance::machine::Machine;
 use rebalance::{CLUSTER, Pace, Scene};
 use rustix::process::Signal;
+
+/// The id of the second broker of the pool `b`.
+const SECOND: i64 = 11;
 
 #[test]
 fn brokers_that_do_not_answer_leave() {
     let ground = Ground::start(&["--nodes", "4"]);
     let scene = Scene::start(&ground, "gone");
-    a_broker_whose_machine_is_gone_is_drained(&scene);
+    scene.template(Pace::Quick);
+    a_broker_whose_machine_is_lost_is_drained(&scene);
+    a_broker_that_can_be_scheduled_nowhere_is_drained(&scene);
     a_broker_that_hangs_and_holds_nothing_goes(&scene);
     scene.end();
 }
 
-fn a_broker_whose_machine_is_gone_is_drained(scene: &Scene<'_>) {
-    println!("-- the machine of a broker is gone");
-    scene.template(Pace::Quick);
+/// Its pod is never confirmed to have ended, so Kubernetes keeps it until the Node is deleted.
+fn a_broker_whose_machine_is_lost_is_drained(scene: &Scene<'_>) {
+    println!("-- the machine of a broker is lost");
+    let pod = format!("{CLUSTER}-b-{}", scene.brokers("b")[0]);
+    let image = scene.place.get("pod", &pod)["spec"]["containers"][0]["image"].clone();
+    let mut machine = Machine::start(scene.place.ground, image.as_str().unwrap());
+    let pod = format!("{CLUSTER}-b-{SECOND}");
+    machine.keeps(&scene.place, &format!("data-{pod}"));
+    scene.scale("b", 2);
+    scene.has("b", 2);
+    scene.does("RebalanceOnScaleUp");
+    scene.settles();
+    assert_eq!(scene.brokers("b")[1], SECOND);
+    assert!(scene.replicas_on(SECOND) > 0);
+    machine.lose(&scene.place, &pod);
+    wait_for(|| match scene.registered()?.get(&SECOND) {
+        Some(true) => Ok(()),
+        fenced => Err(format!("fenced: {fenced:?}")),
+    });
+    scene.scale("b", 1);
+    assert_eq!(scene.drained(SECOND), ["RebalanceOnScaleDown"]);
+    wait_for(|| {
+        let pods = scene.place.list("pods");
+        let found = pods.iter().find(|one| one["metadata"]["name"] == pod.as_str()).unwrap();
+        let status = || scene.place.get("kafka", CLUSTER)["status"].to_string();
+        if found["metadata"]["deletionTimestamp"].is_null() { Err(status()) } else { Ok(()) }
+    });
+    machine.is_removed();
+    scene.has("b", 1);
+    scene.settles();
+    has_left(scene, SECOND);
+}
+
+fn a_broker_that_can_be_scheduled_nowhere_is_drained(scene: &Scene<'_>) {
+    println!("-- a broker can be scheduled nowhere");
     scene.scale("b", 2);
     scene.has("b", 2);
     scene.does("RebalanceOnScaleUp");

@@ -4,6 +4,7 @@
 
 pub(crate) mod cruise_control;
 mod fill;
+pub(crate) mod machine;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -150,11 +150,17 @@ impl World {
     /// The processes that have the state directory in their command line or environment: all that
     /// belongs to it, without the one that ends it with the test.
     pub(crate) fn processes(&self) -> Vec<Process> {
+        self.processes_with(self.state().to_str().unwrap())
+    }
+
+    /// The processes that have this text in their command line or environment, without the one that ends them with the
+    /// test.
+    pub(crate) fn processes_with(&self, text: &str) -> Vec<Process> {
         let own = [std::process::id(), self.undertaker.id()];
         let all = fs::read_dir("/proc").unwrap().flatten();
         let pids = all.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
         let others = pids.filter(|pid| !own.contains(pid));
-        others.filter_map(|pid| Process::of(pid, &self.state())).collect()
+        others.filter_map(|pid| Process::of(pid, text)).collect()
     }
 }
 
@@ -167,14 +173,14 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// If it is one of this state directory.
-    fn of(pid: u32, state: &Path) -> Option<Self> {
+    /// If it has this text in its command line or environment.
+    fn of(pid: u32, text: &str) -> Option<Self> {
         let read = |name: &str| {
             let bytes = fs::read(format!("/proc/{pid}/{name}")).unwrap_or_default();
             String::from_utf8_lossy(&bytes).into_owned()
         };
-        let (line, state) = (read("cmdline"), state.to_str().unwrap());
-        if !line.contains(state) && !read("environ").contains(state) {
+        let line = read("cmdline");
+        if !line.contains(text) && !read("environ").contains(text) {
             return None;
         }
         let stat = read("stat");
