@@ -1,8 +1,10 @@
-//! What 200 clusters cost the operator: until each was looked at once, and when nothing changes.
+//! What 200 clusters cost the operator: until each had its first pass, while all wait for their pods, and while their
+//! Kafkas cannot be reached.
 //!
-//! The nodes are a stand-in, here only: no kubelet runs the pods, this program reports them as ready. Their
-//! Kafkas cannot be reached, so passes follow each other every other second instead of every other minute;
-//! what one pass costs is the same, but for the calls to Kafka, which fail at once.
+//! The nodes are a stand-in, here only: no kubelet runs the pods. At first they stay pending; then this program reports
+//! them as ready.
+//!
+//! `GREGOR_BENCH_BINARY` names the `gregor` binary of another build, which then is the operator that is measured.
 
 #![allow(clippy::unwrap_used, reason = "a benchmark fails by panicking, in its helpers too")]
 
@@ -25,6 +27,10 @@ use serde_json::{Value, json};
 use up::World;
 
 const CLUSTERS: usize = 200;
+/// The `gregor` binary of another build.
+const OTHER_BINARY: &str = "GREGOR_BENCH_BINARY";
+/// Requests to the API server.
+const API: &str = "gregor_api_calls_total";
 /// Long enough for some passes over every cluster.
 const IDLE: Duration = Duration::from_secs(60);
 
@@ -40,12 +46,15 @@ async fn main() {
     let begun = Instant::now();
     create(&client).await;
     println!("{CLUSTERS} clusters were created in {:.1?}", begun.elapsed());
-    let pretender = tokio::spawn(pretend(client.clone()));
     until_all_were_seen(&client).await;
-    println!("each was looked at once after {:.1?}", begun.elapsed());
+    println!("each had a pass after {:.1?}", begun.elapsed());
     until_quiet(&operator).await;
     println!("nothing is written any more after {:.1?}", begun.elapsed());
-    operator.measure_idle().await;
+    operator.measure("all wait for their pods").await;
+    let pretender = tokio::spawn(pretend(client.clone()));
+    tokio::time::sleep(IDLE).await;
+    until_quiet(&operator).await;
+    operator.measure("no Kafka can be reached").await;
     pretender.abort();
 }
 
@@ -65,10 +74,11 @@ impl Operator {
     fn start(world: &World) -> Self {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         // Ends with this program, also if that is killed.
-        let gregor = world.command(&[]);
+        let own = world.command(&[]).get_program().to_owned();
+        let program = std::env::var_os(OTHER_BINARY).unwrap_or(own);
         let child = std::process::Command::new("setpriv")
             .args(["--pdeathsig", "KILL"])
-            .arg(gregor.get_program())
+            .arg(program)
             .args(["operator", "--no-election", "--http-host", "127.0.0.1"])
             .args(["--http-port", &port.to_string(), "--kafka-image", "4.3.1=kafka"])
             .env("KUBECONFIG", world.state().join("kubeconfig"))
@@ -94,6 +104,8 @@ impl Operator {
             let wanted = match family {
                 "strimzi_reconciliations_total" => name.contains("kind=\"Kafka\""),
                 "gregor_writes_total" => name.contains("outcome=\"Changed\""),
+                // Watches last for minutes.
+                API => !name.contains("verb=\"watch\""),
                 _ => true,
             };
             if let (true, Ok(value)) = (wanted, value.parse::<f64>()) {
@@ -110,21 +122,34 @@ impl Operator {
         kib / 1024.0
     }
 
-    async fn measure_idle(&self) {
-        let before = self.counters();
+    /// The CPU time that was used so far, in seconds.
+    fn cpu_s(&self) -> f64 {
+        // Hundredths of a second, of user and system, after the name in parentheses.
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
+        let (_, rest) = stat.rsplit_once(')').unwrap();
+        let ticks = rest.split_whitespace().skip(11).take(2);
+        ticks.map(|ticks| ticks.parse::<f64>().unwrap()).sum::<f64>() / 100.0
+    }
+
+    async fn measure(&self, what: &str) {
+        let (before, cpu_s, begun) = (self.counters(), self.cpu_s(), Instant::now());
         tokio::time::sleep(IDLE).await;
         let after = self.counters();
+        let seconds = begun.elapsed().as_secs_f64();
+        let cpu_s = self.cpu_s() - cpu_s;
         let grown = |name: &str| {
             let at =
                 |counters: &BTreeMap<String, f64>| counters.get(name).copied().unwrap_or_default();
             at(&after) - at(&before)
         };
         let passes = grown("strimzi_reconciliations_total");
-        println!("when nothing changes, in {IDLE:?}: {passes} passes, for each of them");
-        println!("  {:.2} calls to the API server", grown("gregor_api_calls_total") / passes);
-        println!("  {:.2} calls to Kafka", grown("gregor_kafka_calls_total") / passes);
-        println!("  {:.3} writes (the goal is none)", grown("gregor_writes_total") / passes);
-        println!("memory of the operator: {:.0} MiB", self.resident_mib());
+        println!("{what}:");
+        println!("  {:.1} passes per second", passes / seconds);
+        println!("  {:.1} requests to the API server per second", grown(API) / seconds);
+        println!("  {:.1} calls to Kafka per second", grown("gregor_kafka_calls_total") / seconds);
+        println!("  {} writes (the goal is none)", grown("gregor_writes_total"));
+        println!("  {:.1} % of a core", 100.0 * cpu_s / seconds);
+        println!("  {:.0} MiB of memory", self.resident_mib());
     }
 }
 

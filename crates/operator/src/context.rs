@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use control::annotations::Annotation;
 use control::life::coexist::Selector;
+use control::quorum::Mark;
 use control::rolling::facts::OPERATION_TIMEOUT_MS;
 use kafka_admin::Resolve;
 use kube::api::{ApiResource, DynamicObject};
@@ -14,11 +15,11 @@ use kube::{Api, Client};
 use tokio::sync::Semaphore;
 
 use crate::cluster::admins::Admins;
+use crate::cluster::cache::Cache;
 use crate::cluster::census::Standings;
-use crate::cluster::marks::Marks;
 use crate::lag::Pictures;
 use crate::liveness::Beats;
-use crate::managed::ManagedClusters;
+use crate::per_cluster::PerCluster;
 use crate::rebalance::load::Samples;
 use crate::strimzi::Observed;
 use crate::takeover::Removals;
@@ -90,8 +91,12 @@ pub struct Context {
     pub(crate) admins: Admins,
     /// Lets some passes at a time read from the API server, so that many clusters at once do not flood it.
     pub(crate) readers: Arc<Semaphore>,
-    /// Where the quorums were when they were last looked at.
-    pub(crate) marks: Marks,
+    /// Where the leaders of quorums were when they were last described. Without a mark a decision waits for one pass more.
+    pub(crate) marks: PerCluster<Mark>,
+    /// The objects of the clusters, as watches have shown them.
+    pub(crate) cache: Cache,
+    /// When a pass last found something to write, in milliseconds since 1970.
+    pub(crate) written: PerCluster<u64>,
     /// How the clusters are, for metrics.
     pub(crate) standings: Standings,
     /// What the clusters carried when that was last looked at, for rates.
@@ -101,7 +106,7 @@ pub struct Context {
     /// The entity operators that were removed.
     pub(crate) removals: Removals,
     /// Which clusters are managed.
-    pub(crate) managed: ManagedClusters,
+    pub(crate) managed: PerCluster<bool>,
     /// Cluster operators of Strimzi.
     pub(crate) strimzi: Observed,
     /// The progress of passes, for the liveness probe.
@@ -121,11 +126,13 @@ impl Context {
             writer,
             settings: Arc::new(settings),
             admins: Admins::default(),
-            marks: Marks::default(),
+            marks: PerCluster::default(),
+            cache: Cache::default(),
+            written: PerCluster::default(),
             standings: Standings::default(),
             samples: Samples::default(),
             removals: Removals::default(),
-            managed: ManagedClusters::default(),
+            managed: PerCluster::default(),
             strimzi: Observed::default(),
             beats: Beats::default(),
             pictures: Pictures::default(),
@@ -143,6 +150,11 @@ impl Context {
     #[must_use]
     pub(crate) fn with_pictures(self, pictures: Pictures) -> Self {
         Self { pictures, ..self }
+    }
+
+    /// The same, for a pass that only looks ([`Writer::looking`]).
+    pub(crate) fn looking(&self) -> Self {
+        Self { writer: self.writer.looking(), ..self.clone() }
     }
 
     /// The same, with nodes found by these names.

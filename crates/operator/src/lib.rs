@@ -23,6 +23,7 @@ pub mod liveness;
 mod managed;
 pub mod metrics;
 mod news;
+mod per_cluster;
 pub mod pki;
 pub mod pod_set;
 pub mod rebalance;

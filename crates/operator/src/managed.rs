@@ -5,9 +5,6 @@
 //! 2. A cluster that is not managed is not written to, not even to its status: two operators would overwrite each other's.
 //!    Its user is told by an Event and in the log.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
-
 use api::Kafka;
 use api::names::Names;
 use control::annotations::Annotation;
@@ -24,31 +21,6 @@ use crate::strimzi;
 /// The annotation with which a user confirms that a cluster is Gregor's.
 const CONFIRMED: &str = Annotation::IgnoreStrimzi.name();
 
-/// Whether each cluster is managed. Clones share it.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct ManagedClusters {
-    managed: Arc<Mutex<BTreeMap<Names, bool>>>,
-}
-
-impl ManagedClusters {
-    /// Keeps whether a cluster is managed. Returns what was known before.
-    fn set(&self, names: &Names, is_managed: bool) -> Option<bool> {
-        let mut managed = self.managed.lock().unwrap_or_else(PoisonError::into_inner);
-        managed.insert(names.clone(), is_managed)
-    }
-
-    fn get(&self, names: &Names) -> Option<bool> {
-        let managed = self.managed.lock().unwrap_or_else(PoisonError::into_inner);
-        managed.get(names).copied()
-    }
-
-    /// Forgets a cluster that is gone.
-    pub(crate) fn forget(&self, names: &Names) {
-        let mut managed = self.managed.lock().unwrap_or_else(PoisonError::into_inner);
-        managed.remove(names);
-    }
-}
-
 /// Decides whether a cluster is managed, keeps that for the other controllers, and tells its user why not.
 pub(crate) async fn decide(
     ctx: &Context,
@@ -56,14 +28,7 @@ pub(crate) async fn decide(
     resource: &ApiResource,
 ) -> Decision {
     let names = Names::new(&kafka.namespace().unwrap_or_default(), &kafka.name_any());
-    let strimzi = strimzi::running(ctx).await;
-    let decision = coexist::decide(coexist::Facts {
-        own: &ctx.settings.selector,
-        namespace: &names.namespace,
-        labels: kafka.labels(),
-        is_confirmed: kafka.annotations().get(CONFIRMED).is_some_and(|value| value == "true"),
-        strimzi: strimzi.as_deref(),
-    });
+    let decision = judge(ctx, kafka, &names).await;
     let before = ctx.managed.set(&names, decision.is_managed());
     if !decision.is_managed() {
         // What topics, users and metrics would use.
@@ -75,6 +40,23 @@ pub(crate) async fn decide(
         tell(ctx, &kafka.object_ref(resource), &names, message).await;
     }
     decision
+}
+
+/// Whether a cluster was found to be managed, and this resource says so too.
+pub(crate) async fn is_still_managed(ctx: &Context, kafka: &DynamicObject) -> bool {
+    let names = Names::new(&kafka.namespace().unwrap_or_default(), &kafka.name_any());
+    ctx.managed.get(&names) == Some(true) && judge(ctx, kafka, &names).await.is_managed()
+}
+
+async fn judge(ctx: &Context, kafka: &DynamicObject, names: &Names) -> Decision {
+    let strimzi = strimzi::running(ctx).await;
+    coexist::decide(coexist::Facts {
+        own: &ctx.settings.selector,
+        namespace: &names.namespace,
+        labels: kafka.labels(),
+        is_confirmed: kafka.annotations().get(CONFIRMED).is_some_and(|value| value == "true"),
+        strimzi: strimzi.as_deref(),
+    })
 }
 
 async fn tell(ctx: &Context, kafka: &ObjectReference, names: &Names, message: String) {
@@ -107,20 +89,4 @@ pub(crate) async fn is_left_alone(ctx: &Context, names: &Names) -> Result<bool, 
 /// Whether a cluster is known not to be managed.
 pub(crate) fn is_unmanaged(ctx: &Context, names: &Names) -> bool {
     ctx.managed.get(names) == Some(false)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_known_of_a_cluster_is_kept_until_it_is_gone() {
-        let (managed, names) = (ManagedClusters::default(), Names::new("n", "c"));
-        assert_eq!(managed.get(&names), None);
-        assert_eq!(managed.set(&names, false), None);
-        assert_eq!(managed.clone().get(&names), Some(false));
-        assert_eq!(managed.set(&names, true), Some(false));
-        managed.forget(&names);
-        assert_eq!(managed.get(&names), None);
-    }
 }

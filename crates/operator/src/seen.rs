@@ -84,6 +84,11 @@ impl<T> Seen<T> {
         Some(Change { key, before: Some(before), after: None })
     }
 
+    /// Takes no longer for granted that the watch of a place has shown everything, until it has listed all again.
+    pub(crate) fn doubt(&mut self, place: Option<&str>) {
+        self.whole.remove(&place.map(str::to_owned));
+    }
+
     /// Whether all objects of a namespace are known.
     pub(crate) fn is_whole(&self, namespace: &str) -> bool {
         self.whole.contains(&None) || self.whole.contains(&Some(namespace.to_owned()))

@@ -25,6 +25,7 @@ mod error;
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -86,6 +87,8 @@ pub struct Writer {
     crash: CrashSwitch,
     metrics: Metrics,
     in_vain: Arc<Mutex<BTreeMap<String, Vain>>>,
+    /// For one that only looks: whether something was refused.
+    refused: Option<Arc<AtomicBool>>,
 }
 
 /// A patch that changed nothing, and the version of the object that it did not change.
@@ -118,12 +121,37 @@ impl Writer {
     /// A door to what the client talks to.
     #[must_use]
     pub fn new(client: Client, fence: Fence, crash: CrashSwitch, metrics: Metrics) -> Self {
-        Self { client, fence, crash, metrics, in_vain: Arc::default() }
+        Self { client, fence, crash, metrics, in_vain: Arc::default(), refused: None }
     }
 
     /// A door through which nothing goes, for one who only looks.
     pub(crate) fn closed(client: Client) -> Self {
         Self::new(client, Fence::closed(), CrashSwitch::Off, Metrics::new())
+    }
+
+    /// A door through which nothing goes, for a pass that only finds out whether there is anything to write.
+    #[must_use]
+    pub(crate) fn looking(&self) -> Self {
+        Self { fence: Fence::closed(), refused: Some(Arc::default()), ..self.clone() }
+    }
+
+    /// Whether nothing goes through, because the pass only looks.
+    #[must_use]
+    pub(crate) const fn is_looking(&self) -> bool {
+        self.refused.is_some()
+    }
+
+    /// Notes that there is something to write.
+    pub(crate) fn refuse(&self) {
+        if let Some(refused) = &self.refused {
+            refused.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether a pass that only looks has found something to write.
+    #[must_use]
+    pub(crate) fn has_refused(&self) -> bool {
+        self.refused.as_ref().is_some_and(|refused| refused.load(Ordering::Relaxed))
     }
 
     /// The client, for reads.
@@ -403,6 +431,7 @@ impl Writer {
     /// the process runs without a pause (4).
     #[must_use]
     pub fn lead(&self, deadline: Duration) -> bool {
+        self.refuse();
         self.fence.time_left() > deadline
     }
 
@@ -501,7 +530,10 @@ impl Writer {
     }
 
     fn count(&self, act: &Act, outcome: WriteOutcome) {
-        self.metrics.write(&act.kind, act.verb, outcome);
+        // What one that only looks was refused is written, and counted, by the pass after it.
+        if !self.is_looking() {
+            self.metrics.write(&act.kind, act.verb, outcome);
+        }
     }
 }
 
@@ -617,6 +649,39 @@ mod tests {
         for error in refused {
             assert!(matches!(error, WriteError::NotLeader { .. }), "{error}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_pass_that_only_looks_notes_every_write_and_nothing_that_would_change_nothing() {
+        let leader = Writer::new(tower_stub(), Fence::open(), CrashSwitch::Off, Metrics::new());
+        let metadata = json!({ "name": "a", "namespace": "n", "uid": "u", "resourceVersion": "7" });
+        let map: ConfigMap = serde_json::from_value(json!({ "metadata": metadata })).unwrap();
+        let api = Api::<ConfigMap>::namespaced(leader.client().clone(), "n");
+        let (old, change) = (Some(&map), json!({ "metadata": { "annotations": { "a": "1" } } }));
+        let same = json!({ "metadata": { "labels": {} } });
+        let looking = leader.looking();
+        assert!(looking.patch(&api, "a", &same, old).await.unwrap().is_none());
+        assert!(looking.patch_status(&api, "a", &json!({}), old).await.unwrap().is_none());
+        assert!(looking.is_looking() && !looking.has_refused() && !leader.is_looking());
+        let call = || async { Ok::<_, std::io::Error>(1) };
+        let never = |_: &std::io::Error| Outcome::NotDone;
+        for way in 0..7 {
+            let looking = leader.looking();
+            let is_refused = match way {
+                0 => looking.apply(&api, "a", &map, None).await.is_err(),
+                1 => looking.create(&api, &map).await.is_err(),
+                2 => looking.replace(&api, &map).await.is_err(),
+                3 => looking.patch(&api, "a", &change, old).await.is_err(),
+                4 => looking.patch_status(&api, "a", &json!({ "a": 1 }), old).await.is_err(),
+                5 => looking.delete(&api, "a", ("u", Some("7"))).await.is_err(),
+                _ => looking.kafka("unregister", "unregister", call(), never).await.is_err(),
+            };
+            assert!(is_refused && looking.has_refused(), "{way}");
+        }
+        // It is no failure of a write, and another pass that looks begins anew.
+        let text = leader.metrics().encode();
+        assert!(!text.contains(r#"outcome="Failed""#), "{text}");
+        assert!(!leader.looking().has_refused() && !leader.has_refused());
     }
 
     /// No longer than the call may take: what the server would not refuse is not begun, and what it would is.

@@ -79,29 +79,48 @@ const SOON_MS: u64 = 2_000;
 
 /// The pause of a cluster that needs a person, or waits for something that begins a pass by itself.
 const LATER_MS: u64 = 10_000;
+/// The longest pause of a cluster that does not match its spec: passes at an interval are for what no event announces.
+const QUIET_MS: u64 = 30_000;
 
-/// After how long the next pass begins. `waits_ms` is the pause of what areas wait for ([`Decision::waits_ms`]), `asked_ms`
-/// the earliest time that an area asks for, `interval_ms` the pause of a cluster that is as it should be.
+/// What the pause before the next pass depends on, besides the outcome.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Pauses {
+    /// The pause of what areas wait for ([`Decision::waits_ms`]).
+    pub waits_ms: Option<u64>,
+    /// The earliest time that an area asks for.
+    pub asked_ms: Option<u64>,
+    /// For how long passes have found nothing to write.
+    pub quiet_ms: u64,
+}
+
+/// After how long the next pass begins. `interval_ms` is the pause of a cluster that matches its spec.
+///
+/// Passes back off while they find nothing to write: what begins then is noticed after an eighth of the time that it took,
+/// at most. Whatever changes in Kubernetes begins a pass at once.
 #[must_use]
-pub fn next_pass_ms(
-    outcome: &Outcome,
-    waits_ms: Option<u64>,
-    asked_ms: Option<u64>,
-    interval_ms: u64,
-) -> u64 {
+pub fn next_pass_ms(outcome: &Outcome, pauses: Pauses, interval_ms: u64) -> u64 {
+    let Pauses { waits_ms, asked_ms, quiet_ms } = pauses;
     let pause = match outcome {
         Outcome::Paused => return interval_ms,
         Outcome::Done => interval_ms,
         // Whatever an area wants to look at again, Kafka would not show it.
-        Outcome::Progressing(note) if note.reason == Reason::KafkaUnreachable => return LATER_MS,
+        Outcome::Progressing(note) if note.reason == Reason::KafkaUnreachable => {
+            return backed_off_ms(LATER_MS, quiet_ms);
+        }
         // It may be an act that failed, for which no area waits.
         Outcome::Progressing(note) => {
-            waits_ms.map_or(pause_ms(note.reason), |waits_ms| waits_ms.min(pause_ms(note.reason)))
+            let pause = pause_ms(note.reason);
+            backed_off_ms(waits_ms.map_or(pause, |waits_ms| waits_ms.min(pause)), quiet_ms)
         }
         // What needs a person does not slow down the areas that do not.
-        Outcome::Held(_) => waits_ms.unwrap_or(LATER_MS),
+        Outcome::Held(_) => backed_off_ms(waits_ms.unwrap_or(LATER_MS), quiet_ms),
     };
     asked_ms.map_or(pause, |asked_ms| asked_ms.min(pause))
+}
+
+/// The pause after passes have found nothing to write for this long.
+fn backed_off_ms(pause_ms: u64, quiet_ms: u64) -> u64 {
+    pause_ms.max((quiet_ms / 8).min(QUIET_MS))
 }
 
 /// The pause of an area that waits for this.
@@ -406,8 +425,36 @@ mod tests {
             (held(),                               later, None,         10_000),
         ];
         for (outcome, waits_ms, asked_ms, expected) in rows {
-            let pause_ms = next_pass_ms(&outcome, waits_ms, asked_ms, HOUR);
-            assert_eq!(pause_ms, expected, "{outcome:?} {waits_ms:?} {asked_ms:?}");
+            // Nothing backs off at first.
+            for quiet_ms in [0, 16_000] {
+                let pauses = Pauses { waits_ms, asked_ms, quiet_ms };
+                let pause_ms = next_pass_ms(&outcome, pauses, HOUR);
+                assert_eq!(pause_ms, expected, "{outcome:?} {pauses:?}");
+            }
+        }
+    }
+
+    #[test]
+    #[rustfmt::skip]
+    fn passes_back_off_while_they_find_nothing_to_write() {
+        use Outcome::{Done, Held, Progressing};
+        const HOUR: u64 = 3_600_000;
+        let (creating, silent) = (Progressing(note(Reason::Creating)), Progressing(note(Reason::KafkaUnreachable)));
+        let held = Held(note(Reason::RollStopped));
+        let rows = [
+            // outcome, asked by an area, for how long nothing was written, the pause
+            (&creating, None,        16_000,  2_000),
+            (&creating, None,        40_000,  5_000),
+            (&creating, None,        HOUR,    30_000),
+            (&creating, Some(5_000), HOUR,    5_000),
+            (&silent,   None,        80_000,  10_000),
+            (&silent,   None,        160_000, 20_000),
+            (&held,     None,        HOUR,    30_000),
+            (&Done,     None,        HOUR,    HOUR),
+        ];
+        for (outcome, asked_ms, quiet_ms, expected) in rows {
+            let pauses = Pauses { waits_ms: None, asked_ms, quiet_ms };
+            assert_eq!(next_pass_ms(outcome, pauses, HOUR), expected, "{outcome:?} {pauses:?}");
         }
     }
 

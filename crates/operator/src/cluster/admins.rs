@@ -1,7 +1,6 @@
 //! The clients of the clusters' Kafkas, kept from pass to pass so that connections are made once.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use api::names::Names;
@@ -11,6 +10,7 @@ use kafka_admin::{
 use objects::hash;
 
 use super::nodes::NodeClient;
+use crate::per_cluster::PerCluster;
 use crate::write::KAFKA_DEADLINE;
 
 /// A node that does not take a connection by then is as good as down for this pass.
@@ -58,7 +58,7 @@ pub(crate) enum AccessError {
 /// The clients by cluster. Clones share them.
 #[derive(Debug, Clone)]
 pub(crate) struct Admins {
-    kept: Arc<Mutex<BTreeMap<Names, (String, Access)>>>,
+    kept: PerCluster<(String, Access)>,
     names: Arc<dyn Resolve>,
 }
 
@@ -71,7 +71,7 @@ impl Default for Admins {
 impl Admins {
     /// No clients yet; nodes are found by these names.
     pub(crate) fn new(names: Arc<dyn Resolve>) -> Self {
-        Self { kept: Arc::default(), names }
+        Self { kept: PerCluster::default(), names }
     }
 
     /// How nodes are found.
@@ -89,7 +89,7 @@ impl Admins {
         let parts = [keys.authorities, keys.certificate];
         let fingerprint =
             format!("{brokers:?} {controllers:?} {}", parts.map(hash::long).join(" "));
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept.lock();
         if let Some((known, access)) = kept.get(names)
             && *known == fingerprint
         {
@@ -125,12 +125,11 @@ impl Admins {
 
     /// The clients of a cluster, if a pass over it has made them.
     pub(crate) fn kept(&self, names: &Names) -> Option<Access> {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.get(names).map(|(_, access)| access.clone())
+        self.kept.get(names).map(|(_, access)| access)
     }
 
     /// Forgets a cluster that is gone.
     pub(crate) fn forget(&self, names: &Names) {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner).remove(names);
+        self.kept.forget(names);
     }
 }

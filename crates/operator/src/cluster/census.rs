@@ -3,7 +3,6 @@
 //! Which clusters there are the watch knows; how one is, its last pass has decided.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use api::Kafka;
 use api::names::Names;
@@ -13,32 +12,13 @@ use kube::api::{ApiResource, DynamicObject};
 use kube::runtime::reflector::{ObjectRef, Store};
 
 use crate::metrics::Metrics;
+use crate::per_cluster::PerCluster;
 
 /// The states of a cluster, each of which has a number in every namespace.
 const STATES: [&str; 4] = ["ready", "not ready", "paused", "new"];
 
-/// How clusters are, as their last passes of this process have decided. Clones share everything.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Standings {
-    kinds: Arc<Mutex<BTreeMap<Names, Kind>>>,
-}
-
-impl Standings {
-    /// Keeps what a pass has decided.
-    pub(crate) fn set(&self, names: &Names, kind: Kind) {
-        let mut kinds = self.kinds.lock().unwrap_or_else(PoisonError::into_inner);
-        kinds.insert(names.clone(), kind);
-    }
-
-    /// Forgets a cluster that is gone.
-    pub(crate) fn forget(&self, names: &Names) {
-        self.kinds.lock().unwrap_or_else(PoisonError::into_inner).remove(names);
-    }
-
-    fn get(&self, names: &Names) -> Option<Kind> {
-        self.kinds.lock().unwrap_or_else(PoisonError::into_inner).get(names).copied()
-    }
-}
+/// How clusters are, as their last passes of this process have decided.
+pub(crate) type Standings = PerCluster<Kind>;
 
 /// Counts the clusters of one watch.
 pub(super) struct Census {
@@ -120,7 +100,7 @@ mod tests {
             // The last pass counts.
             standings.set(&Names::new("demo", name), Kind::NotReady);
             match kind {
-                Some(kind) => standings.set(&Names::new("demo", name), kind),
+                Some(kind) => drop(standings.set(&Names::new("demo", name), kind)),
                 None => standings.forget(&Names::new("demo", name)),
             }
         }

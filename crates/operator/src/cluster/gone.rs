@@ -39,6 +39,7 @@ pub(crate) async fn release(
     ctx.admins.forget(names);
     ctx.samples.forget(names);
     ctx.marks.forget(names);
+    ctx.written.forget(names);
     ctx.writer.metrics().forget(names);
     if cluster == Cluster::Missing {
         ctx.standings.forget(names);

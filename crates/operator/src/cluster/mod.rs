@@ -2,11 +2,13 @@
 //!
 //! 1. There is at most one pass over a cluster at a time, and a cluster's trouble delays no other.
 //! 2. A pass is begun by any change to what belongs to the cluster, and by time.
-//! 3. Every pass reads everything anew: what begins a pass only says that it is time for one.
+//! 3. Every pass that writes reads everything anew: what begins a pass only says that it is time for one. A pass that has
+//!    nothing to write finds that out from what watches have shown ([`cache`]).
 
 mod act;
 pub(crate) mod admins;
 mod build;
+pub(crate) mod cache;
 pub(crate) mod census;
 mod error;
 mod facts;
@@ -15,7 +17,6 @@ mod found;
 mod gone;
 mod keys;
 mod machines;
-pub(crate) mod marks;
 pub(crate) mod nodes;
 mod observe;
 mod others;
@@ -31,29 +32,33 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use api::names::{CLUSTER_LABEL, KIND_LABEL, Names};
+use api::names::{CLUSTER_LABEL, Names};
 use api::{Kafka, KafkaNodePool, KafkaRebalance, StrimziPodSet};
 use control::liveness::Loop;
-use futures::{FutureExt as _, StreamExt as _};
-use k8s_openapi::NamespaceResourceScope;
-use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Secret, Service};
+use futures::StreamExt as _;
+use futures::channel::mpsc;
+use k8s_openapi::api::core::v1::{
+    ConfigMap, PersistentVolumeClaim, Pod, Secret, Service, ServiceAccount,
+};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::DynamicObject;
 use kube::core::ApiResource;
-use kube::runtime::controller::{Action, Config, Controller};
-use kube::runtime::reflector::ObjectRef;
-use kube::runtime::watcher;
-use kube::{Api, Resource, ResourceExt as _};
-use serde::de::DeserializeOwned;
+use kube::runtime::controller::{Action, Config, ReconcileRequest, applier, trigger_self};
+use kube::runtime::reflector::{self, ObjectRef};
+use kube::runtime::{WatchStreamExt as _, watcher};
+use kube::{Api, ResourceExt as _};
 use tokio::sync::oneshot;
+use tokio::task::JoinSet;
 use tracing::Instrument as _;
 
-use crate::client::{WatchPause, watching};
+use crate::client::watching;
 use crate::context::{Context, dynamic};
-use crate::rebalance::store;
 use crate::words::{chain, tell_of_watch};
-use crate::{managed, trace, users};
+use crate::{managed, trace};
 use census::Census;
 use error::PassError;
+use found::What;
 
 /// Several events that belong together begin one pass.
 const DEBOUNCE: Duration = Duration::from_millis(200);
@@ -86,33 +91,39 @@ pub async fn run(
 
 /// The clusters of one namespace, or of all.
 async fn clusters(ctx: Arc<Context>, scope: Option<String>, shutdown: oneshot::Receiver<()>) {
-    let scope = scope.as_deref();
     let resource = ApiResource::erase::<Kafka>(&());
-    let kafkas = dynamic(&ctx.client, scope, &resource);
-    let pools = ApiResource::erase::<KafkaNodePool>(&());
-    let mapper = of_cluster::<DynamicObject>(resource.clone());
-    let controller = Controller::new_with(kafkas, watching(), resource.clone())
-        // As many passes at a time as there are clusters: one whose Kafka does not answer waits alone.
-        .with_config(Config::default().debounce(DEBOUNCE))
-        .watches_with(dynamic(&ctx.client, scope, &pools), pools, labelled(), mapper);
-    let rebalances = ApiResource::erase::<KafkaRebalance>(&());
-    let (api, mapper) =
-        (dynamic(&ctx.client, scope, &rebalances), of_cluster::<DynamicObject>(resource.clone()));
-    let controller = controller.watches_with(api, rebalances, labelled(), mapper);
-    let controller = watch::<StrimziPodSet>(controller, &ctx, scope, &resource);
-    let controller = watch::<Pod>(controller, &ctx, scope, &resource);
-    let controller = watch::<Service>(controller, &ctx, scope, &resource);
-    let controller = watch::<ConfigMap>(controller, &ctx, scope, &resource);
-    let controller = watch::<Secret>(controller, &ctx, scope, &resource);
-    let controller = watch::<PersistentVolumeClaim>(controller, &ctx, scope, &resource);
+    let writer = reflector::store::Writer::new(resource.clone());
+    let store = writer.as_reader();
+    let kafkas = watcher(dynamic(&ctx.client, scope.as_deref(), &resource), watching());
+    let kafkas = kafkas
+        .default_backoff()
+        .modify(|kafka| kafka.metadata.managed_fields = None)
+        .reflect(writer)
+        .applied_objects();
+    let (begin, begun) = mpsc::unbounded();
+    // They end with this function.
+    let mut watches = JoinSet::new();
+    follow_all(&ctx, scope.as_deref(), &begin, &mut watches);
+    let begun = begun.map(|names: Names| {
+        let resource = ApiResource::erase::<Kafka>(&());
+        let kafka = ObjectRef::new_with(&names.cluster, resource).within(&names.namespace);
+        Ok(ReconcileRequest::from(kafka))
+    });
+    let queue = futures::stream::select(trigger_self(kafkas, resource).boxed(), begun.boxed());
     let mut census = {
         let metrics = ctx.writer.metrics().clone();
-        Census::new(metrics, scope, controller.store(), ctx.standings.clone())
+        Census::new(metrics, scope.as_deref(), store.clone(), ctx.standings.clone())
     };
-    controller
-        .trigger_backoff(WatchPause)
-        .graceful_shutdown_on(shutdown.map(|_| ()))
-        .run(pass, on_error, ctx)
+    let passes = applier(
+        |object, ctx| Box::pin(spawned(object, ctx)),
+        on_error,
+        ctx,
+        store,
+        queue.take_until(shutdown),
+        // As many passes at a time as there are clusters: one whose Kafka does not answer waits alone.
+        Config::default().debounce(DEBOUNCE),
+    );
+    passes
         .for_each(|done| {
             tell_of_watch(&done);
             census.take();
@@ -121,56 +132,52 @@ async fn clusters(ctx: Arc<Context>, scope: Option<String>, shutdown: oneshot::R
         .await;
 }
 
-/// Objects that belong to some cluster.
-fn labelled() -> watcher::Config {
-    watching().labels(CLUSTER_LABEL)
-}
-
-fn watch<K>(
-    controller: Controller<DynamicObject>,
+/// Follows everything that belongs to clusters. A change of it begins a pass.
+fn follow_all(
     ctx: &Context,
     scope: Option<&str>,
-    resource: &ApiResource,
-) -> Controller<DynamicObject>
-where
-    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
-        + Clone
-        + DeserializeOwned
-        + std::fmt::Debug
-        + Send
-        + 'static,
-{
-    let api: Api<K> = match scope {
-        Some(namespace) => Api::namespaced(ctx.client.clone(), namespace),
-        None => Api::all(ctx.client.clone()),
-    };
-    controller.watches(api, labelled(), of_cluster(resource.clone()))
+    begin: &mpsc::UnboundedSender<Names>,
+    watches: &mut JoinSet<()>,
+) {
+    let labelled = watching().labels(CLUSTER_LABEL);
+    let resources = [
+        (What::Pools, ApiResource::erase::<KafkaNodePool>(&())),
+        (What::PodSets, ApiResource::erase::<StrimziPodSet>(&())),
+        (What::Pods, ApiResource::erase::<Pod>(&())),
+        (What::Services, ApiResource::erase::<Service>(&())),
+        (What::ConfigMaps, ApiResource::erase::<ConfigMap>(&())),
+        (What::Secrets, ApiResource::erase::<Secret>(&())),
+        (What::Claims, ApiResource::erase::<PersistentVolumeClaim>(&())),
+        (What::ServiceAccounts, ApiResource::erase::<ServiceAccount>(&())),
+        (What::NetworkPolicies, ApiResource::erase::<NetworkPolicy>(&())),
+        (What::PodDisruptionBudgets, ApiResource::erase::<PodDisruptionBudget>(&())),
+        // Templates need not belong to a cluster.
+        (What::Rebalances, ApiResource::erase::<KafkaRebalance>(&())),
+    ];
+    for (what, resource) in resources {
+        let api = dynamic(&ctx.client, scope, &resource);
+        let config = if what == What::Rebalances { watching() } else { labelled.clone() };
+        let begin = begin.clone();
+        let begin = move |names| {
+            // The other end is there as long as passes are made.
+            let _ = begin.unbounded_send(names);
+        };
+        let of = (what, scope.map(str::to_owned));
+        watches.spawn(ctx.cache.clone().follow(of, (api, config), begin));
+    }
 }
 
-/// The cluster that an object belongs to.
-fn of_cluster<K: Resource>(
-    resource: ApiResource,
-) -> impl Fn(K) -> Option<ObjectRef<DynamicObject>> + Send + Sync + 'static {
-    move |object: K| {
-        let cluster = object.meta().labels.as_ref()?.get(CLUSTER_LABEL)?;
-        let namespace = object.meta().namespace.as_deref()?;
-        let names = Names::new(namespace, cluster);
-        // What a pass remembers is no reason for another one, and what is remembered of a rebalance neither: the
-        // resource itself tells when it gets on.
-        let labels = object.meta().labels.as_ref();
-        if labels.and_then(|labels| labels.get(KIND_LABEL)).is_some_and(|kind| kind == store::KIND)
-        {
-            return None;
-        }
-        if object.meta().name == Some(names.record()) {
-            return None;
-        }
-        // Users that are resources have passes of their own.
-        let owners = object.meta().owner_references.iter().flatten();
-        if owners.into_iter().any(|owner| owner.kind == users::KIND) {
-            return None;
-        }
-        Some(ObjectRef::new_with(cluster, resource.clone()).within(namespace))
+/// A pass in a task of its own, so that passes use all cores.
+async fn spawned(object: Arc<DynamicObject>, ctx: Arc<Context>) -> Result<Action, PassError> {
+    let mut task = JoinSet::new();
+    task.spawn(pass(object, ctx).in_current_span());
+    match task.join_next().await {
+        Some(Ok(done)) => done,
+        Some(Err(error)) => match error.try_into_panic() {
+            Ok(panic) => std::panic::resume_unwind(panic),
+            Err(_) => Ok(Action::requeue(RETRY)),
+        },
+        None => Ok(Action::requeue(RETRY)),
     }
 }
 
@@ -214,6 +221,9 @@ fn is_successful(done: &Result<pass::Next, PassError>) -> bool {
 }
 
 async fn one_pass(ctx: &Context, object: &DynamicObject) -> Result<pass::Next, PassError> {
+    if let Some(next) = look(ctx, object).await {
+        return Ok(next);
+    }
     // The store of the watch may be older than what we wrote ourselves a moment ago.
     let resource = ApiResource::erase::<Kafka>(&());
     let namespace = object.namespace().unwrap_or_default();
@@ -229,6 +239,16 @@ async fn one_pass(ctx: &Context, object: &DynamicObject) -> Result<pass::Next, P
     let written = serde_json::to_value(&current)?;
     let kafka = serde_json::from_value(written.clone()).map_err(PassError::Unreadable)?;
     Box::pin(pass::run(ctx, kafka, &written)).await
+}
+
+/// A pass over what watches have shown. `None` if that is not known, or a pass may have something to write.
+async fn look(ctx: &Context, object: &DynamicObject) -> Option<pass::Next> {
+    if !managed::is_still_managed(ctx, object).await {
+        return None;
+    }
+    let written = serde_json::to_value(object).ok()?;
+    let kafka = serde_json::from_value(written.clone()).ok()?;
+    Box::pin(pass::look(ctx, kafka, &written)).await
 }
 
 fn on_error(_: Arc<DynamicObject>, _: &PassError, _: Arc<Context>) -> Action {

@@ -5,10 +5,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use api::Kafka;
 use api::names::Names;
+use api::{Kafka, KafkaRebalance};
 use control::cluster::begin::{Begin, begin};
-use control::cluster::decide::{Decision, Scope, decide, next_pass_ms};
+use control::cluster::decide::{Decision, Pauses, Scope, decide, next_pass_ms};
 use control::cluster::draft::Outputs;
 use control::cluster::record::Record;
 use control::conditions::{Note, Outcome};
@@ -35,6 +35,7 @@ use super::{found, status, steps};
 use crate::context::{Context, PAUSE};
 use crate::liveness;
 use crate::metrics::Decided;
+use crate::time::now_ms;
 
 /// A pass, from the moment that the spec is validated and recorded.
 pub(crate) struct Work {
@@ -61,6 +62,8 @@ pub(crate) struct Known {
     pub(crate) kafka: KafkaFacts,
     /// What was read of objects that do not belong to the cluster.
     pub(crate) others: Others,
+    /// All `KafkaRebalance` resources of the namespace, where watches have shown them.
+    pub(crate) listed: Option<Vec<KafkaRebalance>>,
     /// The `KafkaRebalance` resources, once an area has asked for them.
     pub(crate) rebalances: OnceCell<Rebalances>,
     /// What the areas have found out, for the report.
@@ -111,7 +114,7 @@ pub(crate) fn is_paused(kafka: &Kafka) -> bool {
     kafka.annotations().get(PAUSE).is_some_and(|value| value == "true")
 }
 
-/// Makes one pass over a cluster. `written` is the resource as its user wrote it.
+/// Makes one pass over a cluster, as it is now. `written` is the resource as its user wrote it.
 pub(crate) async fn run(ctx: &Context, kafka: Kafka, written: &Value) -> Result<Next, PassError> {
     let names = Names::new(&kafka.namespace().unwrap_or_default(), &kafka.name_any());
     match begin(kafka.metadata.deletion_timestamp.is_some(), is_paused(&kafka)) {
@@ -136,9 +139,36 @@ pub(crate) async fn run(ctx: &Context, kafka: Kafka, written: &Value) -> Result<
         drop(waiting);
         Box::pin(found::read(&ctx.client, &names)).await?
     };
+    ctx.written.set(&names, now_ms());
+    Box::pin(over(ctx, (kafka, written), (found, None))).await
+}
+
+/// Makes one pass over a cluster as watches have shown it, and writes nothing. `None` if they have not, or if there is
+/// something to write, or to publish.
+pub(crate) async fn look(ctx: &Context, kafka: Kafka, written: &Value) -> Option<Next> {
+    match begin(kafka.metadata.deletion_timestamp.is_some(), is_paused(&kafka)) {
+        Begin::Reconcile => {}
+        Begin::Release | Begin::Pause => return None,
+    }
+    let names = Names::new(&kafka.namespace().unwrap_or_default(), &kafka.name_any());
+    let found = found::cached(&ctx.cache, &names).await?;
+    let rebalances = ctx.cache.list(&names, found::What::Rebalances)?;
+    let looking = ctx.looking();
+    let next = Box::pin(over(&looking, (kafka, written), (found, Some(rebalances)))).await;
+    next.ok().filter(|_| !looking.writer.has_refused())
+}
+
+/// Makes one pass over what was found. `rebalances` are the `KafkaRebalance` resources of the namespace, if they are known.
+async fn over(
+    ctx: &Context,
+    (kafka, written): (Kafka, &Value),
+    (found, rebalances): (Found, Option<Vec<KafkaRebalance>>),
+) -> Result<Next, PassError> {
+    let names = Names::new(&kafka.namespace().unwrap_or_default(), &kafka.name_any());
     let (mut waits_ms, mut look_again) = (None, None);
     let (mut report, error) = match steps::desired::begin(ctx, kafka.clone(), written, found) {
         Ok(Ok(mut work)) => {
+            work.known.listed = rebalances;
             let (outcome, error) = Box::pin(reconcile(&mut work)).await;
             (waits_ms, look_again) = (work.known.waits_ms, work.known.look_again_ms);
             (status::Report::of(*work, outcome), error)
@@ -154,13 +184,17 @@ pub(crate) async fn run(ctx: &Context, kafka: Kafka, written: &Value) -> Result<
             (report, Some(error))
         }
     };
-    ctx.writer.metrics().passed(&names, report.outcome());
-    report.write(ctx, &kafka).await?;
+    let reported = report.write(ctx, &kafka).await;
+    if !ctx.writer.has_refused() {
+        ctx.writer.metrics().passed(&names, report.outcome());
+    }
+    reported?;
     if let Some(error) = error {
         return Err(error);
     }
-    let interval_ms = millis(ctx.settings.interval);
-    let next_ms = next_pass_ms(report.outcome(), waits_ms, look_again, interval_ms);
+    let quiet_ms = ctx.written.get(&names).map_or(0, |at_ms| now_ms().saturating_sub(at_ms));
+    let pauses = Pauses { waits_ms, asked_ms: look_again, quiet_ms };
+    let next_ms = next_pass_ms(report.outcome(), pauses, millis(ctx.settings.interval));
     Ok(Next { after: Duration::from_millis(next_ms), is_held: report.is_held() })
 }
 
@@ -188,6 +222,10 @@ async fn decide_and_act(work: &mut Work) -> Result<(Outcome, Option<PassError>),
     let (snapshot, unread) = act::observe(work, &before, &scope).await;
     let failed = unbuilt.or(unreachable).or(unread);
     let decision = decide(&snapshot, &before, &scope);
+    if work.ctx.writer.is_looking() && !(decision.acts.is_empty() && decision.notices.is_empty()) {
+        work.ctx.writer.refuse();
+        return Ok((decision.outcome(), failed));
+    }
     work.record = decision.record.clone();
     work.save().await?;
     let pools = work.blueprint.pools.len();
@@ -205,7 +243,10 @@ async fn remember(work: &mut Work, before: &Record, decision: &Decision) {
     let names = &work.blueprint.names;
     let quorum = decision.outputs.quorum.as_ref().and_then(|facts| facts.quorum.as_ref());
     if let Some(view) = quorum {
-        work.ctx.marks.set(names, view.mark());
+        match view.mark() {
+            Some(mark) => drop(work.ctx.marks.set(names, mark)),
+            None => work.ctx.marks.forget(names),
+        }
     }
     let (was, now) = (before.quorum_migration, work.record.quorum_migration);
     if now != was {

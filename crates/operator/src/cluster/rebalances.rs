@@ -1,4 +1,4 @@
-//! The `KafkaRebalance` resources that matter to a cluster, read once in a pass past every cache.
+//! The `KafkaRebalance` resources that matter to a cluster, read once in a pass; past every cache if the pass may write.
 //!
 //! Reads only. If one of them fails the pass ends: nothing is decided on a part of the view.
 
@@ -49,8 +49,13 @@ pub(super) async fn read(work: &Work) -> Result<&Rebalances, PassError> {
 
 async fn list(work: &Work) -> Result<Rebalances, PassError> {
     let at_ms = now_ms();
-    let all = work.api::<KafkaRebalance>().list(&ListParams::default()).await;
-    let all = all.map_err(|error| PassError::Get(Box::new(error)))?.items;
+    let all = match &work.known.listed {
+        Some(listed) => listed.clone(),
+        None => {
+            let all = work.api::<KafkaRebalance>().list(&ListParams::default()).await;
+            all.map_err(|error| PassError::Get(Box::new(error)))?.items
+        }
+    };
     let setting = |mode| setting(&work.blueprint.kafka, mode, &all);
     let settings = PerMode { remove: setting(Mode::RemoveBrokers), add: setting(Mode::AddBrokers) };
     let partners = PerMode {

@@ -63,7 +63,9 @@ impl Stored {
             Ok(()) => store::write(writer, api, map, self.found.as_ref()).await,
             Err(error) => Err(error),
         };
-        writer.metrics().record_saved(names, outcome(&saved));
+        if !writer.is_looking() {
+            writer.metrics().record_saved(names, outcome(&saved));
+        }
         self.found = Some(saved?);
         self.record = record.clone();
         Ok(())

@@ -37,9 +37,9 @@ pub const NAMESPACED: &[Right] = &[
     ("", &["services"], &["get", "list", "watch", "create", "patch", "delete"]),
     ("", &["persistentvolumeclaims"], &["list", "watch", "create", "patch", "delete"]),
     // What is deleted of these, and of the next two, are objects of an entity operator or an exporter that this operator replaces.
-    ("", &["serviceaccounts"], &["list", "create", "patch", "delete"]),
-    ("networking.k8s.io", &["networkpolicies"], &["list", "create", "patch", "delete"]),
-    ("policy", &["poddisruptionbudgets"], &["list", "create", "patch", "delete"]),
+    ("", &["serviceaccounts"], &["list", "watch", "create", "patch", "delete"]),
+    ("networking.k8s.io", &["networkpolicies"], &["list", "watch", "create", "patch", "delete"]),
+    ("policy", &["poddisruptionbudgets"], &["list", "watch", "create", "patch", "delete"]),
     ("apps", &["deployments"], &["list", "delete"]),
     (API_GROUP, &["roles", "rolebindings"], &["list", "delete"]),
     ("events.k8s.io", &["events"], &["create", "patch"]),

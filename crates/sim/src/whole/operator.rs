@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use control::cluster::area::Area;
-use control::cluster::decide::{Scope, decide, needs, next_pass_ms};
+use control::cluster::decide::{Pauses, Scope, decide, needs, next_pass_ms};
 use control::cluster::execute::{Ended, Execution, Failure, Next};
 use control::cluster::record::Record;
 use control::cluster::snapshot::Snapshot;
@@ -501,7 +501,8 @@ impl Operator {
             let note = Note::new(Reason::KubernetesWriteFailed, "conflict");
             return self.end(world, Outcome::Progressing(note), RETRY_MS);
         }
-        let pause_ms = next_pass_ms(&outcome, waits_ms, look_again_ms, INTERVAL_MS);
+        let pauses = Pauses { waits_ms, asked_ms: look_again_ms, quiet_ms: 0 };
+        let pause_ms = next_pass_ms(&outcome, pauses, INTERVAL_MS);
         self.end(world, outcome, pause_ms);
     }
 }

@@ -1,10 +1,9 @@
 //! What clusters carried a while ago. Rates are the difference to now.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
-
 use api::names::Names;
 use control::rebalance::load::Mark;
+
+use crate::per_cluster::PerCluster;
 
 /// Two samples that are closer tell more about chance than about load.
 const SPAN_MS_MIN: u64 = 3_000;
@@ -15,7 +14,7 @@ const WINDOW_MS: u64 = 5 * 60_000;
 /// The last samples of clusters. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct Samples {
-    kept: Arc<Mutex<BTreeMap<Names, Kept>>>,
+    kept: PerCluster<Kept>,
 }
 
 /// The sample that rates are counted from, and the one that is next in this.
@@ -29,7 +28,7 @@ impl Samples {
     /// Keeps a sample, and gives the one that it is to be compared with, if there is one that is old enough.
     #[must_use]
     pub fn turn(&self, of: &Names, now: Mark) -> Option<Mark> {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept.lock();
         let Some(known) = kept.get_mut(of) else {
             kept.insert(of.clone(), Kept { base: now.clone(), next: now });
             return None;
@@ -43,7 +42,7 @@ impl Samples {
 
     /// Forgets a cluster that is gone.
     pub fn forget(&self, of: &Names) {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner).remove(of);
+        self.kept.forget(of);
     }
 }
 
