@@ -296,6 +296,7 @@ pub fn parse_order(text: &str) -> Result<Vec<(&'static str, bool)>, SearchError>
 }
 
 /// A statement that grows, with the values of its placeholders. Only names of ours become a part of it.
+/// `sqlx::QueryBuilder` does not serve both databases: for `Any` it writes `?`, which PostgreSQL does not accept.
 #[derive(Debug)]
 struct Statement {
     text: String,
