@@ -80,7 +80,7 @@ pub(crate) trait View: Serialize {
     fn table(&self, width: Option<u16>) -> String;
 }
 
-fn json(view: &impl Serialize) -> anyhow::Result<String> {
+pub(crate) fn json(view: &impl Serialize) -> anyhow::Result<String> {
     Ok(serde_json::to_string_pretty(view).context("cannot write JSON")? + "\n")
 }
 

@@ -6,6 +6,7 @@
 mod kafka;
 mod up;
 
+use std::collections::BTreeMap;
 use std::os::unix::fs::symlink;
 use std::process::{Command, Stdio};
 
@@ -115,6 +116,7 @@ fn people_are_told_what_is_and_what_would_be() {
     assert_eq!(everything(&scene), before, "something was written");
     scale_down_is_held(&scene);
     ground.assert_operator_is_content();
+    what_is_planned_is_done(&scene);
     without_kafka(&scene);
 }
 
@@ -135,7 +137,8 @@ fn a_cluster_that_is_not_there(scene: &Scene<'_>) {
             "Kafka my-cluster in namespace plan, which does not exist yet",
             "start nodes 0 and 1 of both",
             "start nodes 2 and 3 of more",
-            "make claims data-my-cluster-both-0, data-my-cluster-both-1",
+            "create claims data-my-cluster-both-0, data-my-cluster-both-1",
+            "All of it takes about",
         ],
     );
     let why = scene.gregor(&["why", CLUSTER, "-n", PLACE]);
@@ -149,7 +152,7 @@ fn nothing_and_settings(scene: &Scene<'_>) {
     assert!(!dynamic.out.contains("restart node"), "{}", dynamic.out);
     let fixed = scene
         .plan("log.retention.ms: 86400000", "log.retention.ms: 86400000\n      num.partitions: 3");
-    says(&fixed, 2, &["restart node 1: settings that need a restart: num.partitions"]);
+    says(&fixed, 2, &["restart node 1: settings need a restart: num.partitions"]);
     // The active controller is the last of the controllers, and controllers are first.
     let places = ["restart node 0", "restart node 1"].map(|text| fixed.out.find(text).unwrap());
     assert!(places[0] < places[1], "{}", fixed.out);
@@ -159,7 +162,7 @@ fn nothing_and_settings(scene: &Scene<'_>) {
 
 fn nodes_that_come(scene: &Scene<'_>) {
     let brokers = scene.plan("replicas: 1\n  roles: [broker]", "replicas: 2\n  roles: [broker]");
-    says(&brokers, 2, &["make claim data-my-cluster-more-2", "start node 2 of more"]);
+    says(&brokers, 2, &["create claim data-my-cluster-more-2", "start node 2 of more"]);
     let both = "replicas: 1\n  roles: [controller, broker]";
     let controllers = scene.plan(both, "replicas: 3\n  roles: [controller, broker]");
     says(
@@ -199,8 +202,10 @@ fn a_broker_with_data_stays(scene: &Scene<'_>) {
     assert_eq!(deleted.code, 3, "{}", deleted.err);
     let json: Value = serde_json::from_str(&deleted.out).unwrap();
     assert_eq!(json["outcome"], "refused");
-    assert_eq!(json["steps"][0]["kind"], "refused");
-    assert_eq!(json["steps"][0]["nodes"], serde_json::json!([1]));
+    let steps = json["steps"].as_array().unwrap();
+    let refused = steps.iter().find(|step| step["kind"] == "refused").unwrap();
+    assert_eq!(refused["nodes"], serde_json::json!([1]));
+    assert!(!json["acts"].to_string().contains("unregister"), "{json}");
     // Nobody would be left to vote.
     let last = scene.plan("roles: [controller, broker]", "roles: [broker]");
     assert_eq!(last.code, 3, "{}", last.out);
@@ -311,12 +316,7 @@ fn somebody_who_may_less(scene: &Scene<'_>) {
     says(
         &plan,
         3,
-        &[
-            "start node 3 of more",
-            "refused for node 2: the quorum could not be described",
-            "Not known:",
-            "no permission to read the Secrets of the cluster",
-        ],
+        &["not yet: ", "Not known:", "no permission to read the Secrets of the cluster"],
     );
     // Without keys nobody knows whether certificates are old, and nobody says so.
     let told = plan.out.contains("restart node") || plan.out.contains("Under way already");
@@ -408,7 +408,7 @@ fn an_edit_is_planned_on_a_file(scene: &Scene<'_>, snapshot: &str, nowhere: &str
         ("256m", "300m"),
         ("size: 1Gi", "size: 2Gi"),
     ];
-    const CERTIFICATES: &str = "Secrets are not part of a snapshot: whether certificates would be issued again is not known";
+    const CERTIFICATES: &str = "Secrets are not part of a snapshot: certificates that listeners bring along are assumed to be unchanged";
     let plan = |edit: &str, words: &[&str]| {
         let words = [&["plan", "-f", edit, "-o", "json"][..], words].concat();
         let run = scene.gregor(&words);
@@ -444,6 +444,96 @@ fn an_edit_is_planned_on_a_file(scene: &Scene<'_>, snapshot: &str, nowhere: &str
     assert_eq!(scene.gregor(&both).code, 1);
 }
 
+/// A plan is applied, and the operator sends the acts of the plan: the same ones, in the same order for each node, the voters and
+/// each object.
+fn what_is_planned_is_done(scene: &Scene<'_>) {
+    let ground = scene.place.ground;
+    let log = "GREGOR_LOG=info,operator::cluster::act=debug";
+    ground.kubectl(&["-n", "gregor", "set", "env", "deployment/gregor-operator", log]);
+    let words = ["-n", "gregor", "rollout", "status", "deployment/gregor-operator"];
+    ground.kubectl(&[&words[..], &["--timeout=120s"]].concat());
+    let bootstrap = scene.place.bootstrap(CLUSTER, "plain");
+    let words = ["--bootstrap-server", &bootstrap, "--delete", "--topic", "held"];
+    scene.place.ground.tool("org.apache.kafka.tools.TopicCommand", &words).unwrap();
+    // Somebody else has changed a resource: nothing is applied.
+    let more = "replicas: 1\n  roles: [broker]";
+    let larger = MANIFEST.replace(more, "replicas: 2\n  roles: [broker]").replace("256m", "300m");
+    let edit = ground.world.file("larger.yaml", &larger);
+    let refused = MANIFEST.replace("roles: [controller, broker]", "roles: [broker]");
+    let refused = ground.world.file("refused.yaml", &refused);
+    let run = scene.gregor(&["plan", "-f", &refused, "-n", PLACE, "--apply"]);
+    assert_eq!(run.code, 3, "{}", run.err);
+    assert!(run.err.contains("nothing was applied: part of the edit is refused"), "{}", run.err);
+    applied(scene, &["-f", &edit]);
+    applied(scene, &["--cluster", CLUSTER, "--delete-pool", "more"]);
+    scene.place.ready(CLUSTER);
+}
+
+/// Plans and applies an edit, and compares the acts of the plan with those of the operator.
+fn applied(scene: &Scene<'_>, edit: &[&str]) {
+    let ground = scene.place.ground;
+    let before = acts_of_operator(&ground.operator_log()).len();
+    let words = [&["plan", "-n", PLACE, "-o", "json", "--apply"][..], edit].concat();
+    let run = scene.gregor(&words);
+    assert_eq!(run.code, 0, "{}", run.err);
+    let mut all = serde_json::Deserializer::from_str(&run.out).into_iter::<Value>();
+    let plan = all.next().unwrap().unwrap();
+    let planned = plan["acts"].as_array().unwrap().iter().map(|act| act["what"].clone());
+    let steps = plan["steps"].as_array().unwrap();
+    let done = all.map(|one| one.unwrap()["done"].as_u64().unwrap());
+    let done: std::collections::BTreeSet<u64> = done.collect();
+    assert_eq!(done.len(), steps.len(), "{}", run.out);
+    let sent = acts_of_operator(&ground.operator_log()).split_off(before);
+    let (planned, sent) = (by_subject(planned), by_subject(sent.into_iter()));
+    for subject in planned.keys().chain(sent.keys()) {
+        assert_eq!(planned.get(subject), sent.get(subject), "{subject} of {edit:?}");
+    }
+    assert!(!planned.is_empty());
+}
+
+/// The acts in the operator's log.
+fn acts_of_operator(log: &str) -> Vec<Value> {
+    let texts = log.lines().filter_map(|line| Some(line.split_once(" act={")?.1));
+    let act = |text: &str| {
+        let text = format!("{{{text}");
+        serde_json::Deserializer::from_str(&text).into_iter::<Value>().next().unwrap().unwrap()
+    };
+    texts.map(act).collect()
+}
+
+/// Acts in order, by what they are about. Uids and directory ids of what does not exist yet are left out, and the values of
+/// settings.
+fn by_subject(acts: impl Iterator<Item = Value>) -> BTreeMap<String, Vec<String>> {
+    let mut all: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for mut act in acts {
+        let kind = match act.as_object() {
+            Some(act) => act.keys().next().unwrap().clone(),
+            None => act.as_str().unwrap().to_owned(),
+        };
+        if let Some(fields) = act.get_mut(&kind).and_then(Value::as_object_mut) {
+            for field in ["uid", "directory", "listeners"] {
+                fields.remove(field);
+            }
+            for change in
+                fields.get_mut("changes").and_then(Value::as_array_mut).into_iter().flatten()
+            {
+                let set = change["set"][0].as_str().or(change["delete"].as_str());
+                if let Some(key) = set.map(str::to_owned) {
+                    *change = Value::String(key);
+                }
+            }
+        }
+        let id = act[&kind]["id"].as_i64().map(|id| format!("node {id}"));
+        let name = || act[&kind]["name"].as_str().map(str::to_owned);
+        let subject = match kind.as_str() {
+            "addVoter" | "removeVoter" | "raiseKraftVersion" => Some("the voters".to_owned()),
+            _ => id.or_else(name),
+        };
+        all.entry(subject.unwrap_or_else(|| kind.clone())).or_default().push(act.to_string());
+    }
+    all
+}
+
 /// The operator is sent home, and the nodes are stopped: what Kubernetes knows is told, and what is not known.
 fn without_kafka(scene: &Scene<'_>) {
     let ground = scene.place.ground;
@@ -460,9 +550,10 @@ fn without_kafka(scene: &Scene<'_>) {
     ]);
     scene.place.kubectl(&["delete", "pods", "--all", "--grace-period=1"]);
     let plan = scene.plan("log.retention.ms: 86400000", "log.retention.ms: 96400000");
-    says(&plan, 2, &["Not known:", "no node of Kafka is ready"]);
+    says(&plan, 3, &["not yet: ", "Not known:", "no node of Kafka is ready"]);
     let more = scene.plan("replicas: 1\n  roles: [broker]", "replicas: 0\n  roles: [broker]");
-    says(&more, 3, &["refused for node 1: it is unknown whether it still has partitions"]);
+    says(&more, 3, &["not yet: ", "no node of Kafka is ready"]);
+    assert!(!more.out.contains("stop node 1"), "{}", more.out);
     let status = scene.gregor(&["status", CLUSTER, "-n", PLACE]);
     says(&status, 4, &["my-cluster-more-1", "no node of Kafka is ready"]);
 }

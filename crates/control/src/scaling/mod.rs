@@ -1,7 +1,6 @@
 //! Nodes that come and go.
 //!
 //! - [`controllers`]: controllers that are to go, or to lose that role;
-//! - [`explain`]: what an edit would do;
 //! - [`guard`]: one broker that is to go, from the decision to its last trace;
 //! - [`leaving`]: all of them, pass by pass;
 //! - [`pool`]: when a node pool that is being deleted may go;
@@ -9,8 +8,6 @@
 //! - [`up`]: nodes that are to come.
 
 pub mod controllers;
-pub mod explain;
-mod explain_words;
 pub mod guard;
 pub mod leaving;
 pub mod pool;

@@ -1,11 +1,17 @@
 //! Builds the objects of a cluster as its spec asks for, and compares them with those that exist. Reads only.
 
+use std::collections::BTreeMap;
+
+use api::names::node_of_pod;
+use api::{StrimziPodSet, Verbatim};
 use control::cluster::area::Area;
 use control::cluster::areas::objects::unbuilt;
 use control::cluster::draft::Flow;
 use control::cluster::snapshot::{ObjectKey, ObjectKind};
 use objects::areas::configuration::{Input, OfUser};
 use objects::areas::{Built, access, claims, configuration};
+use objects::found::ByName;
+use objects::pods::{MARKS, Marks};
 
 use super::error::PassError;
 use super::pass::Work;
@@ -28,7 +34,10 @@ pub(crate) async fn all(work: &mut Work, is_guest: bool) -> Option<PassError> {
     let done = services(work);
     keep(work, Area::Services, done);
     work.known.authorities = keys::authorities(work);
-    work.known.certificate_marks = keys::marks(work);
+    work.known.certificate_marks = match work.known.others.is_snapshot() {
+        true => marks_of(&work.found.pod_sets),
+        false => keys::marks(work),
+    };
     let done = claims(work).await;
     keep(work, Area::Claims, done);
     let done = configuration(work).await;
@@ -36,6 +45,23 @@ pub(crate) async fn all(work: &mut Work, is_guest: bool) -> Option<PassError> {
     let done = workload(work);
     keep(work, Area::Workload, done);
     failed
+}
+
+/// The annotations that pod sets give to pods because of certificates: all that is known of them without Secrets.
+pub(crate) fn marks_of(sets: &ByName<StrimziPodSet>) -> Marks {
+    let mut marks = Marks::new();
+    for Verbatim(pod) in sets.values().flat_map(|set| &set.spec.pods) {
+        let Some(metadata) = pod.get("metadata") else { continue };
+        let Some(node) = metadata["name"].as_str().and_then(node_of_pod) else { continue };
+        let of = |name: &&str| {
+            Some(((*name).to_owned(), metadata["annotations"][*name].as_str()?.to_owned()))
+        };
+        let all: BTreeMap<String, String> = MARKS.iter().filter_map(of).collect();
+        if !all.is_empty() {
+            marks.insert(node, all);
+        }
+    }
+    marks
 }
 
 async fn access(work: &mut Work) -> Result<(), PassError> {

@@ -31,12 +31,20 @@ pub(crate) struct Others {
     config_maps: BTreeMap<String, Option<BTreeSet<String>>>,
     /// Whether volumes of each StorageClass can grow; `None` if the classes could not be listed.
     classes: Option<BTreeMap<String, bool>>,
+    /// The entries themselves, by ConfigMap. They are not written to a file.
+    #[serde(skip)]
+    texts: BTreeMap<String, BTreeMap<String, String>>,
 }
 
 impl Others {
     /// The same, as all that can be known.
     pub(crate) fn of_snapshot(self) -> Self {
         Self { is_snapshot: true, ..self }
+    }
+
+    /// Whether they come from a snapshot, which has no Secrets either.
+    pub(crate) const fn is_snapshot(&self) -> bool {
+        self.is_snapshot
     }
 
     /// Reads all StorageClasses: an edit may need any of them.
@@ -48,6 +56,33 @@ impl Others {
             list.iter().map(|class| (class.name_any(), can_grow(class))).collect()
         };
         self.classes = listed.map(classes);
+    }
+
+    /// The ClusterRoleBindings that exist.
+    pub(crate) fn bindings(&self) -> BTreeMap<String, ClusterRoleBinding> {
+        let existing = self.bindings.iter();
+        existing.filter_map(|(name, one)| Some((name.clone(), one.clone()?))).collect()
+    }
+
+    /// Whether volumes of StorageClasses can grow, as far as that is known.
+    pub(crate) fn can_grow(&self) -> BTreeMap<String, bool> {
+        self.classes.clone().unwrap_or_default()
+    }
+
+    /// The ConfigMaps that the spec refers to, with the entries that were read.
+    pub(crate) fn config_maps(&self) -> BTreeMap<String, ConfigMap> {
+        let map = |data: &BTreeMap<String, String>| ConfigMap {
+            data: Some(data.clone()),
+            ..ConfigMap::default()
+        };
+        self.texts.iter().map(|(name, data)| (name.clone(), map(data))).collect()
+    }
+
+    fn keep(&mut self, entry: &ConfigMapEntry, text: Option<&String>) {
+        if let Some(text) = text {
+            let map = self.texts.entry(entry.config_map.clone()).or_default();
+            map.insert(entry.key.clone(), text.clone());
+        }
     }
 
     /// What is assumed of an entry that an edit refers to and that is not part of the snapshot.
@@ -104,18 +139,23 @@ pub(crate) async fn entry(
     work: &mut Work,
     entry: Option<&ConfigMapEntry>,
 ) -> Result<Option<String>, PassError> {
-    let Some(ConfigMapEntry { config_map: name, key }) = entry else { return Ok(None) };
+    let Some(wanted) = entry else { return Ok(None) };
+    let ConfigMapEntry { config_map: name, key } = wanted;
     if work.known.others.is_snapshot {
         let exists = match work.known.others.config_maps.get(name) {
             Some(entries) => entries.iter().flatten().any(|entry| entry == key),
             None => true,
         };
-        return Ok(exists.then(|| format!("{name}/{key}")));
+        let text = exists.then(|| format!("{name}/{key}"));
+        work.known.others.keep(wanted, text.as_ref());
+        return Ok(text);
     }
     let found = work.api::<ConfigMap>().get_opt(name).await;
     let found = found.map_err(|e| PassError::Get(Box::new(e)))?;
     let entries = found.as_ref().map(|map| map.data.iter().flat_map(BTreeMap::keys));
     let entries = entries.map(|entries| entries.cloned().collect());
     work.known.others.config_maps.insert(name.clone(), entries);
-    Ok(found.and_then(|map| map.data?.remove(key)))
+    let text = found.and_then(|map| map.data?.remove(key));
+    work.known.others.keep(wanted, text.as_ref());
+    Ok(text)
 }

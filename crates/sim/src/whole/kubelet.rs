@@ -78,6 +78,9 @@ pub(crate) const CLASS: &str = "fast";
 impl World {
     /// Claims are bound, and volumes grow.
     pub(crate) fn provision(&mut self) {
+        if self.provisioned == Some(self.kubernetes.version) {
+            return;
+        }
         let bound = |claim: &PersistentVolumeClaim| {
             claim.status.as_ref().is_some_and(|s| s.phase.is_some())
         };
@@ -88,6 +91,7 @@ impl World {
         };
         let is_done = |claim: &PersistentVolumeClaim| bound(claim) && grown(claim);
         if self.kubernetes.found.claims.values().all(is_done) {
+            self.provisioned = Some(self.kubernetes.version);
             return;
         }
         let version = self.kubernetes.version + 1;
@@ -108,6 +112,10 @@ impl World {
     /// The controller of pod sets, which runs in the operator that leads.
     pub(crate) fn control_pods(&mut self) {
         if self.lease.holder.is_none() || self.now_ms >= self.lease.until_ms {
+            return;
+        }
+        let version = self.kubernetes.version;
+        if self.controlled == Some(version) {
             return;
         }
         let found = self.kubernetes.found.clone();
@@ -144,6 +152,9 @@ impl World {
                     Action::Adopt(_) => {}
                 }
             }
+        }
+        if self.kubernetes.version == version {
+            self.controlled = Some(version);
         }
     }
 

@@ -97,6 +97,8 @@ pub(crate) struct Operator {
     flight: Option<Box<Flight>>,
     pub(crate) built: Option<Box<(BuildKey, Rc<Objects>, Rc<Configuration>)>>,
     pub(crate) reused: u64,
+    /// The `Kafka` that was read last.
+    parsed: Option<(Rc<Value>, Box<api::Kafka>)>,
     /// After how many steps something happens to it.
     pub(crate) upset: Option<(u64, Upset)>,
     /// Until when it sees an old `Kafka`.
@@ -147,6 +149,7 @@ impl Operator {
             flight: None,
             built: None,
             reused: 0,
+            parsed: None,
             upset: None,
             stale: None,
             passes: 0,
@@ -347,8 +350,15 @@ impl Operator {
         if self.sabotage == Sabotage::BeginsAnew && record.is_none() {
             record = Some(Record::default());
         }
-        let resource = serde_json::from_value((*kafka).clone())
-            .map_err(|error| Note::new(Reason::InvalidResource, error.to_string()))?;
+        let resource = match self.parsed.as_ref().filter(|(known, _)| Rc::ptr_eq(known, &kafka)) {
+            Some((_, resource)) => (**resource).clone(),
+            None => {
+                let resource: api::Kafka = serde_json::from_value((*kafka).clone())
+                    .map_err(|error| Note::new(Reason::InvalidResource, error.to_string()))?;
+                self.parsed = Some((kafka.clone(), Box::new(resource.clone())));
+                resource
+            }
+        };
         let accepted = desired::accept(Input {
             kafka: resource,
             written: &kafka,

@@ -92,6 +92,10 @@ pub(crate) struct World {
     pub(crate) stuck: BTreeSet<String>,
     /// What claims ask for whose volumes are as large as they should be, whatever number their provisioner says.
     pub(crate) fitting: BTreeMap<String, Option<String>>,
+    /// The version of the objects at which nothing was left to be provisioned.
+    pub(crate) provisioned: Option<u64>,
+    /// The version of the objects at which the pods were those of their sets.
+    pub(crate) controlled: Option<u64>,
     /// What happened, for a plan.
     pub(crate) trace: Option<Vec<Traced>>,
 }
@@ -129,6 +133,8 @@ impl World {
             keys: None,
             stuck: BTreeSet::new(),
             fitting: BTreeMap::new(),
+            provisioned: None,
+            controlled: None,
             trace: None,
         }
     }

@@ -23,6 +23,7 @@ use clap::Args;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::ListParams;
 use kube::{Api, Client};
+use model::TopicPartition;
 use operator::cluster::foresee::{Saved, View as Seen};
 use serde::{Deserialize, Serialize};
 use time::OffsetDateTime;
@@ -129,6 +130,9 @@ struct Edits {
     objects: Saved,
     /// Assumptions about the operator.
     assumed: Option<String>,
+    /// The sizes of partitions.
+    #[serde(default)]
+    sizes: Vec<(TopicPartition, u64)>,
 }
 
 impl Viewed {
@@ -222,7 +226,11 @@ impl At {
         let seen = seen.context("the Kafka was deleted just now")?;
         let unknown = unknown(&found, &seen);
         let objects = for_file.then(|| stage.saved(&seen)).flatten();
-        let edits = objects.map(|objects| Edits { objects, assumed });
+        let sizes = match for_file {
+            true => plan::sizes(&seen.log_dirs().await).into_iter().collect(),
+            false => Vec::new(),
+        };
+        let edits = objects.map(|objects| Edits { objects, assumed, sizes });
         Ok(Looked { found, seen, unknown, edits })
     }
 

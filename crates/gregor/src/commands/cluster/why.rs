@@ -119,7 +119,7 @@ impl Progress {
 }
 
 /// A future time, in words.
-fn duration(ms: u64) -> String {
+pub(super) fn duration(ms: u64) -> String {
     match ms / 1000 {
         seconds @ 0..90 => format!("{} s", seconds.max(1)),
         seconds @ 90..5400 => format!("{} min", (seconds + 30) / 60),

@@ -16,6 +16,8 @@ use control::cluster::record::Record;
 use control::cluster::snapshot::{ObjectKind, Snapshot};
 use control::conditions::Outcome;
 use control::quorum::answer::Answer;
+use control::rolling::config::Change;
+use serde_json::Value;
 use tokio::sync::OnceCell;
 use tracing::Instrument as _;
 
@@ -102,7 +104,7 @@ async fn each(
                 execution.reread(&snapshot);
             }
             Next::Send(act) => {
-                tracing::debug!("{}: {}", act.what, act.rule);
+                tracing::debug!(act = %typed(&act.what), "{}: {}", act.what, act.rule);
                 let span = trace::act(&act.what);
                 let sent = Box::pin(send(work, &act)).instrument(span.clone()).await;
                 let answer = sent.as_ref().ok().map(|(answer, _)| *answer);
@@ -117,6 +119,19 @@ async fn each(
             }
         }
     }
+}
+
+/// An act for the log, as `gregor plan -o json` has it. Of settings only the names: values may be secret.
+fn typed(what: &What) -> Value {
+    let mut value = serde_json::to_value(what).unwrap_or_default();
+    let changes = match what {
+        What::AlterNode { changes, .. } | What::AlterCluster { changes } => changes,
+        _ => return value,
+    };
+    if let Some(fields) = value.as_object_mut().and_then(|all| all.values_mut().next()) {
+        fields["changes"] = changes.iter().map(Change::key).collect();
+    }
+    value
 }
 
 /// Reads Kubernetes and Kafka again.

@@ -6,7 +6,8 @@ use kube::ResourceExt as _;
 use objects::found::{Found, FoundPool};
 use serde_json::{Value, json};
 
-use super::{Edit, ForeseeError, HIDDEN};
+use super::saved::REFERENCE;
+use super::{Edit, ForeseeError};
 
 impl Edit {
     /// The `Kafka` as it would be: what was written replaces the spec, and is added to labels and
@@ -76,8 +77,8 @@ pub(super) fn typed<K: serde::de::DeserializeOwned>(
 /// Hides the values of an edit that are hidden in what it replaces.
 fn hide_alike(stored: &Value, written: &mut Value, path: &str, hidden: &mut Vec<String>) {
     match (stored, written) {
-        (Value::String(text), written) if text == HIDDEN && !written.is_null() => {
-            *written = json!(HIDDEN);
+        (Value::String(text), written) if text == REFERENCE && !written.is_null() => {
+            *written = json!(REFERENCE);
             hidden.push(path.to_owned());
         }
         (Value::Object(stored), Value::Object(written)) => {

@@ -5,6 +5,7 @@
 //! 2. What could not be read is reported as such. A Kafka that does not answer is asked once.
 //! 3. What would be decided after the next change is not told here: one pass is one pass.
 
+mod begin;
 mod disks;
 mod edit;
 mod observed;
@@ -44,6 +45,7 @@ use objects::desired::Refused;
 use objects::found::{ByName, Found};
 use serde_json::Value;
 
+pub use begin::Beginning;
 use edit::typed;
 pub use observed::Observed;
 use saved::Replay;

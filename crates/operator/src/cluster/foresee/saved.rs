@@ -1,6 +1,6 @@
 //! The objects of a cluster as data for a file, so that an edit can be planned on it.
 //!
-//! 1. No Secrets, and of ConfigMaps other than the record only the metadata: server properties may hold passwords.
+//! 1. Of Secrets, and of ConfigMaps other than the record, only the metadata: server properties may hold passwords.
 //! 2. What objects were built from is in the file, so they are built again instead of being stored.
 //! 3. Nothing is sent: the client of a stage for a file refuses every request.
 
@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::edit::typed;
-use super::{Extent, ForeseeError, Known, Observed, Stage, View};
+use super::{Extent, ForeseeError, Known, Observed, Stage, View, begin};
 use crate::client;
 use crate::cluster::error::PassError;
 use crate::cluster::facts::KafkaFacts;
@@ -38,8 +38,8 @@ use crate::write::Writer;
 
 /// What stands in a file for a value that may be secret.
 pub const HIDDEN: &str = "(hidden)";
-/// What stands for it in the settings of a node: a reference, which is not compared with what Kafka shows.
-const REFERENCE: &str = "${hidden}";
+/// What stands for it in resources that objects are built from: a reference, which is not compared with what Kafka shows.
+pub(super) const REFERENCE: &str = "${hidden}";
 
 /// The objects of a cluster, without anything secret.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -59,6 +59,8 @@ pub struct Saved {
     accounts: ByName<ServiceAccount>,
     policies: ByName<NetworkPolicy>,
     budgets: ByName<PodDisruptionBudget>,
+    /// Only the names, labels and uids.
+    secrets: BTreeMap<String, ObjectMeta>,
     others: Others,
     /// How the operator was set up.
     kafka_images: BTreeMap<String, String>,
@@ -88,6 +90,11 @@ impl Saved {
             accounts: found.accounts,
             policies: found.policies,
             budgets: found.budgets,
+            secrets: found
+                .secrets
+                .into_iter()
+                .map(|(name, one)| (name, begin::reduced(one.metadata)))
+                .collect(),
             others: known.others.clone(),
             kafka_images: settings.kafka_images.clone(),
             cluster_domain: settings.cluster_domain.clone(),
@@ -172,9 +179,15 @@ pub(super) struct Replay {
     now_ms: u64,
     kafka: KafkaView,
     pub(super) others: Others,
+    pub(super) secrets: BTreeMap<String, ObjectMeta>,
 }
 
 impl Replay {
+    /// When the file was written.
+    pub(super) const fn now_ms(&self) -> u64 {
+        self.now_ms
+    }
+
     /// The snapshot of a cluster as an edit would have it, with what Kafka said when it was asked.
     pub(super) fn snapshot(&self, work: &Work) -> Snapshot {
         let mut snapshot = observe::snapshot(work);
@@ -185,8 +198,6 @@ impl Replay {
             let desired = node.and_then(|node| observe::desired_settings(work, *id, node));
             if let (Fact::Read { value, .. }, Some(desired)) = (settings, desired) {
                 value.desired = desired;
-                let hidden = value.desired.values_mut().filter(|value| *value == HIDDEN);
-                hidden.for_each(|value| *value = REFERENCE.to_owned());
             }
         }
         snapshot
@@ -208,7 +219,10 @@ impl Stage {
     ) -> Result<(Self, View), ForeseeError> {
         let writer = Writer::closed(client::closed());
         let ctx = Context::new(writer, saved.settings(), "plan");
-        let others = saved.others.clone().of_snapshot();
+        let mut saved = saved;
+        saved.pools.iter_mut().for_each(refer);
+        refer(&mut saved.kafka);
+        let (others, secrets) = (saved.others.clone().of_snapshot(), saved.secrets.clone());
         let written = saved.kafka.clone();
         let kafka: Kafka = typed(&written, "Kafka in the snapshot")?;
         if names_of(&kafka) != *names {
@@ -216,8 +230,12 @@ impl Stage {
         }
         let mut found = saved.found()?;
         let facts = observed.snapshot.clone().unwrap_or_default();
-        let replay =
-            Replay { now_ms: facts.now_ms, kafka: facts.kafka.clone(), others: others.clone() };
+        let replay = Replay {
+            now_ms: facts.now_ms,
+            kafka: facts.kafka.clone(),
+            others: others.clone(),
+            secrets,
+        };
         let (mut view, decision) = View::of(observed, Extent::Present);
         let record = match view.refused {
             Some(_) => view.observed.stored.clone(),
@@ -247,6 +265,7 @@ impl Stage {
 /// Has ConfigMaps and pod sets that were as they should be hold what they should hold, so that an edit is compared with
 /// it: the file has only their metadata.
 fn adopt(found: &mut Found, work: &Work, facts: &Snapshot) -> Result<(), PassError> {
+    let before = annotations(found);
     let pending: Vec<_> = facts.built.values().flat_map(|built| &built.changes).collect();
     for (object, compared) in &work.objects.changes {
         if pending.contains(&&object.key()) {
@@ -263,7 +282,42 @@ fn adopt(found: &mut Found, work: &Work, facts: &Snapshot) -> Result<(), PassErr
             | Object::PersistentVolumeClaim(_) => {}
         }
     }
+    adopt_annotations(found, &before);
     Ok(())
+}
+
+/// The annotations that pod sets give to their pods, by the name of the pod.
+fn annotations(found: &Found) -> BTreeMap<String, BTreeMap<String, String>> {
+    let pods = found.pod_sets.values().flat_map(|set| &set.spec.pods);
+    let all = pods.filter_map(|Verbatim(pod)| {
+        let metadata: ObjectMeta = serde_json::from_value(pod.get("metadata")?.clone()).ok()?;
+        Some((metadata.name?, metadata.annotations.unwrap_or_default()))
+    });
+    all.collect()
+}
+
+/// Hashes of what the file hides differ from those that pods have: a pod that was made as its set wanted it then still is.
+fn adopt_annotations(found: &mut Found, before: &BTreeMap<String, BTreeMap<String, String>>) {
+    let after = annotations(found);
+    for (name, pod) in &mut found.pods {
+        let (Some(before), Some(after)) = (before.get(name), after.get(name)) else { continue };
+        let Some(own) = &mut pod.metadata.annotations else { continue };
+        for (key, value) in after {
+            if before.get(key).is_some_and(|one| own.get(key) == Some(one)) {
+                own.insert(key.clone(), value.clone());
+            }
+        }
+    }
+}
+
+/// Puts references in place of the values that a file hides.
+fn refer(value: &mut Value) {
+    match value {
+        Value::String(text) if text == HIDDEN => REFERENCE.clone_into(text),
+        Value::Array(all) => all.iter_mut().for_each(refer),
+        Value::Object(all) => all.values_mut().for_each(refer),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
 }
 
 fn complete<K>(all: &mut ByName<K>, object: &Object, sent: &Value) -> Result<(), serde_json::Error>

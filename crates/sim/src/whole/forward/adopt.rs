@@ -31,6 +31,9 @@ use super::Start;
 /// The versions of objects that the simulated server writes begin here, where no real ones are.
 const VERSIONS: u64 = 1 << 50;
 
+/// What containers wait for that are about to start.
+const STARTING: [&str; 2] = ["ContainerCreating", "PodInitializing"];
+
 /// The roles that nodes run with.
 pub(super) fn roles(start: &Start) -> BTreeMap<NodeId, Roles> {
     let pods = views::pods(&start.found);
@@ -222,7 +225,8 @@ impl World {
             let Some(view) = views.get(name) else { continue };
             let (Some(node), Some(uid)) = (view.node, pod.uid()) else { continue };
             let mut runtime = Runtime::new(name, node, 0);
-            let is_stuck = view.unschedulable || view.waiting.is_some() || view.exit_code.is_some();
+            let waiting = view.waiting.as_deref().is_some_and(|why| !STARTING.contains(&why));
+            let is_stuck = view.unschedulable || waiting || view.exit_code.is_some();
             if is_stuck && !view.ready {
                 self.stuck.insert(uid.clone());
             }

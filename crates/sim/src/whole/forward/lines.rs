@@ -176,8 +176,10 @@ pub(super) fn plan(
     let (low, high): (u64, u64) =
         (spread(|one| one.expected_ms - one.low_ms), spread(|one| one.high_ms - one.expected_ms));
     let expected_ms = last_ms.unwrap_or_default();
+    // Lines that overlap are not that much faster together.
+    let least_ms = book.lines.iter().map(|line| line.estimate.low_ms).max().unwrap_or_default();
     let estimate = Estimate {
-        low_ms: expected_ms.saturating_sub(low),
+        low_ms: expected_ms.saturating_sub(low).max(least_ms),
         expected_ms,
         high_ms: expected_ms.saturating_add(high),
     };

@@ -6,6 +6,7 @@
 
 mod adopt;
 mod lines;
+mod measured;
 mod words;
 
 use std::collections::{BTreeMap, BTreeSet};

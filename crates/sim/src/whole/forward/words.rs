@@ -75,6 +75,75 @@ impl fmt::Display for Step {
     }
 }
 
+impl Step {
+    /// Its kind in one word, for programs.
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Certificates(_) => "issueCertificates",
+            Self::MakeClaims(_) => "createClaims",
+            Self::Grow { .. } => "growClaim",
+            Self::Write { .. } => "write",
+            Self::Start { .. } => "start",
+            Self::Migrate => "migrateQuorum",
+            Self::AddVoter(_) => "addVoter",
+            Self::RemoveVoter { .. } => "removeVoter",
+            Self::Set { .. } => "setting",
+            Self::Restart(_) => "restart",
+            Self::Cordon(_) => "cordon",
+            Self::Uncordon(_) => "uncordon",
+            Self::Move { drains: true, .. } => "drain",
+            Self::Move { drains: false, .. } => "fill",
+            Self::Stop(_) => "stop",
+            Self::Unregister(_) => "unregister",
+            Self::DeleteClaims(_) => "deleteClaims",
+            Self::KeepClaims(_) => "keepClaims",
+            Self::Keep(_) => "keep",
+            Self::Delete(_) => "delete",
+            Self::Metadata(_) => "metadataVersion",
+            Self::Refused { .. } => "refused",
+            Self::Invalid(_) => "invalid",
+            Self::Blocked(_) => "blocked",
+        }
+    }
+
+    /// Whether it says that something is not carried out.
+    #[must_use]
+    pub const fn is_refusal(&self) -> bool {
+        matches!(self, Self::Refused { .. } | Self::Invalid(_) | Self::Blocked(_))
+    }
+
+    /// The nodes that it is about.
+    #[must_use]
+    pub fn nodes(&self) -> BTreeSet<NodeId> {
+        match self {
+            Self::Certificates(nodes)
+            | Self::Start { nodes, .. }
+            | Self::Move { brokers: nodes, .. }
+            | Self::Refused { nodes, .. } => nodes.clone(),
+            Self::Restart(batch) => batch.nodes.keys().copied().collect(),
+            Self::Set { node, .. } => node.iter().copied().collect(),
+            Self::AddVoter(node)
+            | Self::RemoveVoter { node, .. }
+            | Self::Cordon(node)
+            | Self::Uncordon(node)
+            | Self::Stop(node)
+            | Self::Unregister(node)
+            | Self::Keep(node) => [*node].into(),
+            Self::MakeClaims(_)
+            | Self::Grow { .. }
+            | Self::Write { .. }
+            | Self::Migrate
+            | Self::DeleteClaims(_)
+            | Self::KeepClaims(_)
+            | Self::Delete(_)
+            | Self::Metadata(_)
+            | Self::Invalid(_)
+            | Self::Blocked(_) => BTreeSet::new(),
+        }
+    }
+}
+
 impl fmt::Display for Batch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut why: Vec<&reasons::Reason> = self.nodes.values().flatten().collect();

@@ -54,7 +54,10 @@ async fn left(looked: &Looked) -> Vec<console::page::Line> {
     let restored = Stage::restored(names, edits.objects, looked.seen.observed.clone()).await;
     let Ok((stage, present)) = restored else { return Vec::new() };
     let edited = stage.edited(names, &Edit::default(), Some(&present)).await;
-    edited.map(|edited| plan::left(names, &present, &edited)).unwrap_or_default()
+    let Ok(edited) = edited else { return Vec::new() };
+    let sizes = edits.sizes.into_iter().collect();
+    let left = plan::left((&stage, names), (&present, &edited), sizes).await;
+    left.unwrap_or_default()
 }
 
 impl Source for Files {

@@ -102,6 +102,7 @@ impl Live {
     async fn look(&self, id: &ClusterId) -> anyhow::Result<Option<Cluster>> {
         let kept = Arc::clone(self.kept.lock().await.entry(id.clone()).or_default());
         let mut kept = kept.lock().await;
+        let kept = &mut *kept;
         let at = (&self.client, self.server.as_str());
         let Some(found) = find_in(at, &id.namespace, &id.name).await? else { return Ok(None) };
         let names = Names::new(&id.namespace, &id.name);
@@ -114,13 +115,20 @@ impl Live {
             }
         };
         let Some(seen) = stage.present(&names).await? else { return Ok(None) };
+        let disks = match kept.disks.take().filter(|(at, _)| at.elapsed() < DISKS_EVERY) {
+            Some(disks) => disks,
+            None => (Instant::now(), seen.log_dirs().await),
+        };
         // An edit that changes nothing: what is left of those before it.
         let edited = stage.edited(&names, &Edit::default(), Some(&seen)).await;
-        let plan = edited.map(|edited| plan::left(&names, &seen, &edited)).unwrap_or_default();
-        if kept.disks.as_ref().is_none_or(|(at, _)| at.elapsed() >= DISKS_EVERY) {
-            kept.disks = Some((Instant::now(), seen.log_dirs().await));
-        }
-        let disks = kept.disks.as_ref().map(|(_, disks)| disks.clone()).unwrap_or_default();
+        let plan = match edited {
+            Ok(edited) => {
+                plan::left((stage, &names), (&seen, &edited), plan::sizes(&disks.1)).await
+            }
+            Err(error) => Err(error.into()),
+        };
+        let plan = plan.unwrap_or_default();
+        let disks = kept.disks.insert(disks).1.clone();
         let beside = Beside { zones: self.zones().await, disks, plan, taken_ms: None };
         let unknown = unknown(&found, &seen);
         let looked = Looked { found, seen, unknown, edits: None };

@@ -1,39 +1,71 @@
 //! What people and programs read of a plan.
 
-use control::quorum::plan::Removal;
-use control::scaling::explain::{Restart, Setting};
+use std::collections::BTreeMap;
 
+use control::cluster::act::What;
+use control::rolling::reasons::Reason as Restarted;
+use model::{NodeId, TopicName, TopicPartition};
+use sim::whole::{Batch, End, Estimate, Forward, Line, Removal, Step};
+
+use super::view::{Outcome, Told};
 use super::*;
+use crate::output::View as _;
 
 fn id(number: i32) -> NodeId {
     NodeId::new(number).unwrap()
 }
 
-fn view(lines: &[Line], outcome: Outcome) -> PlanView {
+fn line(step: Step, expected_ms: u64) -> Line {
+    let estimate = Estimate { low_ms: expected_ms / 2, expected_ms, high_ms: expected_ms * 2 };
+    Line { step, begin_ms: 0, estimate }
+}
+
+fn view(lines: Vec<Line>, why: &BTreeMap<NodeId, Vec<String>>) -> PlanView {
     let mut view = PlanView::empty(&Names::new("kafka", "my-cluster"));
     view.exists = Some(true);
-    view.add(lines, outcome);
+    let forward = Forward {
+        lines,
+        acts: vec![(1_000, What::Unregister { id: id(3) })],
+        end: End::Settled,
+        warnings: Vec::new(),
+        estimate: Estimate { low_ms: 60_000, expected_ms: 80_000, high_ms: 600_000 },
+        passes: 3,
+    };
+    view.fill(&forward, why, false);
     view
+}
+
+fn batch() -> Batch {
+    let partition = TopicPartition::new(TopicName::new("t").unwrap(), 4);
+    Batch {
+        nodes: [(id(0), vec![Restarted::PodHasOldRevision])].into(),
+        left: vec![(partition, 2, 1)],
+        ..Batch::default()
+    }
 }
 
 #[test]
 fn a_plan_reads_as_a_list_in_order() {
-    let lines = [
-        Line::MakeClaims(vec!["data-0-my-cluster-broker-6".to_owned()]),
-        Line::Start { pool: "broker".to_owned(), nodes: [id(6)].into() },
-        Line::RemoveVoter { node: id(3), why: Removal::NotDesired },
-        Line::Change(Setting {
-            key: "log.retention.hours".to_owned(),
-            value: Some("24".to_owned()),
-            node: None,
-        }),
-        Line::Restart(Restart {
-            node: id(0),
-            why: vec!["Kafka 4.3.1 instead of 4.1.2".to_owned()],
-        }),
-        Line::Refused { nodes: [id(5)].into(), why: "it still has 7 partitions".to_owned() },
+    let set = Step::Set {
+        key: "log.retention.hours".to_owned(),
+        value: Some("24".to_owned()),
+        node: None,
+    };
+    let refused =
+        Step::Refused { nodes: [id(5)].into(), why: "it still has 7 partitions".to_owned() };
+    let brokers = [id(6)].into();
+    let lines = vec![
+        line(Step::MakeClaims(vec!["data-0-my-cluster-broker-6".to_owned()]), 1_000),
+        line(Step::Start { pool: "broker".to_owned(), nodes: [id(6)].into() }, 20_000),
+        line(Step::RemoveVoter { node: id(3), why: Removal::Unwanted }, 1_000),
+        line(set, 1_000),
+        line(Step::Restart(batch()), 40_000),
+        line(Step::Move { drains: false, brokers, partitions: 7, bytes: Some(5 << 30) }, 600_000),
+        line(refused, 0),
     ];
-    let mut view = view(&lines, Outcome::Refused);
+    let why = [(id(0), vec!["Kafka 4.3.1 instead of 4.1.2".to_owned()])].into();
+    let mut view = view(lines, &why);
+    view.basis = vec!["a node starts in 20 s, as 3 pods of this cluster did".to_owned()];
     view.unknown = vec!["no node of Kafka answers".to_owned()];
     view.warnings = vec![Told { reason: "Odd", message: "four controllers".to_owned() }];
     view.under_way = vec![Told { reason: "Rolling", message: "1 restarted".to_owned() }];
@@ -41,12 +73,18 @@ fn a_plan_reads_as_a_list_in_order() {
     let expected = "\
 Kafka my-cluster in namespace kafka
 
-  1. make claim data-0-my-cluster-broker-6
-  2. start node 6 of broker
+  1. create claim data-0-my-cluster-broker-6
+  2. start node 6 of broker (about 20 s, 10 s to 40 s)
   3. remove controller 3 from the voters
   4. set log.retention.hours to 24 on all nodes, without a restart
-  5. restart node 0: Kafka 4.3.1 instead of 4.1.2
-  6. refused for node 5: it still has 7 partitions
+  5. restart node 0: Kafka 4.3.1 instead of 4.1.2 [certificate: t-4 keeps 2 in sync, 1 required] (about 40 s, 20 s to 80 s)
+  6. move about 7 partitions (5120 MiB) to the new broker 6 (about 10 min, 5 min to 20 min)
+  7. refused for node 5: it still has 7 partitions
+
+All of it takes about 80 s, 60 s to 10 min.
+
+Durations:
+  - a node starts in 20 s, as 3 pods of this cluster did
 
 Not known:
   - no node of Kafka answers
@@ -61,17 +99,24 @@ Not looked at:
   - ConfigMap c
 ";
     assert_eq!(view.table(None), expected);
+    assert_eq!(view.outcome, Outcome::Refused);
     let json = serde_json::to_value(&view).unwrap();
     assert_eq!(json["outcome"], "refused");
     assert_eq!(json["steps"][1]["kind"], "start");
     assert_eq!(json["steps"][1]["nodes"], serde_json::json!([6]));
-    assert_eq!(json["steps"][5]["kind"], "refused");
+    assert_eq!(json["steps"][1]["estimate"]["expectedMs"], 20_000);
+    assert_eq!(json["steps"][4]["certificate"][0]["minIsr"], 1);
+    assert_eq!(json["steps"][5]["bytes"], 5_u64 << 30);
+    assert_eq!(json["steps"][6]["kind"], "refused");
+    assert_eq!(json["acts"][0]["what"], serde_json::json!({ "unregister": { "id": 3 } }));
+    assert_eq!(json["estimate"]["highMs"], 600_000);
     assert_eq!(json["underWay"][0]["reason"], "Rolling");
 }
 
 #[test]
 fn nothing_is_said_in_words() {
-    let mut view = view(&[], Outcome::Nothing);
+    let mut view = PlanView::empty(&Names::new("kafka", "my-cluster"));
+    view.exists = Some(true);
     assert_eq!(view.table(None), "Kafka my-cluster in namespace kafka\n\n  nothing would change\n");
     view.exists = Some(false);
     assert!(
@@ -82,9 +127,11 @@ fn nothing_is_said_in_words() {
 
 #[test]
 fn what_is_refused_is_red_on_a_terminal() {
-    let lines = [Line::Blocked("it is paused".to_owned())];
-    let text = view(&lines, Outcome::Refused).table(Some(80));
+    let lines = vec![line(Step::Blocked("it is paused".to_owned()), 0)];
+    let view = view(lines, &BTreeMap::new());
+    let text = view.table(Some(80));
     assert!(text.contains("\u{1b}[31m  1. not yet: it is paused\u{1b}[0m\n"), "{text:?}");
+    assert_eq!(view.outcome.exit_code(), 3);
 }
 
 /// The command line.
@@ -162,9 +209,9 @@ fn what_a_snapshot_does_not_tell_is_named() {
     let present = view(true, &[]);
     let field = "Kafka: spec.kafka.config.ssl.keystore.password".to_owned();
     let edited = view(false, std::slice::from_ref(&field));
-    let unknown = facts::unknown(Some(&present), &edited, None);
+    let unknown = unknown::unknown(Some(&present), &edited, None);
     assert_eq!(unknown.len(), 2, "{unknown:?}");
     assert!(unknown[0].starts_with("Secrets are not part of a snapshot"), "{unknown:?}");
     assert!(unknown[1].ends_with(&field), "{unknown:?}");
-    assert_eq!(facts::unknown(Some(&present), &view(true, &[]), None), Vec::<String>::new());
+    assert_eq!(unknown::unknown(Some(&present), &view(true, &[]), None), Vec::<String>::new());
 }
