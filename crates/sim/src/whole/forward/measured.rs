@@ -64,7 +64,7 @@ impl Paces {
                 basis.push(format!(
                     "a batch of restarts takes {} s, as {} of the last roll did",
                     seconds(middle),
-                    control::words::count(batches.len(), "batch")
+                    batches.len()
                 ));
             }
             None => basis.push(
@@ -146,6 +146,6 @@ mod tests {
         let caught = [paces.fast, paces.expected, paces.slow].map(|pace| pace.catch_up_ms);
         assert_eq!(caught, [16_000, 17_000, 67_000]);
         assert_eq!(basis[0], "a node starts in 15 s, as 3 pods of this cluster did");
-        assert_eq!(basis[1], "a batch of restarts takes 40 s, as 3 batches of the last roll did");
+        assert_eq!(basis[1], "a batch of restarts takes 40 s, as 3 of the last roll did");
     }
 }
