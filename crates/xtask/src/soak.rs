@@ -56,6 +56,7 @@ const PARTS: &[Part] = &[
     part("gone",            MINUTES, "brokers that do not answer are drained and leave",           How::Program("soak_gone")),
     part("lives",           MINUTES, "creation, voters and a roll, the operator killed after each act", How::Program("real_lives")),
     part("migration",       MINUTES, "a Strimzi cluster is adopted, its quorum made dynamic",      How::Program("soak_migration")),
+    part("monitoring",      MINUTES, "stuck rolls, drains, throttles and quorums fire alerts, which are resolved", How::Program("real_monitoring")),
     part("node",            MINUTES, "nodes on the oldest and newest Kafka, damaged class archives", How::Program("real_node")),
     part("quorum",          MINUTES, "controllers 3 to 5 to 3 to 1 to 3, disks lost",              How::Program("soak_quorum")),
     part("rebalance",       MINUTES, "rebalances interrupted by others, brokers killed",           How::Program("soak_rebalance")),

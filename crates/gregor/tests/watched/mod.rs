@@ -1,5 +1,9 @@
 //! A cluster that a real Prometheus watches, and what happens to it so that each alert fires and is resolved.
 
+#![allow(dead_code, reason = "the part of `make soak` uses all of it")]
+
+use std::net::SocketAddr;
+
 use serde_json::{Value, json};
 
 use crate::kafka::{Ground, Place, wait_for, wait_for_mut};
@@ -128,6 +132,13 @@ impl<'a> Watched<'a> {
         found
     }
 
+    /// Waits until an alert fires for the cluster.
+    fn fires_for_cluster(&self, alert: &str) -> Value {
+        let found = self.fires(alert);
+        let is_it = |one: &&Value| one["namespace"] == NAMESPACE && one["cluster"] == CLUSTER;
+        found.iter().find(is_it).unwrap_or_else(|| panic!("{found:?}")).clone()
+    }
+
     /// Waits until an alert does not fire any more.
     fn is_resolved(&self, alert: &str) {
         wait_for(|| {
@@ -199,4 +210,21 @@ impl<'a> Watched<'a> {
         scale("1");
         self.is_resolved(ALERT);
     }
+
+    /// What the operator serves at this moment: Prometheus sees it up to a second later.
+    fn served(&self) -> String {
+        let pods = self.place.ground.kubectl(&[
+            "-n",
+            "gregor",
+            "get",
+            "pods",
+            "-o",
+            "jsonpath={.items[*].status.podIP}",
+        ]);
+        let address: SocketAddr = format!("{}:8080", pods.trim()).parse().unwrap();
+        crate::prometheus::get(address, "/metrics").unwrap()
+    }
 }
+
+#[cfg(feature = "soak")]
+mod soak;
