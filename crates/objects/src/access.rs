@@ -2,7 +2,7 @@
 //! the PodDisruptionBudget.
 
 use api::Verbatim;
-use api::names::{AGENT_PORT, CONTROLLER_PORT, KIND_LABEL, REPLICATION_PORT};
+use api::names::{AGENT_PORT, CONTROLLER_PORT, KIND_LABEL, NAME_LABEL, REPLICATION_PORT};
 use control::annotations::Annotation;
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
@@ -18,6 +18,9 @@ pub const KAFKA_NODE_ROLE: &str = "gregor-kafka-node";
 
 /// Annotation: the namespace of the cluster that a binding belongs to.
 pub const NAMESPACE: &str = Annotation::Namespace.name();
+
+/// Components of Strimzi that use the port of the brokers until Gregor replaces them, or for as long as the user keeps them.
+const STRIMZI_COMPONENTS: [&str; 3] = ["entity-operator", "kafka-exporter", "cruise-control"];
 
 type Built<K> = Result<K, serde_json::Error>;
 
@@ -83,7 +86,7 @@ pub fn disruption_budget(blueprint: &Blueprint) -> Built<PodDisruptionBudget> {
     }))
 }
 
-/// Controllers and brokers are reachable by each other and by the operator; each listener by the peers that
+/// Controllers and brokers are reachable by each other and by the operator, brokers by components of Strimzi; each listener by the peers that
 /// its user configured, default: all.
 pub fn network_policy(blueprint: &Blueprint) -> Built<NetworkPolicy> {
     let operator = json!({
@@ -91,9 +94,15 @@ pub fn network_policy(blueprint: &Blueprint) -> Built<NetworkPolicy> {
         "namespaceSelector": {},
     });
     let nodes = json!({ "podSelector": { "matchLabels": blueprint.names.selector(None) } });
+    let mut replication = vec![nodes.clone(), operator.clone()];
+    let components = STRIMZI_COMPONENTS.iter().map(|component| {
+        let name = format!("{}-{component}", blueprint.names.cluster);
+        json!({ "podSelector": { "matchLabels": { NAME_LABEL: name } } })
+    });
+    replication.extend(components);
     let mut ingress = vec![
         rule(CONTROLLER_PORT.into(), &[nodes.clone(), operator.clone()]),
-        rule(REPLICATION_PORT.into(), &[nodes, operator.clone()]),
+        rule(REPLICATION_PORT.into(), &replication),
         rule(AGENT_PORT.into(), &[operator]),
     ];
     for listener in &blueprint.kafka.spec.kafka.listeners {
@@ -124,4 +133,28 @@ fn rule(port: i64, from: &[Value]) -> Value {
         rule["from"] = json!(from);
     }
     rule
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::samples::blueprint;
+
+    #[test]
+    fn components_of_strimzi_reach_the_brokers_and_nothing_else() {
+        let policy = network_policy(&blueprint(json!({}), json!({}))).unwrap();
+        let policy = serde_json::to_value(policy).unwrap();
+        let rules = policy["spec"]["ingress"].as_array().unwrap();
+        let ports_of = |component: &str| -> Vec<i64> {
+            let of = format!("my-{component}");
+            let has = |rule: &&Value| {
+                let mut peers = rule["from"].as_array().into_iter().flatten();
+                peers.any(|peer| peer["podSelector"]["matchLabels"][NAME_LABEL] == of)
+            };
+            rules.iter().filter(has).filter_map(|rule| rule["ports"][0]["port"].as_i64()).collect()
+        };
+        for component in STRIMZI_COMPONENTS {
+            assert_eq!(ports_of(component), [REPLICATION_PORT.into()], "{component}");
+        }
+    }
 }

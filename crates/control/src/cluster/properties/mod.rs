@@ -187,13 +187,19 @@ fn storage(properties: &mut Properties, cluster: &ClusterInput<'_>, node: &NodeI
     properties.set("log.dirs", node.log_dirs.join(","));
 }
 
+/// Components of Strimzi with certificates of their own, by their common names.
+const STRIMZI_COMPONENTS: [&str; 4] =
+    ["entity-topic-operator", "entity-user-operator", "kafka-exporter", "cruise-control"];
+
 fn authorization(properties: &mut Properties, spec: &ClusterSpec) {
     let Some(authorization) = &spec.authorization else { return };
-    // The subjects of the certificates of the nodes and of the operator.
+    // The subjects of the certificates of the nodes and of the operator, and of the components of Strimzi that run after an
+    // adoption. Only the cluster CA issues certificates of this organization.
+    let components = STRIMZI_COMPONENTS.map(|component| format!("{}-{component}", spec.name));
     let own = [format!("{}-kafka", spec.name), "cluster-operator".to_owned()];
-    let own = own.map(|name| format!("User:CN={name},O=io.strimzi"));
+    let own = own.into_iter().chain(components).map(|name| format!("User:CN={name},O=io.strimzi"));
     let others = authorization.super_users.iter().map(|user| format!("User:{user}"));
-    let users: Vec<_> = own.into_iter().chain(others).collect();
+    let users: Vec<_> = own.chain(others).collect();
     properties.set("authorizer.class.name", AUTHORIZER);
     properties.set("super.users", users.join(";"));
 }

@@ -106,7 +106,7 @@ proptest! {
         }
         let supers = case.get("super.users").unwrap();
         let expected = users.iter().map(|user| format!("User:{user}"));
-        prop_assert_eq!(supers.split(';').skip(2).collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+        prop_assert_eq!(supers.split(';').skip(6).collect::<Vec<_>>(), expected.collect::<Vec<_>>());
         let references = |key: &str| java::references(&case.get(key).unwrap_or_default());
         prop_assert_eq!(references("advertised.listeners"), Vec::<String>::new());
         prop_assert_eq!(references("super.users"), Vec::<String>::new());
