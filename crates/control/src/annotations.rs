@@ -2,6 +2,8 @@
 //!
 //! `docs/generated/annotations.md` is made from this list. `cargo xtask tidy` finds names that are written elsewhere.
 
+use std::collections::BTreeMap;
+
 /// Who writes an annotation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Writer {
@@ -94,6 +96,8 @@ pub enum Annotation {
     ClusterId,
     /// `gregor.io/roles`.
     Roles,
+    /// `gregor.io/quorum-mode`.
+    QuorumMode,
     /// `strimzi.io/storage`.
     Storage,
     /// `gregor.io/applied`.
@@ -117,7 +121,7 @@ pub enum Annotation {
 impl Annotation {
     /// All of them.
     #[rustfmt::skip]
-    pub const ALL: [Self; 48] = [
+    pub const ALL: [Self; 49] = [
         Self::PauseReconciliation, Self::ManualRollingUpdate, Self::MaxParallel, Self::AllowOfflineBatches,
         Self::AcceptMetadataLoss, Self::SkipScaleDownCheck, Self::QuorumMigration, Self::DiskReplaced,
         Self::NextNodeIds, Self::RemoveNodeIds, Self::Engine, Self::CruiseControlUrl, Self::Rebalance, Self::RebalanceTemplate, Self::RebalanceAutoApproval,
@@ -125,7 +129,7 @@ impl Annotation {
         Self::Settings, Self::ConfigurationHash, Self::KafkaVersion, Self::Quorum, Self::ServerCertHash,
         Self::ListenerCertThumbprints, Self::ClusterCaCertGeneration, Self::ClusterCaKeyGeneration,
         Self::ClientsCaCertGeneration, Self::ClientsCaKeyGeneration, Self::CaCertGeneration,
-        Self::CaKeyGeneration, Self::DeleteClaim, Self::ClusterId, Self::Roles, Self::Storage, Self::Applied,
+        Self::CaKeyGeneration, Self::DeleteClaim, Self::ClusterId, Self::Roles, Self::QuorumMode, Self::Storage, Self::Applied,
         Self::Discovery, Self::Namespace, Self::FleetCapacity, Self::Version, Self::RecordFormat,
         Self::KafkaVersions, Self::IgnoreStrimzi,
     ];
@@ -230,6 +234,8 @@ const ROWS: [Columns; Annotation::ALL.len()] = {
         ("gregor.io/cluster-id", "PersistentVolumeClaim", Operator,
             "the id of the cluster whose data the claim holds"),
         ("gregor.io/roles", "PersistentVolumeClaim", Operator, "the roles of the node whose data the claim holds"),
+        ("gregor.io/quorum-mode", "PersistentVolumeClaim", Operator,
+            "`static` or `dynamic`: how the controllers find each other, for the case that the record is lost"),
         ("strimzi.io/storage", "StrimziPodSet", Operator, "the storage of the pool"),
         ("gregor.io/applied", "all objects of a cluster", Operator, "a hash of what the operator applied"),
         ("strimzi.io/discovery", "Service", Operator, "the listeners of the cluster, for clients that look for them"),
@@ -244,11 +250,80 @@ const ROWS: [Columns; Annotation::ALL.len()] = {
     ]
 };
 
+/// Annotations of Strimzi that ask for nothing here: what they ask for is always so.
+const UNNEEDED: [(&str, &str); 2] =
+    [("strimzi.io/kraft", "enabled"), ("strimzi.io/node-pools", "enabled")];
+
+/// Annotations of Strimzi's users that Gregor does not support, on objects that also carry annotations of operators.
+const UNSUPPORTED: [(&str, &str); 2] = [
+    (
+        "strimzi.io/delete-pod-and-pvc",
+        "drain the broker, then delete its claim and its pod with kubectl",
+    ),
+    ("strimzi.io/delete-zookeeper-claim", "there is no ZooKeeper"),
+];
+
+/// Annotations of users on an object of this kind that have no effect, each with its name and what to do.
+///
+/// On `Kafka` and `KafkaNodePool` these are all of Strimzi and Gregor that are not listed for the kind, such as misspelled ones.
+#[must_use]
+pub fn without_effect(
+    kind: &str,
+    annotations: &BTreeMap<String, String>,
+) -> Vec<(String, &'static str)> {
+    let is_resource = matches!(kind, "Kafka" | "KafkaNodePool");
+    let judge = |(name, value): (&String, &String)| {
+        if let Some((_, remedy)) = UNSUPPORTED.iter().find(|(one, _)| one == name) {
+            return Some((name.clone(), *remedy));
+        }
+        let is_ours = name.starts_with("strimzi.io/") || name.starts_with("gregor.io/");
+        let is_unneeded = UNNEEDED.contains(&(name.as_str(), value.as_str()));
+        if !is_resource || !is_ours || is_unneeded {
+            return None;
+        }
+        let rows = || Annotation::ALL.into_iter().map(Annotation::row);
+        match rows().find(|row| row.name == name) {
+            Some(row) if row.objects.split(", ").any(|one| one == kind) => None,
+            Some(_) if name == Annotation::Applied.name() => None,
+            Some(_) => Some((name.clone(), "it has no effect on this kind of resource")),
+            None => Some((name.clone(), "it is unknown")),
+        }
+    };
+    annotations.iter().filter_map(judge).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+
+    #[test]
+    #[rustfmt::skip]
+    fn annotations_of_users_without_effect_are_found() {
+        // The kind, the annotation, its value, and whether it is reported.
+        let rows = [
+            ("Kafka",         "strimzi.io/pause-reconciliation", "true",     false),
+            ("KafkaNodePool", "strimzi.io/pause-reconciliation", "true",     true),
+            ("KafkaNodePool", "strimzi.io/next-node-ids",        "[1]",      false),
+            ("Kafka",         "strimzi.io/next-node-ids",        "[1]",      true),
+            ("Kafka",         "gregor.io/max-paralel",           "2",        true),
+            ("Kafka",         "strimzi.io/kraft",                "enabled",  false),
+            ("Kafka",         "strimzi.io/kraft",                "migration", true),
+            ("Kafka",         "strimzi.io/node-pools",           "enabled",  false),
+            ("Kafka",         "example.org/strimzi.io",          "x",        false),
+            ("Kafka",         "kubectl.kubernetes.io/x",         "x",        false),
+            ("Pod",           "strimzi.io/delete-pod-and-pvc",   "true",     true),
+            ("Pod",           "strimzi.io/revision",             "x",        false),
+            // Operators of other versions write what this one does not know.
+            ("Pod",           "strimzi.io/other-hash",           "x",        false),
+        ];
+        for (kind, name, value, expected) in rows {
+            let annotations = [(name.to_owned(), value.to_owned())].into();
+            let found = without_effect(kind, &annotations);
+            assert_eq!(found.len(), usize::from(expected), "{kind} {name} {found:?}");
+        }
+    }
 
     #[test]
     fn every_annotation_is_listed_once_and_has_a_name_of_its_own() {

@@ -11,7 +11,7 @@ use api::compat::{self, Verdict};
 use api::names::{BROKER_LABEL, CONTROLLER_LABEL, Names, POOL_LABEL, node_of_pod};
 use api::node_pool::Role;
 use api::{Kafka, KafkaNodePool, Verbatim};
-use control::annotations::Annotation;
+use control::annotations::{self, Annotation};
 use control::cluster::ids;
 use control::cluster::record::Record;
 use control::cluster::spec::{ClusterSpec, PoolSpec};
@@ -124,7 +124,7 @@ fn field_findings(written: &Value, found: &Found) -> (Vec<Note>, Option<Note>) {
         let findings = compat::unhonoured(&pool.written, compat::Kind::KafkaNodePool);
         findings.into_iter().map(move |finding| (name.clone(), finding))
     });
-    let (mut warnings, mut refused) = (Vec::new(), Vec::new());
+    let (mut warnings, mut refused) = (annotation_findings(written, found), Vec::new());
     for (resource, finding) in kafka.chain(pools) {
         let message = format!("{resource}: {finding}");
         match finding.verdict {
@@ -142,6 +142,25 @@ fn field_findings(written: &Value, found: &Found) -> (Vec<Note>, Option<Note>) {
     (warnings, refused)
 }
 
+/// Annotations of users that have no effect.
+fn annotation_findings(written: &Value, found: &Found) -> Vec<Note> {
+    let of_kafka = written.pointer("/metadata/annotations").cloned().unwrap_or_default();
+    let of_kafka: BTreeMap<String, String> = serde_json::from_value(of_kafka).unwrap_or_default();
+    let pools = found.pools.iter().map(|found| &found.pool);
+    let pools = pools.map(|pool| ("KafkaNodePool", pool.name_any(), pool.annotations().clone()));
+    let pods = found.pods.values();
+    let pods = pods.map(|pod| ("Pod", pod.name_any(), pod.annotations().clone()));
+    let all = [("Kafka", String::new(), of_kafka)].into_iter().chain(pools).chain(pods);
+    let notes = all.flat_map(|(kind, name, annotations)| {
+        let resource = format!("{kind} {name}").trim_end().to_owned();
+        annotations::without_effect(kind, &annotations).into_iter().map(move |(name, why)| {
+            let message = format!("{resource}: the annotation {name} is not supported: {why}");
+            Note::new(Reason::UnhonouredFields, message)
+        })
+    });
+    notes.collect()
+}
+
 /// The record for a cluster without one: empty for a new cluster, else rebuilt from its resources and claims.
 fn rebuild(
     names: &Names,
@@ -149,9 +168,9 @@ fn rebuild(
     pools: &[KafkaNodePool],
     found: &Found,
 ) -> Result<Record, Note> {
-    let (cluster_id, nodes) = match recover::decide(&remains(names, kafka, pools, found)) {
+    let (cluster_id, mode, nodes) = match recover::decide(&remains(names, kafka, pools, found)) {
         recover::Decision::New => return Ok(Record::default()),
-        recover::Decision::Known { cluster_id, pools } => (cluster_id, pools),
+        recover::Decision::Known { cluster_id, mode, pools } => (cluster_id, mode, pools),
         recover::Decision::Refuse(conflicts) => {
             let lines: Vec<_> = conflicts.iter().map(ToString::to_string).collect();
             return Err(Note::new(Reason::RecordLost, lines.join("; ")));
@@ -159,6 +178,8 @@ fn rebuild(
     };
     let mut record = Record { cluster_id: Some(cluster_id), pools: nodes, ..Record::default() };
     record.quorum.rebuilt = true;
+    // Kafka is asked all the same; the mode is what its nodes start with if none of them runs.
+    record.quorum.mode = mode;
     let status = kafka.status.as_ref();
     // Written by the previous operator, and only after a complete reconciliation.
     record.was_ready =
@@ -209,6 +230,8 @@ fn remains(names: &Names, kafka: &Kafka, pools: &[KafkaNodePool], found: &Found)
             node,
             roles: annotation(claims::ROLES).and_then(|text| text.parse().ok()),
             cluster_id: annotation(claims::CLUSTER_ID).filter(|id| !id.is_empty()),
+            mode: annotation(claims::QUORUM_MODE)
+                .map_or(QuorumMode::Unknown, |text| claims::mode_from(&text)),
             is_deleting: claim.metadata.deletion_timestamp.is_some(),
         })
     };

@@ -137,6 +137,12 @@ fn a_lost_record_is_rebuilt_and_not_begun_anew() {
     scene.found.claims.insert("data-my-broker-4".to_owned(), claim);
     assert_eq!(scene.pass().record.cluster_id.as_deref(), Some("def"));
     assert_eq!(scene.made, 0);
+    // With the mode of the quorum, with which nodes start although none of them runs.
+    scene.record = None;
+    let claim = scene.found.claims.get_mut("data-my-broker-4").unwrap();
+    let annotations = claim.metadata.annotations.as_mut().unwrap();
+    annotations.insert(claims::QUORUM_MODE.to_owned(), "static".to_owned());
+    assert_eq!(scene.pass().record.quorum.mode, QuorumMode::Static);
 }
 
 #[test]
@@ -322,4 +328,28 @@ fn every_reason_to_warn_or_to_refuse_has_a_row() {
     // Those of the validation have their rows there.
     let listed = Reason::OWN.iter().filter(|reason| reason.origins().contains(&Origin::Spec));
     assert_eq!(seen, listed.copied().collect());
+}
+
+#[test]
+fn annotations_without_effect_are_named() {
+    let mut scene = Scene::new();
+    let annotated = |name: &str| {
+        json!({ "name": name, "annotations": {
+        "strimzi.io/delete-pod-and-pvc": "true", "gregor.io/max-parallel": "2",
+    } })
+    };
+    assert!(scene.pass().warnings.is_empty());
+    scene.pool("broker").metadata = serde_json::from_value(annotated("broker")).unwrap();
+    let pod = object(json!({ "metadata": annotated("my-broker-0") })).unwrap();
+    scene.found.pods.insert("my-broker-0".to_owned(), pod);
+    let warnings = scene.pass().warnings;
+    let messages: Vec<_> = warnings.iter().map(|note| note.message.as_str()).collect();
+    let expected = |of: &str| {
+        format!(
+            "{of}: the annotation strimzi.io/delete-pod-and-pvc is not supported: drain the broker, then delete its \
+             claim and its pod with kubectl"
+        )
+    };
+    assert_eq!(messages, [expected("KafkaNodePool broker"), expected("Pod my-broker-0")]);
+    assert!(warnings.iter().all(|note| note.reason == Reason::UnhonouredFields));
 }

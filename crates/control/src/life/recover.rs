@@ -13,6 +13,7 @@ use std::fmt;
 use model::NodeId;
 
 use crate::node::Roles;
+use crate::quorum::format::QuorumMode;
 
 /// A claim of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +28,8 @@ pub struct Claim {
     pub roles: Option<Roles>,
     /// The id of the cluster whose data it holds, if it was noted.
     pub cluster_id: Option<String>,
+    /// The mode of the quorum of that cluster, if it was noted.
+    pub mode: QuorumMode,
     /// Whether it is being deleted.
     pub is_deleting: bool,
 }
@@ -64,6 +67,8 @@ pub enum Decision {
     Known {
         /// Its id.
         cluster_id: String,
+        /// The mode of its quorum, if claims know it and agree.
+        mode: QuorumMode,
         /// The nodes of existing pools.
         pools: BTreeMap<String, BTreeMap<NodeId, Roles>>,
     },
@@ -130,9 +135,17 @@ pub fn decide(facts: &Facts) -> Decision {
     }
     conflicts.extend(duplicates(&pools));
     match conflicts.is_empty() {
-        true => Decision::Known { cluster_id, pools },
+        true => Decision::Known { mode: mode(&claims, &cluster_id), cluster_id, pools },
         false => Decision::Refuse(conflicts.into_iter().collect()),
     }
+}
+
+/// The mode that the claims of the cluster agree on. A migration that was interrupted leaves both.
+fn mode(claims: &[&Claim], cluster_id: &str) -> QuorumMode {
+    let ours = claims.iter().filter(|claim| claim.cluster_id.as_deref() == Some(cluster_id));
+    let mut modes = ours.map(|claim| claim.mode).filter(|mode| *mode != QuorumMode::Unknown);
+    let first = modes.next().unwrap_or_default();
+    if modes.all(|mode| mode == first) { first } else { QuorumMode::Unknown }
 }
 
 /// The nodes of a pool.
@@ -249,6 +262,7 @@ mod tests {
             node: id(node),
             roles,
             cluster_id: (!cluster.is_empty()).then(|| cluster.to_owned()),
+            mode: QuorumMode::Unknown,
             is_deleting: false,
         }
     }
@@ -261,7 +275,7 @@ mod tests {
     fn told(decision: Decision) -> String {
         match decision {
             Decision::New => "new".to_owned(),
-            Decision::Known { cluster_id, pools } => {
+            Decision::Known { cluster_id, pools, .. } => {
                 let node = |(id, roles): (&NodeId, &Roles)| format!("{id}={roles}");
                 let pool = |(name, nodes): (&String, &BTreeMap<NodeId, Roles>)| {
                     format!(" {name}[{}]", nodes.iter().map(node).collect::<Vec<_>>().join(" "))
@@ -322,6 +336,33 @@ mod tests {
         let more = Claim { name: "data-1-c-b-2".to_owned(), ..claim("b", 2, Some(Broker), "x") };
         check(None, &pools[..1], &[claims[1].clone(), more], "x b[2=broker]");
         check(Some("x"), &pools[..1], &claims[..2], "x b[2=broker 7=broker]");
+    }
+
+    #[test]
+    fn the_quorum_mode_is_what_the_claims_of_the_cluster_agree_on() {
+        use QuorumMode::{Dynamic, Static, Unknown};
+        let rows = [
+            (vec![Unknown, Unknown], Unknown),
+            (vec![Dynamic, Unknown], Dynamic),
+            (vec![Static, Static], Static),
+            // A migration was interrupted: Kafka is asked.
+            (vec![Static, Dynamic], Unknown),
+        ];
+        for (modes, expected) in rows {
+            let noted = (0..).zip(&modes);
+            let of = |(node, mode): (i32, &QuorumMode)| Claim {
+                mode: *mode,
+                ..claim("b", node, Some(Broker), "x")
+            };
+            let mut claims: Vec<_> = noted.map(of).collect();
+            // One of another cluster says nothing.
+            claims.push(Claim { mode: Static, ..claim("left-over", 9, None, "y") });
+            let pools = vec![pool("b", Broker, None)];
+            let cluster_id = Some("x".to_owned());
+            let facts = Facts { cluster_id, pools, removed: BTreeSet::new(), claims };
+            let Decision::Known { mode, .. } = decide(&facts) else { panic!("{modes:?}") };
+            assert_eq!(mode, expected, "{modes:?}");
+        }
     }
 
     #[test]

@@ -10,6 +10,7 @@ use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use k8s_openapi::api::storage::v1::StorageClass;
 
 use super::Built;
+use crate::claims::Origin;
 use crate::found::Found;
 use crate::{Blueprint, Node, claims};
 
@@ -31,7 +32,7 @@ pub fn needs(blueprint: &Blueprint, found: &Found) -> BTreeSet<String> {
 pub fn build(
     blueprint: &Blueprint,
     found: &Found,
-    cluster_id: &str,
+    origin: Origin<'_>,
     classes: &Classes,
 ) -> Result<Built, serde_json::Error> {
     let mut built = Built::new(());
@@ -48,7 +49,7 @@ pub fn build(
                 size(decision, requested, &desired)
             }
         };
-        let claim = claims::claim(blueprint, node, (&volume, &desired), (&size, cluster_id))?;
+        let claim = claims::claim(blueprint, node, (&volume, &desired), (&size, origin))?;
         built.objects.push(claim.into());
     }
     Ok(built)
@@ -128,11 +129,14 @@ fn facts(
 
 #[cfg(test)]
 pub(super) mod tests {
+    use control::quorum::format::QuorumMode;
     use serde_json::{Value, json};
 
     use super::*;
     use crate::samples::{blueprint, seen};
     use crate::{Object, object};
+
+    const ORIGIN: Origin<'_> = Origin { cluster_id: "id", mode: QuorumMode::Dynamic };
 
     /// An existing claim of broker 0 that is bound, with 10Gi of the class `fast`.
     fn existing() -> Value {
@@ -163,7 +167,7 @@ pub(super) mod tests {
         let mut found = Found::default();
         let named = claim.map(|claim| ("data-my-broker-0".to_owned(), object(claim).unwrap()));
         found.claims.extend(named);
-        let built = build(&blueprint(json!({}), pool), &found, "id", classes).unwrap();
+        let built = build(&blueprint(json!({}), pool), &found, ORIGIN, classes).unwrap();
         seen(&built.warnings, &built.flow);
         let warnings = built.warnings.into_iter().map(|note| {
             assert_eq!(note.reason, Reason::PvcResizingWarning);
@@ -238,7 +242,7 @@ pub(super) mod tests {
         ]);
         let pool = json!({ "storage": { "type": "jbod", "volumes": volumes } });
         let blueprint = blueprint(json!({}), pool);
-        let built = build(&blueprint, &Found::default(), "id", &Classes::new()).unwrap();
+        let built = build(&blueprint, &Found::default(), ORIGIN, &Classes::new()).unwrap();
         let names: Vec<_> = built.objects.iter().map(Object::name).collect();
         let expected = [
             "data-0-my-broker-0",

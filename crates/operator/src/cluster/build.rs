@@ -10,6 +10,7 @@ use control::cluster::draft::Flow;
 use control::cluster::snapshot::{ObjectKey, ObjectKind};
 use objects::areas::configuration::{Input, OfUser};
 use objects::areas::{Built, access, claims, configuration};
+use objects::claims::Origin;
 use objects::found::ByName;
 use objects::pods::{MARKS, Marks};
 
@@ -98,8 +99,8 @@ async fn binding(work: &mut Work) -> Result<(), PassError> {
 
 async fn claims(work: &mut Work) -> Result<(), PassError> {
     let classes = others::classes(work, claims::needs(&work.blueprint, &work.found)).await?;
-    let cluster_id = work.record.cluster_id.as_deref().unwrap_or_default();
-    let built = claims::build(&work.blueprint, &work.found, cluster_id, &classes)?;
+    let origin = Origin::of(&work.record);
+    let built = claims::build(&work.blueprint, &work.found, origin, &classes)?;
     keep(work, Area::Claims, built)
 }
 

@@ -9,6 +9,7 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use objects::Objects;
 use objects::areas::configuration::{Configuration, Input as ConfigurationInput, OfUser};
 use objects::areas::{access, claims, configuration};
+use objects::claims::Origin;
 use objects::pods::Marks;
 use serde_json::Value;
 
@@ -106,8 +107,8 @@ fn build(work: &mut Work) {
         let addresses = objects.keep_services(&blueprint, &found)?;
         let surroundings = work.surroundings.clone();
         let classes = classes(claims::needs(&blueprint, &found), &surroundings);
-        let id = work.record.cluster_id.clone().unwrap_or_default();
-        objects.keep(Area::Claims, claims::build(&blueprint, &found, &id, &classes)?, &found)?;
+        let origin = Origin::of(&work.record);
+        objects.keep(Area::Claims, claims::build(&blueprint, &found, origin, &classes)?, &found)?;
         let input = ConfigurationInput {
             blueprint: &blueprint,
             record: &work.record,
