@@ -1,5 +1,6 @@
 //! The life of an installation on a real cluster under load: its versions, a report without secrets, a record of a newer
-//! operator, a Strimzi operator in the same namespaces, a lost record with lost statuses, and the end of the operator.
+//! operator, a Strimzi operator in the same namespaces, a lost record with lost statuses, a lost key, a lost namespace, and the
+//! end of the operator.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
@@ -10,6 +11,7 @@ mod up;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::Read as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -24,6 +26,8 @@ const NAMESPACE: &str = "life";
 const RECORD: &str = "my-cluster-gregor";
 /// With gaps: ids that nobody would choose again.
 const IDS: &[i32] = &[3, 7, 12];
+/// Records that are written before the cluster is lost.
+const RECORDS: u32 = 2000;
 const PASSWORD: &str = "canary-password-of-alice";
 
 #[test]
@@ -52,7 +56,13 @@ fn an_installation_lives_and_ends_and_loses_nothing() {
     a_newer_record_is_left_alone(&elastic);
     a_strimzi_operator_is_left_alone(&elastic);
     a_lost_record_is_found_again(&elastic, &shape);
+    elastic.create("kept", &[IDS]);
+    let bootstrap = elastic.place.bootstrap(CLUSTER, "plain");
+    elastic.place.produce(&bootstrap, "kept", "", RECORDS);
+    let backup = a_backup_is_written(&elastic.place);
+    a_lost_key_is_restored(&elastic.place, &backup);
     elastic.nothing_is_lost();
+    a_lost_cluster_is_restored(&elastic, &shape, &backup);
     installations_are_compared(&ground);
     a_namespace_goes_without_an_operator(&ground);
     the_operator_is_removed(&ground, &elastic.place);
@@ -254,6 +264,151 @@ fn a_strimzi_operator_is_left_alone(elastic: &Elastic<'_>) {
     place.ground.kubectl(&["delete", "namespace", "strimzi"]);
 }
 
+/// A backup, and the password with which it is read.
+struct Backup {
+    file: String,
+    password: String,
+}
+
+impl Backup {
+    fn restore(&self, place: &Place<'_>, words: &[&str]) -> Run {
+        let all = [&["restore", &self.file, "--password-file", &self.password], words].concat();
+        place.gregor(&all)
+    }
+}
+
+fn a_backup_is_written(place: &Place<'_>) -> Backup {
+    let password = place.ground.world.file("password", "a password of the backup\n");
+    let file = place.ground.world.temp().join("my-cluster.gregor").to_str().unwrap().to_owned();
+    let words = ["backup", CLUSTER, "--password-file", &password, "--file", &file];
+    let written = place.gregor(&[&words[..], &["-o", "json"]].concat()).ok().out;
+    let written: Value = serde_json::from_str(&written).unwrap();
+    let has = |kind: &str, name: &str| {
+        let names = written["objects"][kind].as_array().unwrap();
+        assert!(names.contains(&json!(name)), "no {kind} {name} in {written}");
+    };
+    has("Kafka", CLUSTER);
+    has("KafkaNodePool", "dual-role");
+    has("KafkaUser", "alice");
+    has("ConfigMap", RECORD);
+    has("Secret", "my-cluster-cluster-ca");
+    has("Secret", "my-cluster-clients-ca-cert");
+    has("Secret", "alice");
+    // A Secret that a resource refers to.
+    has("Secret", "alice-password");
+    has("PersistentVolumeClaim", "data-0-my-cluster-dual-role-7");
+    assert_eq!(written["objects"]["PersistentVolume"].as_array().unwrap().len(), IDS.len());
+    // Certificates of nodes are issued again.
+    let issued = json!("my-cluster-dual-role-3");
+    assert!(!written["objects"]["Secret"].as_array().unwrap().contains(&issued), "{written}");
+    let sealed = fs::read(&file).unwrap();
+    let text = String::from_utf8_lossy(&sealed);
+    for (secret, of) in secrets(place) {
+        assert!(!text.contains(&secret), "the backup shows {of}");
+    }
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+    place.gregor(&words).failed("a backup is not overwritten");
+    assert_eq!(fs::read(&file).unwrap(), sealed);
+    Backup { file, password }
+}
+
+/// The key of the cluster CA is lost: the cluster says so, and goes on with the key from the backup. No node is restarted.
+fn a_lost_key_is_restored(place: &Place<'_>, backup: &Backup) {
+    const KEY: &str = "my-cluster-cluster-ca";
+    let pods = place.pods();
+    let key = place.secret(KEY, "ca.key");
+    place.kubectl(&["delete", "secret", KEY]);
+    wait_for(|| {
+        let message = place.warning(CLUSTER, "CertificateAuthority").unwrap_or_default();
+        if message.contains("the key of the authority is gone") { Ok(()) } else { Err(message) }
+    });
+    let only = format!("Secret/{KEY}");
+    let foreign = place.ground.world.file("foreign", "another password\n");
+    let wrong = ["restore", &backup.file, "--password-file", &foreign, "--only", &only];
+    place.gregor(&wrong).failed("the password is wrong");
+    let whole = backup.restore(place, &[]);
+    assert_eq!(whole.code, 1);
+    assert!(whole.err.contains("Kafka my-cluster exists"), "{}", whole.err);
+    backup.restore(place, &["--only", &only]).ok();
+    assert_eq!(place.secret(KEY, "ca.key"), key);
+    wait_for(|| place.warning(CLUSTER, "CertificateAuthority").map_or(Ok(()), Err));
+    place.ready(CLUSTER);
+    assert_eq!(place.pods(), pods, "no node is restarted");
+    // It is there again, and is kept as it is.
+    let again = backup.restore(place, &["--only", &only]).ok().out;
+    assert!(again.contains("restored 0 objects"), "{again}");
+}
+
+/// All objects of a cluster are lost with their namespace while no operator runs, and are restored with other uids. The
+/// volumes were kept.
+fn a_lost_cluster_is_restored(elastic: &Elastic<'_>, shape: &Shape<'_>, backup: &Backup) {
+    let place = &elastic.place;
+    let before = place.get("kafka", CLUSTER);
+    let id = before["status"]["clusterId"].clone();
+    let claims = uids(place, "pvc");
+    let volumes = volumes(place);
+    let password = place.secret("alice", "password");
+    let authority = place.secret("my-cluster-cluster-ca-cert", "ca.crt");
+    for volume in volumes.values() {
+        let patch = r#"{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}"#;
+        place.ground.kubectl(&["patch", "pv", volume, "--type=merge", "-p", patch]);
+    }
+    stop_operator(place.ground);
+    place.ground.kubectl(&["delete", "namespace", NAMESPACE, "--wait=false"]);
+    // The deletion waits for the finalizers of an operator that is gone.
+    wait_for(|| {
+        let pool = place.get("kafkanodepool", "dual-role");
+        let kafkas = place.names("kafka");
+        let waits = pool["metadata"]["deletionTimestamp"].is_string() && kafkas.is_empty();
+        if waits { Ok(()) } else { Err(format!("{kafkas:?} {}", pool["metadata"])) }
+    });
+    let early = backup.restore(place, &[]);
+    assert!(early.err.contains("is being deleted: wait"), "{}", early.err);
+    // The one-liner of docs/upgrading.md.
+    place.gregor(&["uninstall", "--finalizers-only"]).ok();
+    namespace_is_gone(place.ground, NAMESPACE);
+    let nowhere = backup.restore(place, &["--dry-run"]);
+    assert!(nowhere.err.contains("the namespace of the cluster does not exist"), "{}", nowhere.err);
+    place.ground.kubectl(&["create", "namespace", NAMESPACE]);
+    let dry = backup.restore(place, &["--dry-run"]).ok().out;
+    assert!(dry.contains("would be restored") && dry.contains("release"), "{dry}");
+    assert!(place.names("kafka,pvc,secrets").is_empty());
+    backup.restore(place, &[]).ok();
+    start_operator(place.ground);
+    place.ready(CLUSTER);
+    elastic.has(shape);
+    let after = place.get("kafka", CLUSTER);
+    assert_eq!(after["status"]["clusterId"], id);
+    assert_ne!(after["metadata"]["uid"], before["metadata"]["uid"]);
+    let restored = uids(place, "pvc");
+    assert_eq!(restored.keys().collect::<Vec<_>>(), claims.keys().collect::<Vec<_>>());
+    assert!(restored.iter().all(|(claim, uid)| claims[claim] != *uid));
+    assert_eq!(self::volumes(place), volumes, "each claim has its volume again");
+    assert_eq!(place.secret("alice", "password"), password);
+    assert_eq!(place.secret("my-cluster-cluster-ca-cert", "ca.crt"), authority);
+    // No object has an owner that does not exist.
+    let owner = &place.get("configmap", RECORD)["metadata"]["ownerReferences"][0]["uid"];
+    assert_eq!(*owner, after["metadata"]["uid"]);
+    let bootstrap = place.bootstrap(CLUSTER, "plain");
+    place.consume(&bootstrap, "kept", "", RECORDS);
+}
+
+/// The volumes of the claims, by claim.
+fn volumes(place: &Place<'_>) -> BTreeMap<String, String> {
+    let text =
+        |object: &Value, path: &str| object.pointer(path).unwrap().as_str().unwrap().to_owned();
+    let claims = place.list("pvc");
+    claims.iter().map(|one| (text(one, "/metadata/name"), text(one, "/spec/volumeName"))).collect()
+}
+
+fn namespace_is_gone(ground: &Ground, name: &str) {
+    wait_for(|| {
+        let namespaces = ground.kubectl(&["get", "namespaces", "-o", "name"]);
+        let is_there = namespaces.lines().any(|line| line == format!("namespace/{name}"));
+        if is_there { Err(namespaces) } else { Ok(()) }
+    });
+}
+
 /// The record, the statuses and the pod sets are lost: ids, roles and disks are found again from the claims, and nothing is
 /// formatted.
 fn a_lost_record_is_found_again(elastic: &Elastic<'_>, shape: &Shape<'_>) {
@@ -355,10 +510,7 @@ fn a_namespace_goes_without_an_operator(ground: &Ground) {
     assert_eq!(others, json!(["example.org/other"]), "finalizers of others stay");
     let patch = r#"{"metadata":{"finalizers":null}}"#;
     place.kubectl(&["patch", "kafkanodepool", "p", "--type=merge", "-p", patch]);
-    wait_for(|| {
-        let namespaces = ground.kubectl(&["get", "namespaces", "-o", "name"]);
-        if namespaces.contains("abandoned") { Err(namespaces) } else { Ok(()) }
-    });
+    namespace_is_gone(ground, "abandoned");
     start_operator(ground);
 }
 

@@ -154,7 +154,7 @@ mod tests {
             rules.iter().filter(has).filter_map(|rule| rule["ports"][0]["port"].as_i64()).collect()
         };
         for component in STRIMZI_COMPONENTS {
-            assert_eq!(ports_of(component), [REPLICATION_PORT.into()], "{component}");
+            assert_eq!(ports_of(component), [i64::from(REPLICATION_PORT)], "{component}");
         }
     }
 }

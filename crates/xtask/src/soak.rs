@@ -40,7 +40,7 @@ enum How {
     FirstMile,
 }
 
-/// Limit of all parts except the first mile, which builds everything before it runs all tests.
+/// Limit of all parts except those that build everything first.
 const MINUTES: u32 = 40;
 
 #[rustfmt::skip]
@@ -60,12 +60,14 @@ const PARTS: &[Part] = &[
     part("node",            MINUTES, "nodes on the oldest and newest Kafka, damaged class archives", How::Program("real_node")),
     part("quorum",          MINUTES, "controllers 3 to 5 to 3 to 1 to 3, disks lost",              How::Program("soak_quorum")),
     part("rebalance",       MINUTES, "rebalances interrupted by others, brokers killed",           How::Program("soak_rebalance")),
+    part("recovery",        MINUTES, "a lost quorum, a lost key, and everything but the disks lost", How::Program("soak_recovery")),
     part("roles",           MINUTES, "combined to dedicated controllers",                          How::Program("soak_roles")),
     part("roll",            MINUTES, "rolls of nine nodes in racks, one by one and in batches",    How::Program("soak_roll")),
     part("simulation",      MINUTES, "10,000 simulated clusters under edits and faults",           How::Simulation(10_000)),
     part("stuck",           MINUTES, "JVMs of each role are stopped for good and replaced",         How::Program("real_stuck")),
     part("sweep",           MINUTES, "the local environment is killed a hundred times",            How::Sweep),
     part("unready",         MINUTES, "a broker that recovers its logs is waited for", How::Program("soak_unready")),
+    part("upgrade",         60,      "an older operator is upgraded, downgraded and stopped by a newer record", How::Program("soak_upgrade")),
     part("users",           MINUTES, "a user is created and deleted, the operator killed after each act", How::Program("real_users")),
     part("lives-elastic",   MINUTES, "brokers come and go, the operator killed after each act",    How::Lives("real_elastic")),
     part("lives-migration", MINUTES, "migration, the operator killed after each act",              How::Lives("soak_migration")),

@@ -2,5 +2,6 @@
 
 pub mod coexist;
 pub mod recover;
+pub mod restore;
 pub mod skew;
 pub mod uninstall;

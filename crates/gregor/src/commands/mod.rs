@@ -1,6 +1,7 @@
 //! One module per command.
 
 mod agent;
+mod backup;
 mod balance;
 mod cluster;
 mod crds;
@@ -59,6 +60,12 @@ pub(crate) enum Command {
     /// Collect everything about a Kafka cluster for a bug report, without secrets
     #[command(after_help = cluster::REPORT_HELP)]
     Report(Box<cluster::Report>),
+    /// Write an encrypted backup of everything of a Kafka cluster but its data
+    #[command(after_help = backup::BACKUP_HELP)]
+    Backup(Box<backup::Backup>),
+    /// Restore a Kafka cluster from a backup
+    #[command(after_help = backup::RESTORE_HELP)]
+    Restore(Box<backup::Restore>),
     /// Manage topics of a Kafka cluster as resources
     Topic(Box<topic::Topic>),
     /// Manage users of a Kafka cluster
@@ -112,6 +119,8 @@ impl Command {
             Command::Console(console) => console.run(),
             Command::Roll(roll) => roll.run(),
             Command::Report(report) => report.run(),
+            Command::Backup(backup) => backup.run(),
+            Command::Restore(restore) => restore.run(),
             Command::Topic(topic) => topic.run(),
             Command::User(user) => user.run(),
             Command::Node(node) => node.run(),
