@@ -208,6 +208,7 @@ async fn rest(at: (&Reach, &Hosts), names: &Names) -> anyhow::Result<(PlanView, 
     // Each with its own connections: those to nodes that were restarted are broken.
     let Staged { stage, .. } =
         stage::stage(at, &names.cluster, Some(&names.namespace), None).await?;
+    let stage = stage.in_full();
     let Some(present) = stage.present(names).await? else {
         bail!("there is no Kafka {} any more", names.cluster);
     };
