@@ -9,7 +9,11 @@
 //! 3. Everything but the login needs the cookie, which a browser gets for the printed token only.
 //! 4. The API needs a key besides. Browsers send cookies to every port of a host, so another user of this machine
 //!    who makes the browser open a page on a port of theirs is sent the cookie; the key is kept by the browser for our
-//!    port alone. It is a header, which a form cannot set: requests that change something will need it too.
+//!    port alone. It is a header, which a form cannot set: requests that change something need it too.
+//! 5. A request that changes something must say that our own page has sent it: browsers put the `Origin` into each.
+//!
+//! A console that serves users of a cluster ([`judge_user`]) answers to any name, and its pages are no secret. What was
+//! observed needs the cookie and the key of a session, as above, and to log in the page must be our own.
 
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use aws_lc_rs::rand;
@@ -54,7 +58,14 @@ pub(crate) enum Wanted<'a> {
     Page,
     /// What was observed.
     Api,
+    /// A change.
+    Write,
+    /// A session for a bearer token, in a console that serves users.
+    SignIn,
 }
+
+/// The cookie of a session in a console that serves users.
+pub(crate) const USER_COOKIE: &str = "gregor-console";
 
 /// The headers that count.
 #[derive(Debug, Clone, Copy, Default)]
@@ -105,12 +116,48 @@ pub(crate) fn judge(
         Wanted::Login(_) => Verdict::NoSession,
         // Links lead to pages as well, and another port of this host is "same-site".
         Wanted::Page if has_session(asked, port, secrets) => Verdict::Allowed,
-        Wanted::Api if !is_opened => Verdict::OtherSite,
-        Wanted::Api if has_session(asked, port, secrets) && is_same(asked.key, &secrets.key) => {
+        Wanted::Api | Wanted::Write if !is_opened => Verdict::OtherSite,
+        Wanted::Write if asked.origin.is_none() => Verdict::OtherSite,
+        Wanted::Api | Wanted::Write
+            if has_session(asked, port, secrets) && is_same(asked.key, &secrets.key) =>
+        {
             Verdict::Allowed
         }
-        Wanted::Page | Wanted::Api => Verdict::NoSession,
+        Wanted::Page | Wanted::Api | Wanted::Write | Wanted::SignIn => Verdict::NoSession,
     }
+}
+
+/// Decides on a request to a console that serves users. `key` is that of the session whose cookie was sent.
+pub(crate) fn judge_user(
+    wanted: Wanted<'_>,
+    asked: RequestHeaders<'_>,
+    key: Option<&str>,
+) -> Verdict {
+    let Some(host) = asked.host else { return Verdict::OtherHost };
+    let own = |origin: &str| {
+        let rest = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
+        rest == Some(host)
+    };
+    if asked.origin.is_some_and(|origin| !own(origin)) {
+        return Verdict::OtherSite;
+    }
+    let is_opened = matches!(asked.fetch_site, None | Some("none" | "same-origin"));
+    match wanted {
+        Wanted::Page => Verdict::Allowed,
+        Wanted::Api | Wanted::Write | Wanted::SignIn if !is_opened => Verdict::OtherSite,
+        Wanted::Write | Wanted::SignIn if asked.origin.is_none() => Verdict::OtherSite,
+        Wanted::SignIn => Verdict::Allowed,
+        Wanted::Api | Wanted::Write if key.is_some_and(|key| is_same(asked.key, key)) => {
+            Verdict::Allowed
+        }
+        Wanted::Api | Wanted::Write | Wanted::Login(_) => Verdict::NoSession,
+    }
+}
+
+/// The value of a cookie.
+pub(crate) fn cookie<'a>(cookies: Option<&'a str>, name: &str) -> Option<&'a str> {
+    let mut pairs = cookies?.split(';').filter_map(|pair| pair.trim().split_once('='));
+    pairs.find(|(found, _)| *found == name).map(|(_, value)| value)
 }
 
 fn has_session(asked: RequestHeaders<'_>, port: u16, secrets: &Secrets) -> bool {
@@ -227,6 +274,78 @@ mod tests {
             check(Wanted::Api, RequestHeaders { key, ..user() }, Verdict::NoSession);
             check(Wanted::Page, RequestHeaders { key, ..user() }, Verdict::Allowed);
         }
+    }
+
+    #[test]
+    fn a_change_needs_the_session_the_key_and_our_own_page() {
+        let page = RequestHeaders { origin: Some("http://127.0.0.1:7470"), ..user() };
+        check(Wanted::Write, page, Verdict::Allowed);
+        // A form of another site can send neither the header nor our origin, and a program no origin.
+        check(Wanted::Write, user(), Verdict::OtherSite);
+        check(Wanted::Write, RequestHeaders { origin: Some("null"), ..page }, Verdict::OtherSite);
+        check(
+            Wanted::Write,
+            RequestHeaders { fetch_site: Some("same-site"), ..page },
+            Verdict::OtherSite,
+        );
+        for key in [None, Some(""), Some("session")] {
+            check(Wanted::Write, RequestHeaders { key, ..page }, Verdict::NoSession);
+        }
+        check(Wanted::Write, RequestHeaders { cookies: None, ..page }, Verdict::NoSession);
+        // Only a console that serves users takes their tokens.
+        check(Wanted::SignIn, page, Verdict::NoSession);
+    }
+
+    #[test]
+    fn users_get_what_is_observed_with_the_key_of_their_session_only() {
+        let page = RequestHeaders {
+            host: Some("console.example"),
+            origin: Some("https://console.example"),
+            cookies: None,
+            ..user()
+        };
+        #[track_caller]
+        fn check(
+            wanted: Wanted<'_>,
+            asked: RequestHeaders<'_>,
+            key: Option<&str>,
+            expected: Verdict,
+        ) {
+            assert_eq!(judge_user(wanted, asked, key), expected, "{wanted:?} {asked:?}");
+        }
+        for wanted in [Wanted::Api, Wanted::Write] {
+            check(wanted, page, Some("key"), Verdict::Allowed);
+            check(wanted, page, Some("other"), Verdict::NoSession);
+            check(wanted, page, None, Verdict::NoSession);
+            check(wanted, RequestHeaders { key: None, ..page }, Some("key"), Verdict::NoSession);
+        }
+        check(
+            Wanted::Page,
+            RequestHeaders { origin: None, key: None, ..page },
+            None,
+            Verdict::Allowed,
+        );
+        check(Wanted::SignIn, page, None, Verdict::Allowed);
+        check(Wanted::Login("token"), page, Some("key"), Verdict::NoSession);
+        check(Wanted::Api, RequestHeaders { origin: None, ..page }, Some("key"), Verdict::Allowed);
+        for wanted in [Wanted::Write, Wanted::SignIn] {
+            check(wanted, RequestHeaders { origin: None, ..page }, Some("key"), Verdict::OtherSite);
+        }
+        for wanted in [Wanted::Api, Wanted::Write, Wanted::SignIn] {
+            let site = RequestHeaders { fetch_site: Some("cross-site"), ..page };
+            check(wanted, site, Some("key"), Verdict::OtherSite);
+            let origin = RequestHeaders { origin: Some("https://evil.example"), ..page };
+            check(wanted, origin, Some("key"), Verdict::OtherSite);
+            check(wanted, RequestHeaders { host: None, ..page }, Some("key"), Verdict::OtherHost);
+        }
+    }
+
+    #[test]
+    fn a_cookie_is_found_by_its_whole_name() {
+        let cookies = Some("xgregor-console=1; gregor-console=2;gregor-console-7470=3");
+        assert_eq!(cookie(cookies, USER_COOKIE), Some("2"));
+        assert_eq!(cookie(cookies, "gregor"), None);
+        assert_eq!(cookie(None, USER_COOKIE), None);
     }
 
     #[test]

@@ -4,26 +4,28 @@
 //! |---|---|
 //! | `/login?token=T` | a cookie and the key, for the printed token |
 //! | `/api/about` | the version of the program, and what is observed |
-//! | `/api/events` | the changes of all clusters, or of one with `?namespace=N&name=C`, as server-sent events |
+//! | `/api/events` | the changes of all clusters, of one with `?namespace=N&name=C`, or of the fleet with `?fleet=1`, as server-sent events |
+//! | `/api/…` | requests of pages: [`requests`] |
 //! | `/assets/NAME` | a file of the pages |
+//! | `/healthz` | `ok`, in a console that serves users |
 //! | any other | the page in which everything is shown |
 //!
-//! Only GET is answered. Every request passes [`gate::judge`] first.
+//! Every request passes [`gate::judge`] or [`gate::judge_user`] first. Only requests of pages are POST.
 
 use std::convert::Infallible;
 use std::io;
-use std::net::Ipv4Addr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
-use axum::extract::{Path, Query, Request, State};
+use axum::extract::{DefaultBodyLimit, Path, Query, Request, State};
 use axum::http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use axum::http::{Method, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
+use axum::{Extension, Router};
 use futures::StreamExt as _;
 use futures::stream::{self, Stream};
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -32,11 +34,14 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::Instant;
 
 use crate::assets;
 use crate::feed::{Content, Feeds, Sent, Topic};
 use crate::gate::{self, KEY_HEADER, RequestHeaders, Secrets, Verdict, Wanted};
-use crate::source::{ClusterId, Source};
+use crate::requests;
+use crate::sessions::Sessions;
+use crate::source::{ClusterId, Logins, Source};
 
 /// As many connections as that are served at a time. A browser has six for each address.
 const CONNECTIONS_MAX: usize = 512;
@@ -46,6 +51,9 @@ const HEADERS_MAX: Duration = Duration::from_secs(10);
 
 /// A stream on which nothing changes says that often that it is alive: the page knows that it is connected.
 const ALIVE: Duration = Duration::from_secs(15);
+
+/// A manifest with a Kafka and its pools is much smaller.
+const BODY_BYTES_MAX: usize = 1 << 20;
 
 /// Scripts, styles and everything else come from the binary only, and nobody may put the page into a frame.
 const POLICY: &str = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; \
@@ -58,10 +66,27 @@ pub struct Console {
     shared: Arc<Shared>,
 }
 
-struct Shared {
-    port: u16,
-    secrets: Secrets,
-    feeds: Arc<Feeds>,
+/// What all requests share.
+pub(crate) struct Shared {
+    pub(crate) door: Door,
+}
+
+/// Who is let in.
+pub(crate) enum Door {
+    /// The user who has started the console.
+    Own { port: u16, secrets: Secrets, feeds: Arc<Feeds> },
+    /// Users of the cluster, each with a token.
+    Users { logins: Arc<dyn Logins>, sessions: Sessions },
+}
+
+/// On whose behalf a request is answered.
+#[derive(Clone)]
+pub(crate) struct Who {
+    pub(crate) feeds: Arc<Feeds>,
+    /// The name of the user, in a console that serves users.
+    pub(crate) user: Option<String>,
+    /// When the session ends.
+    pub(crate) until: Option<Instant>,
 }
 
 impl Console {
@@ -74,14 +99,33 @@ impl Console {
         let port = listener.local_addr()?.port();
         let secrets =
             Secrets::new().ok_or_else(|| io::Error::other("the machine has no randomness"))?;
-        let shared = Arc::new(Shared { port, secrets, feeds: Feeds::new(source) });
-        Ok(Self { listener, port, shared })
+        let door = Door::Own { port, secrets, feeds: Feeds::new(source) };
+        Ok(Self { listener, port, shared: Arc::new(Shared { door }) })
     }
 
-    /// The address to open, with the token in it: whoever has it sees what the console sees.
+    /// Listens on this address, for users who log in with a bearer token.
+    ///
+    /// # Errors
+    /// If the address is in use.
+    pub async fn listen(address: SocketAddr, logins: Arc<dyn Logins>) -> io::Result<Self> {
+        let listener = TcpListener::bind(address).await?;
+        let port = listener.local_addr()?.port();
+        let door = Door::Users { logins, sessions: Sessions::default() };
+        Ok(Self { listener, port, shared: Arc::new(Shared { door }) })
+    }
+
+    /// The address to open. That of a console of one user has the token in it: whoever has it sees what the console sees.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("http://127.0.0.1:{}/login?token={}", self.port, self.shared.secrets.token)
+        match &self.shared.door {
+            Door::Own { secrets, .. } => {
+                format!("http://127.0.0.1:{}/login?token={}", self.port, secrets.token)
+            }
+            Door::Users { .. } => match self.listener.local_addr() {
+                Ok(address) => format!("http://{address}/"),
+                Err(_) => format!("http://127.0.0.1:{}/", self.port),
+            },
+        }
     }
 
     /// Serves for ever.
@@ -118,30 +162,71 @@ async fn connection(socket: TcpStream, router: Router, permit: OwnedSemaphorePer
 fn router(shared: Arc<Shared>) -> Router {
     Router::new()
         .route("/login", get(login))
+        .route("/healthz", get(|| async { "ok\n" }))
         .route("/api/about", get(about))
         .route("/api/events", get(events))
+        .route("/api/login", post(requests::sign_in))
+        .route("/api/logout", post(requests::sign_out))
+        .route("/api/resources", get(requests::resources))
+        .route("/api/history", get(requests::history))
+        .route("/api/plan", post(requests::plan))
+        .route("/api/apply", post(requests::apply))
+        .route("/api/rebalance", post(requests::rebalance))
         .route("/api/{*other}", get(|| async { StatusCode::NOT_FOUND }))
         .route("/assets/{name}", get(asset))
         .fallback(get(index))
+        .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
         .layer(middleware::from_fn_with_state(Arc::clone(&shared), guard))
         .with_state(shared)
 }
 
+/// What a request asks for; `None` if the console answers nothing of the kind.
+fn wanted<'a>(method: &Method, path: &str, token: &'a str) -> Option<Wanted<'a>> {
+    let reads = method == Method::GET || method == Method::HEAD;
+    match path {
+        "/login" if reads => Some(Wanted::Login(token)),
+        "/api/login" if method == Method::POST => Some(Wanted::SignIn),
+        path if path.starts_with("/api/") => match (reads, method == Method::POST) {
+            (true, _) => Some(Wanted::Api),
+            (false, true) => Some(Wanted::Write),
+            (false, false) => None,
+        },
+        _ if reads => Some(Wanted::Page),
+        _ => None,
+    }
+}
+
 /// Lets a request through, or not, and gives every answer its headers.
-async fn guard(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
+async fn guard(State(shared): State<Arc<Shared>>, mut request: Request, next: Next) -> Response {
     let token = login_token(&request);
-    let wanted = match request.uri().path() {
-        "/login" => Wanted::Login(&token),
-        path if path.starts_with("/api/") => Wanted::Api,
-        _ => Wanted::Page,
+    let Some(wanted) = wanted(request.method(), request.uri().path(), &token) else {
+        return sealed(StatusCode::METHOD_NOT_ALLOWED.into_response());
     };
     let asked = asked(request.headers());
-    let verdict = match request.method() == Method::GET || request.method() == Method::HEAD {
-        true => gate::judge(wanted, asked, shared.port, &shared.secrets),
-        false => return sealed(StatusCode::METHOD_NOT_ALLOWED.into_response()),
+    let (verdict, who) = match &shared.door {
+        Door::Own { port, secrets, feeds } => {
+            let who = Who { feeds: Arc::clone(feeds), user: None, until: None };
+            (gate::judge(wanted, asked, *port, secrets), Some(who))
+        }
+        Door::Users { sessions, .. } => {
+            let session = sessions.of(asked.cookies);
+            let key = session.as_ref().map(|one| one.key.as_str());
+            let verdict = gate::judge_user(wanted, asked, key);
+            let who = |one: crate::sessions::Session| Who {
+                feeds: one.feeds,
+                user: Some(one.user),
+                until: Some(one.until),
+            };
+            (verdict, session.map(who))
+        }
     };
     let response = match (verdict, wanted) {
-        (Verdict::Allowed, _) => next.run(request).await,
+        (Verdict::Allowed, _) => {
+            if let Some(who) = who {
+                request.extensions_mut().insert(who);
+            }
+            next.run(request).await
+        }
         (Verdict::OtherHost, _) => (
             StatusCode::MISDIRECTED_REQUEST,
             "the console answers to 127.0.0.1 and localhost only\n",
@@ -150,7 +235,9 @@ async fn guard(State(shared): State<Arc<Shared>>, request: Request, next: Next) 
         (Verdict::OtherSite, _) => {
             (StatusCode::FORBIDDEN, "the console answers its own pages only\n").into_response()
         }
-        (Verdict::NoSession, Wanted::Api) => StatusCode::UNAUTHORIZED.into_response(),
+        (Verdict::NoSession, Wanted::Api | Wanted::Write | Wanted::SignIn) => {
+            StatusCode::UNAUTHORIZED.into_response()
+        }
         (Verdict::NoSession, Wanted::Login(_) | Wanted::Page) => {
             (StatusCode::UNAUTHORIZED, html(NO_SESSION.to_owned())).into_response()
         }
@@ -174,7 +261,7 @@ fn login_token(request: &Request) -> String {
     pairs.find(|(name, _)| *name == "token").map(|(_, token)| token.to_owned()).unwrap_or_default()
 }
 
-fn asked(headers: &HeaderMap) -> RequestHeaders<'_> {
+pub(crate) fn asked(headers: &HeaderMap) -> RequestHeaders<'_> {
     // A header that is there twice, or is no text, is as bad as a wrong one.
     let one = |name: HeaderName| {
         let mut all = headers.get_all(name).iter();
@@ -210,8 +297,11 @@ fn sealed(mut response: Response) -> Response {
 /// address bar; a redirect would be a part of the navigation of whoever had the link, and `Strict` cookies are not
 /// sent with that.
 async fn login(State(shared): State<Arc<Shared>>) -> Response {
-    let Secrets { session, key, .. } = &shared.secrets;
-    let name = gate::cookie_name(shared.port);
+    let Door::Own { port, secrets, .. } = &shared.door else {
+        return StatusCode::NOT_FOUND.into_response();
+    };
+    let Secrets { session, key, .. } = secrets;
+    let name = gate::cookie_name(*port);
     let cookie = format!("{name}={session}; Path=/; HttpOnly; SameSite=Strict");
     let page = format!(
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Gregor</title>\
@@ -221,9 +311,15 @@ async fn login(State(shared): State<Arc<Shared>>) -> Response {
     ([(header::SET_COOKIE, cookie)], html(page)).into_response()
 }
 
-async fn index() -> Response {
+async fn index(State(shared): State<Arc<Shared>>) -> Response {
     let (kind, content) = assets::index();
-    ([(header::CONTENT_TYPE, kind)], content).into_response()
+    let text = match shared.door {
+        Door::Own { .. } => return ([(header::CONTENT_TYPE, kind)], content).into_response(),
+        Door::Users { .. } => String::from_utf8_lossy(content),
+    };
+    // Tells the page that users log in.
+    let text = text.replacen("<title>", "<meta name=\"gregor-users\"><title>", 1);
+    ([(header::CONTENT_TYPE, kind)], text).into_response()
 }
 
 async fn asset(Path(name): Path<String>) -> Response {
@@ -233,12 +329,14 @@ async fn asset(Path(name): Path<String>) -> Response {
     }
 }
 
-async fn about(State(shared): State<Arc<Shared>>) -> Response {
-    let source = shared.feeds.source();
+async fn about(Extension(who): Extension<Who>) -> Response {
+    let source = who.feeds.source();
     let about = json!({
         "version": env!("CARGO_PKG_VERSION"),
         "origin": source.origin(),
         "live": source.interval().is_some(),
+        "fleet": source.has_fleet(),
+        "user": who.user,
     });
     ([(header::CONTENT_TYPE, "application/json")], about.to_string()).into_response()
 }
@@ -248,17 +346,26 @@ async fn about(State(shared): State<Arc<Shared>>) -> Response {
 struct Which {
     namespace: Option<String>,
     name: Option<String>,
+    fleet: Option<u8>,
 }
 
-async fn events(State(shared): State<Arc<Shared>>, Query(which): Query<Which>) -> Response {
+async fn events(Extension(who): Extension<Who>, Query(which): Query<Which>) -> Response {
     let topic = match which {
-        Which { namespace: Some(namespace), name: Some(name) } => {
+        Which { namespace: Some(namespace), name: Some(name), fleet: None } => {
             Topic::Cluster(ClusterId { namespace, name })
         }
-        Which { namespace: None, name: None } => Topic::Overview,
+        Which { namespace: None, name: None, fleet: None } => Topic::Overview,
+        Which { namespace: None, name: None, fleet: Some(_) } => Topic::Fleet,
         Which { .. } => return StatusCode::BAD_REQUEST.into_response(),
     };
-    let events = changes(shared.feeds.open(&topic)).map(Ok::<_, Infallible>);
+    let until = who.until;
+    let over = async move {
+        match until {
+            Some(until) => tokio::time::sleep_until(until).await,
+            None => std::future::pending().await,
+        }
+    };
+    let events = changes(who.feeds.open(&topic)).map(Ok::<_, Infallible>).take_until(over);
     Sse::new(events).keep_alive(KeepAlive::new().interval(ALIVE)).into_response()
 }
 

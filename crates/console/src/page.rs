@@ -3,7 +3,11 @@
 //! Numbers are plain and times are milliseconds since 1970: the browser writes them for people. What is unknown is
 //! `null`, never 0.
 
+mod rebalance;
+
 use serde::Serialize;
+
+pub use rebalance::{Load, Move, Moves, Proposal, Rebalance, Request, Wave};
 
 /// All clusters in short.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -70,6 +74,12 @@ pub struct Cluster {
     pub roll: Option<Roll>,
     /// What the cluster is waiting for, and what comes next.
     pub why: Why,
+    /// Rebalances: requests, proposals and moves.
+    pub rebalance: Rebalance,
+    /// The state machines, with what is in which state.
+    pub machines: Vec<Machine>,
+    /// What the user may change.
+    pub rights: Rights,
 }
 
 /// What stands at the top of every page of a cluster.
@@ -102,6 +112,8 @@ pub struct Summary {
     pub taken_ms: Option<u64>,
     /// What is unknown, and why.
     pub unknown: Vec<String>,
+    /// Since when the operator has not renewed its Lease, if that is too long.
+    pub operator_silent_since_ms: Option<u64>,
 }
 
 /// A condition of the Kafka resource.
@@ -382,4 +394,112 @@ pub struct Warning {
     pub reason: String,
     /// The sentence.
     pub message: String,
+}
+
+/// A state machine.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Machine {
+    /// Its name: that of its drawing in the documentation.
+    pub name: &'static str,
+    /// Its title.
+    pub title: &'static str,
+    /// Its edges: from a state, by an event, to a state. The first one begins in the first state.
+    pub edges: Vec<[String; 3]>,
+    /// What is in which state.
+    pub subjects: Vec<Subject>,
+}
+
+/// Something that is in a state.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Subject {
+    /// Its name.
+    pub name: String,
+    /// Its state.
+    pub state: String,
+    /// Since when, if that is recorded.
+    pub since_ms: Option<u64>,
+}
+
+/// What the user may change; `None` if that is unknown.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Rights {
+    /// Approve, stop and refresh rebalances.
+    pub rebalance: Option<bool>,
+    /// Apply changes of the Kafka and its pools.
+    pub apply: Option<bool>,
+}
+
+/// A fleet.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Fleet {
+    /// Its regions.
+    pub regions: Vec<Region>,
+    /// Its data planes.
+    pub planes: Vec<Plane>,
+    /// The last decisions, newest first.
+    pub decisions: Vec<FleetDecision>,
+}
+
+/// A region of a fleet.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Region {
+    /// The cloud and the region.
+    pub name: String,
+    /// How many data planes it may have.
+    pub planes_max: u64,
+    /// How many Kafka clusters wait for a data plane.
+    pub waiting: u64,
+    /// Why it gets no more data planes.
+    pub held: Option<String>,
+}
+
+/// A data plane.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Plane {
+    /// Its id.
+    pub id: String,
+    /// The region that it is in.
+    pub region: String,
+    /// Whether its nodes are in several zones.
+    pub multi_zone: bool,
+    /// Its status.
+    pub status: String,
+    /// Why it has that status.
+    pub reason: String,
+    /// What needs a person.
+    pub attention: Option<String>,
+    /// How many nodes it has.
+    pub nodes: Option<i64>,
+    /// How many nodes it is to have.
+    pub nodes_desired: Option<i64>,
+    /// Connections that it can still take.
+    pub free_connections: Option<u64>,
+    /// Partitions that it can still take.
+    pub free_partitions: Option<u64>,
+    /// How many Kafka clusters it has.
+    pub clusters: u64,
+}
+
+/// A decision of a fleet manager.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FleetDecision {
+    /// When it was made.
+    pub at: String,
+    /// The data plane or the region that it is about.
+    pub about: String,
+    /// Its kind.
+    pub kind: String,
+    /// What it changed: the value before, and after.
+    pub was: String,
+    /// The value after.
+    pub becomes: String,
+    /// Why.
+    pub reason: String,
 }

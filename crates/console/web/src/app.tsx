@@ -3,18 +3,37 @@
 import { effect, signal } from '@preact/signals';
 import { render } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
-import { clock, relative } from './format.ts';
-import { about, begin, connection, follow, heardMs, nowMs, parts } from './live.ts';
+import { clock, duration, relative } from './format.ts';
+import { about, begin, connection, follow, heardMs, nowMs, parts, past } from './live.ts';
 import { Cluster, TAB_NAMES } from './pages/cluster.tsx';
 import { Clusters } from './pages/clusters.tsx';
-import { clusterPath, parseRoute, type Route, streamOf } from './route.ts';
+import { FleetPage } from './pages/fleet.tsx';
+import { travel } from './pages/history.tsx';
+import { SignIn, signOut } from './pages/signin.tsx';
+import { clusterPath, parseRoute, type Route, streamOf, timeOf } from './route.ts';
 import { Empty, Sign } from './ui/parts.tsx';
+
+/** A console of one user answers no page without a session; one that serves users gives this page to everybody. */
+const servesUsers = document.querySelector('meta[name="gregor-users"]') !== null;
 
 const route = signal<Route>(parseRoute(location.pathname));
 
 function go(path: string): void {
-  if (path !== location.pathname) history.pushState(null, '', path);
-  route.value = parseRoute(path);
+  const next = parseRoute(path);
+  const [from, to] = [streamOf(route.value), streamOf(next)];
+  // Another page of the same cluster shows it at the same time.
+  const query = from === to ? location.search : '';
+  if (from !== to) past.value = null;
+  if (path !== location.pathname) history.pushState(null, '', path + query);
+  route.value = next;
+}
+
+/** Shows the time that an address asks for. */
+function arrive(): void {
+  const at = timeOf(location.search);
+  const shown = route.value;
+  if (at === null || shown.page !== 'cluster') past.value = null;
+  else void travel(shown.namespace, shown.name, at);
 }
 
 /** Links to our own pages are followed without loading the page anew. */
@@ -53,6 +72,7 @@ function App() {
           Gregor
         </a>
         <Trail />
+        <User />
         <Status />
       </header>
       <main id="content" ref={main} tabIndex={-1}>
@@ -63,9 +83,35 @@ function App() {
   );
 }
 
+/** The user, in a console that serves several. */
+function User() {
+  const user = about.value?.user;
+  if (!user || connection.value === 'signedOut') return null;
+  return (
+    <p class="user">
+      <span class="note">{user}</span>
+      <button type="button" class="link" onClick={() => void signOut()}>
+        Log out
+      </button>
+    </p>
+  );
+}
+
 function Trail() {
   const shown = route.value;
-  if (shown.page !== 'cluster') return <span class="trail" />;
+  if (shown.page !== 'cluster') {
+    if (!about.value?.fleet) return <span class="trail" />;
+    return (
+      <nav class="trail" aria-label="Pages">
+        <a href="/" {...(shown.page === 'clusters' ? { 'aria-current': 'page' as const } : {})}>
+          Clusters
+        </a>
+        <a href="/fleet" {...(shown.page === 'fleet' ? { 'aria-current': 'page' as const } : {})}>
+          Fleet
+        </a>
+      </nav>
+    );
+  }
   return (
     <nav class="trail" aria-label="Breadcrumb">
       <a href="/">Clusters</a>
@@ -77,6 +123,7 @@ function Trail() {
 
 function Page() {
   const shown = route.value;
+  if (connection.value === 'signedOut' && servesUsers) return <SignIn />;
   if (connection.value === 'signedOut') {
     return (
       <Empty title="This browser has no session" tone="warn">
@@ -90,6 +137,8 @@ function Page() {
   switch (shown.page) {
     case 'clusters':
       return <Clusters />;
+    case 'fleet':
+      return <FleetPage />;
     case 'cluster':
       return <Cluster namespace={shown.namespace} name={shown.name} tab={shown.tab} />;
     case 'unknown':
@@ -129,7 +178,8 @@ function Status() {
 
 /** What is wrong with what is shown. */
 function Banners() {
-  const { failing } = parts.value;
+  const { failing, summary } = parts.value;
+  const silent = past.value === null ? summary?.operatorSilentSinceMs : null;
   return (
     <div aria-live="polite">
       {connection.value === 'lost' && (
@@ -138,6 +188,15 @@ function Banners() {
           <span>
             The console does not answer: does <code>gregor console</code> still run? What is shown is of{' '}
             {clock(heardMs.value)}. This page connects again by itself.
+          </span>
+        </p>
+      )}
+      {connection.value === 'live' && silent != null && (
+        <p class="banner bad">
+          <Sign tone="bad" />
+          <span>
+            The operator does not run: it has not renewed its Lease for {duration(nowMs.value - silent)}. Nothing is
+            changed until it is back.
           </span>
         </p>
       )}
@@ -155,11 +214,13 @@ function Banners() {
 }
 
 function titleOf(shown: Route): string {
+  if (shown.page === 'fleet') return 'Fleet · Gregor';
   return shown.page === 'cluster' ? `${shown.name}: ${TAB_NAMES[shown.tab]} · Gregor` : 'Clusters · Gregor';
 }
 
 addEventListener('popstate', () => {
   route.value = parseRoute(location.pathname);
+  arrive();
 });
 document.addEventListener('click', onClick);
 effect(() => {
@@ -167,5 +228,6 @@ effect(() => {
   follow(streamOf(route.value));
 });
 begin();
+arrive();
 const root = document.getElementById('root');
 if (root) render(<App />, root);

@@ -1,6 +1,6 @@
 // Where things are drawn. Pure, so that it can be tested without a browser.
 
-import type { Disk, LagSample, Node } from './model.ts';
+import type { CapacitySample, Disk, LagSample, Node } from './model.ts';
 
 export interface Machine {
   name: string | null;
@@ -154,6 +154,31 @@ function electionsOf(samples: LagSample[], fromMs: number, x: (ms: number) => nu
     const changed = former !== undefined && former.epoch !== sample.epoch && sample.t >= fromMs;
     return changed ? [{ atMs: sample.t, x: x(sample.t), leader: sample.leader }] : [];
   });
+}
+
+export interface Line {
+  path: string;
+  fromMs: number;
+  top: number;
+  last: number;
+}
+
+/** The free connections of a region over time, as steps; null before there are two samples. */
+export function capacityLine(samples: CapacitySample[], region: string, nowMs: number, box: Box): Line | null {
+  const known = samples.flatMap((sample) => {
+    const found = sample.regions[region];
+    return found === undefined ? [] : [{ t: sample.t, free: found[0] }];
+  });
+  const first = known[0];
+  const last = known.at(-1);
+  if (first === undefined || last === undefined || known.length < 2) return null;
+  const top = axisEnd(Math.max(1, ...known.map((one) => one.free)));
+  const x = (ms: number) => round(((ms - first.t) / Math.max(1, nowMs - first.t)) * box.width);
+  const y = (free: number) => round(box.height * (1 - free / top));
+  const path = known.map(
+    (one, index) => `${index === 0 ? 'M' : 'H'}${x(one.t)}${index === 0 ? ' ' : 'V'}${y(one.free)}`,
+  );
+  return { path: `${path.join('')}H${x(nowMs)}`, fromMs: first.t, top, last: last.free };
 }
 
 function round(value: number): number {

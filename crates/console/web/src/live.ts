@@ -3,8 +3,24 @@
 // A page that cannot be seen closes its stream: the server observes nothing for it, and browsers allow only six
 // connections to an address.
 
-import { signal } from '@preact/signals';
-import type { About, Failing, LagSample, Node, Overview, Quorum, Roll, Summary, Why } from './model.ts';
+import { computed, signal } from '@preact/signals';
+import type {
+  About,
+  CapacitySample,
+  Failing,
+  Fleet,
+  LagSample,
+  Machine,
+  Node,
+  Overview,
+  Quorum,
+  Rebalance,
+  Rights,
+  Roll,
+  StepSample,
+  Summary,
+  Why,
+} from './model.ts';
 import { EventParser } from './sse.ts';
 
 export type Connection = 'connecting' | 'live' | 'lost' | 'signedOut';
@@ -17,11 +33,22 @@ export interface Parts {
   quorum?: Quorum | null;
   roll?: Roll | null;
   why?: Why;
+  rebalance?: Rebalance;
+  machines?: Machine[];
+  rights?: Rights;
+  fleet?: Fleet | null;
   failing?: Failing | null;
 }
 
-export const parts = signal<Parts>({});
+/** What was sent last. */
+const now = signal<Parts>({});
+/** What was shown at another time, while the user looks at that. */
+export const past = signal<{ sinceMs: number; parts: Parts } | null>(null);
+export const parts = computed(() => past.value?.parts ?? now.value);
 export const samples = signal<LagSample[]>([]);
+/** The transitions of state machines, the oldest first. */
+export const steps = signal<StepSample[]>([]);
+export const capacities = signal<CapacitySample[]>([]);
 export const connection = signal<Connection>('connecting');
 /** When the server was last heard of. */
 export const heardMs = signal(Date.now());
@@ -37,17 +64,25 @@ const RETRY_MAX_MS = 5_000;
 /** Not at once: whoever changes between tabs does not want to wait for an observation each time. */
 const HIDDEN_MS = 20_000;
 
-const headers = (): HeadersInit => ({ 'x-gregor-key': localStorage.getItem('gregor-key') ?? '' });
+export const headers = (): Record<string, string> => ({ 'x-gregor-key': localStorage.getItem('gregor-key') ?? '' });
 
 let wanted: string | null = null;
 let stop: AbortController | null = null;
+
+/** Begins anew: the user has logged in or out. */
+export function reconnect(): void {
+  about.value = null;
+  restart();
+}
 
 /** Shows the parts of another stream. */
 export function follow(path: string | null): void {
   if (path === wanted) return;
   wanted = path;
-  parts.value = {};
+  now.value = {};
   samples.value = [];
+  steps.value = [];
+  capacities.value = [];
   restart();
 }
 
@@ -109,18 +144,22 @@ async function readEvents(body: ReadableStream<Uint8Array>, heard: () => void): 
     heard();
     const events = parser.push(decoder.decode(value, { stream: true }));
     if (events.length === 0) continue;
-    const next: Record<string, unknown> = { ...parts.value };
-    const more: LagSample[] = [];
-    for (const event of events) {
-      if (event.name === 'lag') more.push(JSON.parse(event.data));
-      else next[event.name] = JSON.parse(event.data);
-    }
+    const next: Record<string, unknown> = { ...now.value };
     // A stream begins with the whole history.
-    if (more.length > 0) {
-      samples.value = [...(isFirst ? [] : samples.value), ...more].slice(-KEPT_SAMPLES);
-      isFirst = false;
+    const more: Record<string, unknown[]> = { lag: [], step: [], capacity: [] };
+    for (const event of events) {
+      const value: unknown = JSON.parse(event.data);
+      const series = more[event.name];
+      if (series) series.push(value);
+      else next[event.name] = value;
     }
-    parts.value = next as Parts;
+    const join = <T>(kept: T[], added: unknown[] = []) =>
+      added.length === 0 && !isFirst ? kept : [...(isFirst ? [] : kept), ...(added as T[])].slice(-KEPT_SAMPLES);
+    samples.value = join(samples.value, more.lag);
+    steps.value = join(steps.value, more.step);
+    capacities.value = join(capacities.value, more.capacity);
+    isFirst = false;
+    now.value = next as Parts;
   }
 }
 

@@ -6,6 +6,10 @@ export interface About {
   version: string;
   origin: string;
   live: boolean;
+  /** Whether a fleet is shown. */
+  fleet: boolean;
+  /** The user, in a console that serves several. */
+  user: string | null;
 }
 
 export interface Overview {
@@ -39,6 +43,7 @@ export interface Summary {
   partitions: Partitions | null;
   takenMs: number | null;
   unknown: string[];
+  operatorSilentSinceMs: number | null;
 }
 
 export interface Condition {
@@ -193,4 +198,173 @@ export interface LagSample {
 export interface Failing {
   message: string;
   sinceMs: number;
+}
+
+export interface Rebalance {
+  requests: RebalanceRequest[] | null;
+  moves: Moves | null;
+}
+
+export type Command = 'approve' | 'stop' | 'refresh';
+
+export interface RebalanceRequest {
+  name: string;
+  state: string | null;
+  message: string | null;
+  since: string | null;
+  mode: string;
+  brokers: number[];
+  isTemplate: boolean;
+  commands: Command[];
+  pending: string | null;
+  throttleBytes: number | null;
+  proposal: Proposal | null;
+  loads: Load[];
+  percent: number | null;
+  minutesLeft: number | null;
+  warnings: string[];
+}
+
+export interface Proposal {
+  replicas: number | null;
+  leaders: number | null;
+  disks: number | null;
+  bytes: number | null;
+  scoreBefore: number | null;
+  scoreAfter: number | null;
+  recommendation: string | null;
+}
+
+/** The load of a broker, before and after. */
+export interface Load {
+  broker: number;
+  resources: Record<string, [number, number]>;
+}
+
+export interface Moves {
+  by: string;
+  phase: string;
+  beganMs: number;
+  rateBytes: number | null;
+  bytesTotal: number | null;
+  bytesDone: number | null;
+  endsMs: number | null;
+  waves: Wave[];
+  inFlight: Move[];
+  inFlightCount: number;
+}
+
+export interface Wave {
+  moves: number;
+  done: number;
+  inFlight: number;
+  bytes: number;
+}
+
+export interface Move {
+  partition: string;
+  from: number[];
+  to: number[];
+  bytes: number | null;
+}
+
+export interface Machine {
+  name: string;
+  title: string;
+  edges: [string, string, string][];
+  subjects: Subject[];
+}
+
+export interface Subject {
+  name: string;
+  state: string;
+  sinceMs: number | null;
+}
+
+/** A transition as the console has observed it. */
+export interface StepSample {
+  t: number;
+  machine: string;
+  subject: string;
+  from: string | null;
+  to: string | null;
+}
+
+export interface Rights {
+  rebalance: boolean | null;
+  apply: boolean | null;
+}
+
+export interface Fleet {
+  regions: Region[];
+  planes: Plane[];
+  decisions: FleetDecision[];
+}
+
+export interface Region {
+  name: string;
+  planesMax: number;
+  waiting: number;
+  held: string | null;
+}
+
+export interface Plane {
+  id: string;
+  region: string;
+  multiZone: boolean;
+  status: string;
+  reason: string;
+  attention: string | null;
+  nodes: number | null;
+  nodesDesired: number | null;
+  freeConnections: number | null;
+  freePartitions: number | null;
+  clusters: number;
+}
+
+export interface FleetDecision {
+  at: string;
+  about: string;
+  kind: string;
+  was: string;
+  becomes: string;
+  reason: string;
+}
+
+/** By region: free connections, free partitions, and Kafka clusters that wait. */
+export interface CapacitySample {
+  t: number;
+  regions: Record<string, [number, number, number]>;
+}
+
+/** What an editor begins with. */
+export interface Resources {
+  yaml: string;
+  versions: Record<string, string>;
+}
+
+/** A plan, as `gregor plan -o json` prints it. Fields that an older program does not have are missing. */
+export interface PlanResult {
+  exists: boolean | null;
+  outcome: 'nothing' | 'changes' | 'refused' | 'unknown';
+  steps: PlanStep[];
+  estimate?: Estimate;
+  basis?: string[];
+  unknown: string[];
+  warnings: Warning[];
+  underWay: Warning[];
+  ignored: string[];
+}
+
+export interface PlanStep extends Line {
+  beginMs?: number;
+  estimate?: Estimate;
+  certificate?: Left[];
+  bytes?: number;
+}
+
+export interface Estimate {
+  lowMs: number;
+  expectedMs: number;
+  highMs: number;
 }

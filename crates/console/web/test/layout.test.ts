@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { axisEnd, fillTone, fullest, lagChart, nodeState, racksOf } from '../src/layout.ts';
+import { axisEnd, capacityLine, fillTone, fullest, lagChart, nodeState, racksOf } from '../src/layout.ts';
 import type { LagSample, Node } from '../src/model.ts';
 
 const READY: Node = {
@@ -126,4 +126,13 @@ test('only what is in the window is drawn, with the elections in it', () => {
 
 test('a chart of nothing is empty', () => {
   assert.deepEqual(lagChart([], 1_000, 900_000, BOX).series, []);
+});
+
+test('what a region can still take is a line of steps', () => {
+  const sample = (t: number, free: number) => ({ t, regions: { r: [free, 0, 0] as [number, number, number] } });
+  const box = { width: 100, height: 10 };
+  assert.equal(capacityLine([sample(0, 5)], 'r', 10, box), null);
+  assert.equal(capacityLine([sample(0, 5), sample(5, 10)], 'other', 10, box), null);
+  const line = capacityLine([sample(0, 5), sample(50, 10)], 'r', 100, box);
+  assert.deepEqual(line, { path: 'M0 5H50V0H100', fromMs: 0, top: 10, last: 10 });
 });

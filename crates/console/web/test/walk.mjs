@@ -78,6 +78,73 @@ const tasks = {
     });
     return {};
   },
+  /** Presses a button, by its name. */
+  async push({ button, within = 'main' }) {
+    await page.locator(within).getByRole('button', { name: button, exact: true }).first().click();
+    return {};
+  },
+  /** Replaces the text of the editor, as a person who pastes does, and answers with what was in it. */
+  async paste({ yaml, from, to }) {
+    const content = page.locator('.editor .cm-content');
+    await content.click();
+    await page.waitForFunction(
+      () => document.querySelector('.editor')?.shadowRoot?.querySelector('.cm-content')?.textContent?.includes('Kafka'),
+      null,
+      { timeout: WAIT_MS },
+    );
+    // Only what is on the screen exists in the page; what was loaded is what the server sends.
+    const before = await page.evaluate(
+      async (path) => {
+        const headers = { 'x-gregor-key': localStorage.getItem('gregor-key') ?? '' };
+        return (await (await fetch(path, { headers })).json()).yaml;
+      },
+      resourcesOf(new URL(page.url()).pathname),
+    );
+    const text = yaml ?? before.replace(from, to);
+    await page.keyboard.press('Control+A');
+    await page.keyboard.insertText(text);
+    return { before, text };
+  },
+  /** The lines of the plan, each with whether it is ticked off. */
+  async lines() {
+    const rows = await page.locator('ol.plan > li').all();
+    return await Promise.all(
+      rows.map(async (row) => ({
+        text: await row.innerText(),
+        done: (await row.getAttribute('class')).includes('done'),
+      })),
+    );
+  },
+  /** Moves the slider of the history to its first point. */
+  async rewind() {
+    const slider = page.locator('.history input[type=range]');
+    await slider.focus();
+    await page.keyboard.press('Home');
+    await page.waitForSelector('.banner.warn');
+    return { text: await page.innerText('main'), url: page.url() };
+  },
+  /** Logs in to a console that serves users. */
+  async signIn({ url, token }) {
+    await page.goto(url);
+    await page.getByLabel('Bearer token').fill(token);
+    await page.getByRole('button', { name: 'Log in' }).click();
+    return {};
+  },
+  /** What the server answers to a request of the page itself. */
+  async request({ path, body }) {
+    return await page.evaluate(
+      async ([to, what]) => {
+        const headers = {
+          'x-gregor-key': localStorage.getItem('gregor-key') ?? '',
+          'content-type': 'application/json',
+        };
+        const init = what === null ? { headers } : { headers, method: 'POST', body: JSON.stringify(what) };
+        const response = await fetch(to, init);
+        return { status: response.status, text: await response.text() };
+      },
+      [path, body ?? null],
+    );
+  },
   /** The tiles of the nodes as a person reads them. */
   async nodes() {
     const tiles = await page.locator('li.node').allInnerTexts();
@@ -131,6 +198,12 @@ async function axe(shown) {
   });
   if (exceptionDetails) throw new Error(`axe: ${exceptionDetails.exception?.description ?? exceptionDetails.text}`);
   return result.value;
+}
+
+/** The request for the resources of the cluster of a page. */
+function resourcesOf(path) {
+  const [, , namespace, name] = path.split('/');
+  return `/api/resources?namespace=${namespace}&name=${name}`;
 }
 
 page.setDefaultTimeout(WAIT_MS);

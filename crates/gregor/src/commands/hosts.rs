@@ -29,6 +29,11 @@ impl Hosts {
         Self { hosts: Some(file) }
     }
 
+    /// The names of local mode's file, if there is one.
+    pub(crate) fn unnamed() -> Self {
+        Self { hosts: None }
+    }
+
     /// Names from the given file, else from local mode's file in that directory.
     pub(crate) fn names(&self, local: Option<&Path>) -> anyhow::Result<Arc<dyn Resolve>> {
         let beside = local.map(|dir| dir.join("hosts")).filter(|file| is_ours(file));

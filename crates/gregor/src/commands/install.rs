@@ -24,6 +24,7 @@ Examples:
       --kafka-image 4.3.1=registry.example.org/gregor-kafka:0.1.0-kafka-4.3.1
   gregor install --image-registry registry.example.org/kafka
   gregor install --watch-namespaces team-a,team-b --replicas 2
+  gregor install --console
   gregor install --diff
 
 To upgrade, apply the output of the newer gregor: it contains the CustomResourceDefinitions, which Helm never upgrades.
@@ -67,6 +68,9 @@ pub(crate) struct Install {
         value_parser = clap::value_parser!(u64).range(TIMEOUT_MIN_MS..=TIMEOUT_MAX_MS)
     )]
     operation_timeout_ms: Option<u64>,
+    /// Install the console as well; users log in to it with a bearer token
+    #[arg(long)]
+    console: bool,
     /// Show what applying the manifests would change, without changing it
     #[arg(long)]
     diff: bool,
@@ -122,6 +126,7 @@ impl Install {
             replicas: self.replicas,
             operation_timeout_ms: self.operation_timeout_ms,
             selector: self.selector,
+            console: self.console,
         }
     }
 }

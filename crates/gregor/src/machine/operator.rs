@@ -103,6 +103,7 @@ impl Operator {
             replicas: 1,
             operation_timeout_ms: None,
             selector: Selector::default(),
+            console: false,
         };
         let objects = install::manifest(&installation);
         Ok(local::manifests::from_objects(PLACE, objects)?)

@@ -106,8 +106,18 @@ impl Ground {
         self.kill_operator();
     }
 
+    /// The process of the operator.
+    pub(crate) fn operator_pid(&self) -> u32 {
+        let is_operator = |process: &Process| {
+            process.is("gregor") && process.words.get(1).is_some_and(|word| word == "operator")
+        };
+        let found: Vec<_> = self.world.processes().into_iter().filter(is_operator).collect();
+        assert_eq!(found.len(), 1, "{found:?}");
+        found[0].pid
+    }
+
     /// Kills the operator, unless it is between two lives.
-    fn kill_operator(&self) {
+    pub(crate) fn kill_operator(&self) {
         let is_it = |process: &Process| {
             process.is("gregor") && process.words.get(1).is_some_and(|word| word == "operator")
         };

@@ -3,6 +3,7 @@
 //! `gregor install` prints it, `gregor up` applies it, and a test holds the Helm chart to it. It describes and
 //! does nothing.
 
+pub mod console;
 mod deployment;
 mod policy;
 pub mod rbac;
@@ -21,7 +22,7 @@ pub const NAME: &str = "gregor-operator";
 pub const NAMESPACE: &str = "gregor";
 
 /// What differs from one installation to another.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Installation {
     /// The namespace of the operator itself. It is made.
     pub namespace: String,
@@ -37,6 +38,8 @@ pub struct Installation {
     pub operation_timeout_ms: Option<u64>,
     /// The labels that a `Kafka` must have to be managed; all if empty.
     pub selector: Selector,
+    /// Whether the console is installed as well.
+    pub console: bool,
 }
 
 /// The whole installation, in an order in which it can be applied.
@@ -46,6 +49,9 @@ pub fn manifest(installation: &Installation) -> Vec<Value> {
     objects.extend(api::crds::crds().iter().map(api::crds::manifest));
     objects.extend(rbac::objects(installation));
     objects.push(deployment::deployment(installation));
+    if installation.console {
+        objects.extend(console::objects(installation));
+    }
     objects
 }
 
@@ -75,6 +81,7 @@ mod tests {
             replicas: 2,
             operation_timeout_ms: None,
             selector: Selector::default(),
+            console: false,
         }
     }
 
@@ -115,6 +122,24 @@ mod tests {
                 "Deployment ops/gregor-operator",
             ]
         );
+    }
+
+    #[test]
+    fn the_console_is_installed_only_if_it_is_asked_for() {
+        let objects = manifest(&Installation { console: true, ..installation() });
+        let all = names(&objects);
+        assert_eq!(
+            &all[all.len() - 4..],
+            [
+                "ServiceAccount ops/gregor-console",
+                "ClusterRole gregor-console-viewer",
+                "Service ops/gregor-console",
+                "Deployment ops/gregor-console",
+            ]
+        );
+        // No binding gives its account anything.
+        let account = r#"{"kind":"ServiceAccount","name":"gregor-console""#;
+        assert!(!objects.iter().any(|one| one["subjects"].to_string().contains(account)));
     }
 
     #[test]

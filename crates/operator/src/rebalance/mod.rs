@@ -17,7 +17,7 @@ pub(crate) mod site;
 pub(crate) mod store;
 
 pub(crate) use error::RebalanceError;
-pub use store::is_moving;
+pub use store::{Executing, executing, is_moving, job};
 
 #[cfg(test)]
 mod tests {

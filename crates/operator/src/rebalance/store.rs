@@ -470,6 +470,29 @@ pub fn is_moving(map: &ConfigMap) -> Option<bool> {
     decode::<Moves>(map).ok().map(|moves| !moves.is_over())
 }
 
+/// The moves of a cluster, for people.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Executing {
+    /// The request or the topics that they are for.
+    pub by: String,
+    /// The key of their job.
+    pub key: String,
+    /// How far they are.
+    pub recorded: execution::Recorded,
+}
+
+/// The moves in progress, or the last ones, by the ConfigMap with the moves of a cluster. `None` if it cannot be read.
+#[must_use]
+pub fn executing(map: &ConfigMap) -> Option<Executing> {
+    let moves = decode::<Moves>(map).ok()?;
+    Some(Executing { by: moves.by.name.clone(), key: moves.key(), recorded: moves.recorded })
+}
+
+/// What moves are to do, by their key; `None` if that is not stored any more, or cannot be read.
+pub async fn job(client: &Client, kafka: &api::Kafka, key: &str) -> Option<execution::Job> {
+    Document::of_job(client, kafka, key).ok()?.get(key).await.ok()?
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,6 +3,11 @@ app.kubernetes.io/name: gregor-operator
 app.kubernetes.io/part-of: gregor
 {{- end }}
 
+{{- define "gregor.consoleLabels" -}}
+app.kubernetes.io/name: gregor-console
+app.kubernetes.io/part-of: gregor
+{{- end }}
+
 {{- /* The name of an image in a registry, from a list of both. */}}
 {{- define "gregor.image" -}}
 {{- $registry := index . 0 | default "" | trimSuffix "/" }}

@@ -136,7 +136,6 @@ function Replicas({ quorum }: { quorum: Quorum }) {
   ];
   return (
     <Card title="Replicas of the metadata log" note={counted(rows.length, 'replica')}>
-      {/* biome-ignore lint/a11y/noNoninteractiveTabindex: a region that scrolls must be reachable with the keyboard. */}
       <section class="scroll" tabIndex={0} aria-label="Replicas of the metadata log">
         <table>
           <thead>

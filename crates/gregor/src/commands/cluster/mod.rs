@@ -33,7 +33,9 @@ use super::reach::Reach;
 use crate::output::{Format, Out};
 use stage::Staged;
 
-pub(crate) use self::console::{Console, EXAMPLES as CONSOLE_EXAMPLES};
+pub(crate) use self::console::{
+    Console, EXAMPLES as CONSOLE_EXAMPLES, of_kubeconfig as console_of, open as open_browser,
+};
 pub(crate) use plan::{PLAN_HELP, Plan};
 pub(crate) use report::{HELP as REPORT_HELP, Report};
 pub(crate) use roll::Roll;

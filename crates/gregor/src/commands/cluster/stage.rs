@@ -2,6 +2,7 @@
 //! without a change.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -10,8 +11,9 @@ use control::annotations::Annotation;
 use control::life::coexist::Selector;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
+use kafka_admin::Resolve;
 use kube::api::ListParams;
-use kube::{Api, Client, ResourceExt as _};
+use kube::{Api, Client, Config, ResourceExt as _};
 use operator::cluster::foresee::Stage;
 use operator::context::{OPERATION_TIMEOUT, Settings};
 use operator::install;
@@ -41,8 +43,19 @@ pub(crate) async fn stage(
     version: Option<&str>,
 ) -> anyhow::Result<Staged> {
     let (config, default) = reach.config().await?;
-    let server = config.cluster_url.to_string();
     let names = Names::new(namespace.unwrap_or(&default), cluster);
+    let resolve = hosts.names(reach.directory().as_deref())?;
+    of_config(config, resolve, names, version).await
+}
+
+/// The same, with the identity of this configuration.
+pub(crate) async fn of_config(
+    config: Config,
+    resolve: Arc<dyn Resolve>,
+    names: Names,
+    version: Option<&str>,
+) -> anyhow::Result<Staged> {
+    let server = config.cluster_url.to_string();
     let client = Client::try_from(config.clone()).context("cannot create a Kubernetes client")?;
     let found = environment(&client).await;
     let assumed = found.is_none().then(|| {
@@ -70,7 +83,6 @@ pub(crate) async fn stage(
         watches_other_namespaces: false,
         selector: Selector::default(),
     };
-    let resolve = hosts.names(reach.directory().as_deref())?;
     let stage = Stage::new(config, settings, resolve)?;
     Ok(Staged { stage, names, server, assumed })
 }

@@ -19,7 +19,7 @@ const PAGE: usize = 1000;
 
 /// How to reach the fleet manager.
 #[derive(Debug, Args)]
-pub(super) struct Manager {
+pub(crate) struct Manager {
     /// Address of the fleet manager
     #[arg(
         long,
@@ -35,72 +35,72 @@ pub(super) struct Manager {
 
 /// A data plane.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub(super) struct Plane {
-    pub(super) id: String,
-    pub(super) cloud_provider: String,
-    pub(super) region: String,
+pub(crate) struct Plane {
+    pub(crate) id: String,
+    pub(crate) cloud_provider: String,
+    pub(crate) region: String,
     #[serde(default)]
-    pub(super) multi_az: bool,
-    pub(super) provider_type: String,
-    pub(super) status: String,
+    pub(crate) multi_az: bool,
+    pub(crate) provider_type: String,
+    pub(crate) status: String,
     #[serde(default)]
-    pub(super) status_reason: String,
+    pub(crate) status_reason: String,
     #[serde(default)]
-    pub(super) nodes_reason: String,
-    pub(super) contradictions: Option<String>,
-    pub(super) nodes_unsuitable: Option<String>,
-    pub(super) nodes_failed: Option<String>,
+    pub(crate) nodes_reason: String,
+    pub(crate) contradictions: Option<String>,
+    pub(crate) nodes_unsuitable: Option<String>,
+    pub(crate) nodes_failed: Option<String>,
     #[serde(default)]
-    pub(super) draining: bool,
-    pub(super) nodes_wanted: Option<i64>,
-    pub(super) nodes_desired: Option<i64>,
-    pub(super) nodes_actual: Option<i64>,
-    pub(super) last_seen: Option<String>,
-    pub(super) remaining_connections: Option<u64>,
-    pub(super) remaining_partitions: Option<u64>,
+    pub(crate) draining: bool,
+    pub(crate) nodes_wanted: Option<i64>,
+    pub(crate) nodes_desired: Option<i64>,
+    pub(crate) nodes_actual: Option<i64>,
+    pub(crate) last_seen: Option<String>,
+    pub(crate) remaining_connections: Option<u64>,
+    pub(crate) remaining_partitions: Option<u64>,
 }
 
 /// A region.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub(super) struct Region {
-    pub(super) cloud_provider: String,
-    pub(super) id: String,
-    pub(super) provider_type: String,
-    pub(super) data_planes_max: u64,
-    pub(super) data_planes: std::collections::BTreeMap<String, u64>,
-    pub(super) kafkas_waiting: u64,
-    pub(super) held: Option<String>,
-    pub(super) held_since: Option<String>,
+pub(crate) struct Region {
+    pub(crate) cloud_provider: String,
+    pub(crate) id: String,
+    pub(crate) provider_type: String,
+    pub(crate) data_planes_max: u64,
+    pub(crate) data_planes: std::collections::BTreeMap<String, u64>,
+    pub(crate) kafkas_waiting: u64,
+    pub(crate) held: Option<String>,
+    pub(crate) held_since: Option<String>,
 }
 
 /// A Kafka.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub(super) struct Kafka {
-    pub(super) id: String,
-    pub(super) name: String,
-    pub(super) organisation: String,
-    pub(super) status: String,
-    pub(super) reason: Option<String>,
-    pub(super) cloud_provider: String,
-    pub(super) region: String,
+pub(crate) struct Kafka {
+    pub(crate) id: String,
+    pub(crate) name: String,
+    pub(crate) organisation: String,
+    pub(crate) status: String,
+    pub(crate) reason: Option<String>,
+    pub(crate) cloud_provider: String,
+    pub(crate) region: String,
     #[serde(default)]
-    pub(super) multi_az: bool,
-    pub(super) instance_type: String,
-    pub(super) size_id: String,
-    pub(super) data_plane_id: Option<String>,
-    pub(super) growing_data_plane_id: Option<String>,
+    pub(crate) multi_az: bool,
+    pub(crate) instance_type: String,
+    pub(crate) size_id: String,
+    pub(crate) data_plane_id: Option<String>,
+    pub(crate) growing_data_plane_id: Option<String>,
 }
 
 /// A decision of the manager.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub(super) struct Decision {
-    pub(super) at: String,
-    pub(super) data_plane_id: Option<String>,
-    pub(super) kind: String,
-    pub(super) was: String,
-    pub(super) becomes: String,
-    pub(super) reason: String,
-    pub(super) dry_run: bool,
+pub(crate) struct Decision {
+    pub(crate) at: String,
+    pub(crate) data_plane_id: Option<String>,
+    pub(crate) kind: String,
+    pub(crate) was: String,
+    pub(crate) becomes: String,
+    pub(crate) reason: String,
+    pub(crate) dry_run: bool,
 }
 
 #[derive(Deserialize)]
@@ -110,14 +110,19 @@ struct Items<T> {
 
 /// A connection to the manager.
 #[derive(Debug)]
-pub(super) struct Api {
+pub(crate) struct Api {
     client: Client,
     url: String,
     token: String,
 }
 
 impl Manager {
-    pub(super) fn connect(&self) -> anyhow::Result<Api> {
+    /// The manager at this address, with the token in this file.
+    pub(crate) fn new(manager: String, token_file: PathBuf) -> Self {
+        Self { manager, token_file }
+    }
+
+    pub(crate) fn connect(&self) -> anyhow::Result<Api> {
         let url = self.manager.trim_end_matches('/');
         anyhow::ensure!(
             is_confidential(url),
@@ -166,28 +171,28 @@ impl Api {
         Ok(all)
     }
 
-    pub(super) async fn regions(&self) -> anyhow::Result<Vec<Region>> {
+    pub(crate) async fn regions(&self) -> anyhow::Result<Vec<Region>> {
         self.list("/regions").await
     }
 
-    pub(super) async fn planes(&self) -> anyhow::Result<Vec<Plane>> {
+    pub(crate) async fn planes(&self) -> anyhow::Result<Vec<Plane>> {
         self.pages("/data_planes", "").await
     }
 
     /// One data plane; nothing if there is none of that id.
-    pub(super) async fn plane(&self, id: &str) -> anyhow::Result<Option<Plane>> {
+    pub(crate) async fn plane(&self, id: &str) -> anyhow::Result<Option<Plane>> {
         if !is_plain(id) {
             return Ok(None);
         }
         self.get(&format!("/data_planes/{id}")).await
     }
 
-    pub(super) async fn kafkas(&self) -> anyhow::Result<Vec<Kafka>> {
+    pub(crate) async fn kafkas(&self) -> anyhow::Result<Vec<Kafka>> {
         self.pages("/kafkas", "").await
     }
 
     /// The Kafka with that id or name; nothing if there is none.
-    pub(super) async fn kafka(&self, name: &str) -> anyhow::Result<Option<Kafka>> {
+    pub(crate) async fn kafka(&self, name: &str) -> anyhow::Result<Option<Kafka>> {
         if !is_plain(name) {
             return Ok(None);
         }
@@ -199,12 +204,12 @@ impl Api {
     }
 
     /// The newest decisions about a region, as PROVIDER/REGION; newest first.
-    pub(super) async fn decisions_of_region(&self, name: &str) -> anyhow::Result<Vec<Decision>> {
+    pub(crate) async fn decisions_of_region(&self, name: &str) -> anyhow::Result<Vec<Decision>> {
         self.list(&format!("/decisions?region={}", query_value(name))).await
     }
 
     /// The newest decisions about a data plane, or about all; newest first.
-    pub(super) async fn decisions(&self, plane: Option<&str>) -> anyhow::Result<Vec<Decision>> {
+    pub(crate) async fn decisions(&self, plane: Option<&str>) -> anyhow::Result<Vec<Decision>> {
         match plane {
             Some(id) => self.list(&format!("/data_planes/{id}/decisions")).await,
             None => self.list("/decisions").await,

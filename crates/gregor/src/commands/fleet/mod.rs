@@ -1,7 +1,7 @@
 //! `gregor fleet`: the fleet manager, and what a policy would cost.
 
 mod demo;
-mod manager;
+pub(crate) mod manager;
 mod plan;
 mod serve;
 mod simulate;

@@ -107,6 +107,7 @@ impl Installed {
             replicas: 1,
             operation_timeout_ms: None,
             selector,
+            console: true,
         };
         let mut removable = Vec::new();
         for object in install::manifest(&installation).into_iter().rev() {

@@ -9,7 +9,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
 use tokio::process::Command;
 
 use super::Plan;
-use super::session::{READY, apply, print_summary, wait_for_kafka};
+use super::session::{CONSOLE, READY, apply, print_summary, wait_for_kafka};
 use crate::output::note;
 
 /// Starts the other process, waits until all is ready, applies the files, and leaves it running.
@@ -34,9 +34,12 @@ pub(super) async fn run(plan: Plan) -> anyhow::Result<()> {
         }
         _ = tokio::signal::ctrl_c() => None,
     };
-    match waited {
-        Some((true, last)) => note(&last),
-        Some((false, last)) => {
+    let console = match waited {
+        Some((Some(console), last)) => {
+            note(&last);
+            console
+        }
+        Some((None, last)) => {
             let status = child.wait().await.context("cannot wait for the process")?;
             // Its last words are the reason, and are told once.
             let last = if last.is_empty() { status.to_string() } else { last };
@@ -47,14 +50,14 @@ pub(super) async fn run(plan: Plan) -> anyhow::Result<()> {
             let _ = child.wait().await;
             return Ok(());
         }
-    }
+    };
     let dir = StateDir::open(&plan.state_dir)?;
     if let Err(error) = apply_files(&dir, &plan).await {
         stop(&child).await;
         let _ = child.wait().await;
         return Err(error);
     }
-    print_summary(&plan, &dir.kubeconfig(), begun.elapsed())?;
+    print_summary(&plan, &dir.kubeconfig(), (begun.elapsed(), console.as_deref()))?;
     note("gregor down stops it");
     wait_for_kafka(&client(&dir).await?, &plan).await
 }
@@ -82,14 +85,15 @@ async fn client(dir: &StateDir) -> anyhow::Result<kube::Client> {
     Ok(kube::Client::try_from(config)?)
 }
 
-/// Whether the word came, before or with the end of the output.
-async fn find_word(stream: impl AsyncRead + Unpin) -> bool {
+/// Whether the word came, before or with the end of the output, and the address of the console if there is one.
+async fn find_word(stream: impl AsyncRead + Unpin) -> Option<Option<String>> {
     let mut lines = BufReader::new(stream).lines();
-    let mut ready = false;
+    let (mut ready, mut console) = (false, None);
     while let Ok(Some(line)) = lines.next_line().await {
         ready |= line == READY;
+        console = line.strip_prefix(CONSOLE).map(str::to_owned).or(console);
     }
-    ready
+    ready.then_some(console)
 }
 
 /// The other process says what happens in the same form as we do. Returns the last line, which is not

@@ -3,12 +3,14 @@
 //! All that can be found wrong before anything is started is: files that do not parse, programs that
 //! are missing, a state directory that is in use.
 
+mod console;
 mod detach;
 mod kafka;
 mod nodes;
 mod session;
 pub(crate) mod words;
 
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 
 use anyhow::Context as _;
@@ -56,6 +58,9 @@ pub(crate) struct Up {
     /// Return when everything is ready, and keep running in the background
     #[arg(long)]
     detach: bool,
+    /// Do not open the console in a browser; its address is printed
+    #[arg(long)]
+    no_open: bool,
     /// Run as the background process
     #[arg(long, hide = true, conflicts_with_all = ["detach", "files"])]
     supervise: bool,
@@ -69,6 +74,8 @@ struct Plan {
     images: Vec<Image>,
     manifests: Vec<Manifest>,
     operator: Option<Operator>,
+    /// Whether the browser is opened at the console.
+    opens: bool,
 }
 
 impl Up {
@@ -84,7 +91,9 @@ impl Up {
             .transpose()?;
         progress.finish();
         let (nodes, images) = (self.nodes, self.images);
-        let plan = Plan { state_dir, binaries, nodes, images, manifests, operator };
+        // Not for scripts: a person looks at a terminal.
+        let opens = !self.no_open && std::io::stdout().is_terminal();
+        let plan = Plan { state_dir, binaries, nodes, images, manifests, operator, opens };
         let runtime = tokio::runtime::Builder::new_multi_thread()
             // The components do the work; this only waits for them.
             .worker_threads(2)

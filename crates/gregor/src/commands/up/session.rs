@@ -15,12 +15,15 @@ use time::format_description::well_known::Rfc3339;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use super::nodes::{self, Nodes};
-use super::{Plan, kafka, words};
+use super::{Plan, console, kafka, words};
 use crate::machine::{self, Operator, audit_log, end_leftovers};
 use crate::output::{Format, Out, note};
 
 /// What the process in the background prints, alone in a line, when all is ready.
 pub(super) const READY: &str = "gregor-is-ready";
+
+/// What stands before the address of the console, in a line before that.
+pub(super) const CONSOLE: &str = "gregor-console ";
 
 /// Runs until Ctrl-C, SIGTERM or the end of the terminal.
 pub(super) async fn foreground(plan: Plan) -> anyhow::Result<()> {
@@ -34,7 +37,11 @@ pub(super) async fn foreground(plan: Plan) -> anyhow::Result<()> {
     let (plane, nodes) = (plane?, nodes);
     let applied = stop.or(apply(&plane.client(), &plan)).await;
     if let Some(Ok(())) = &applied {
-        print_summary(&plan, &plane.kubeconfig_path(), begun.elapsed())?;
+        let kubeconfig = plane.kubeconfig_path();
+        let mut served = console::serve(&kubeconfig).await;
+        let url = served.as_ref().map(|one| one.url.as_str());
+        print_summary(&plan, &kubeconfig, (begun.elapsed(), url))?;
+        served.as_mut().filter(|_| plan.opens).into_iter().for_each(console::Served::open);
         note("Ctrl-C stops it; what is stored stays");
         if let Some(waited) = stop.or(wait_for_kafka(&plane.client(), &plan)).await {
             // Whatever is not ready may become so, and can be looked at meanwhile.
@@ -68,7 +75,9 @@ pub(super) async fn supervise(plan: Plan) -> anyhow::Result<()> {
     };
     let plane = plane?;
     let log = plane.state_dir().logs().join("gregor.log");
-    Out::new(Format::Table).text(&format!("{READY}\n"))?;
+    let served = console::serve(&plane.kubeconfig_path()).await;
+    let line = served.as_ref().map(|one| format!("{CONSOLE}{}\n", one.url)).unwrap_or_default();
+    Out::new(Format::Table).text(&format!("{line}{READY}\n"))?;
     redirect_output(&log)?;
     in_log.store(true, Ordering::Relaxed);
     note(&timed(&format!("all is ready in {}", plan.state_dir.display())));
@@ -141,16 +150,21 @@ pub(super) async fn wait_for_kafka(client: &kube::Client, plan: &Plan) -> anyhow
 }
 
 /// Where things are.
-pub(super) fn print_summary(plan: &Plan, kubeconfig: &Path, after: Duration) -> anyhow::Result<()> {
+pub(super) fn print_summary(
+    plan: &Plan,
+    kubeconfig: &Path,
+    (after, console): (Duration, Option<&str>),
+) -> anyhow::Result<()> {
     let version = &plan.binaries.version;
     let kubectl = plan.binaries.program(Program::Kubectl);
     let text = format!(
         "Kubernetes {version} is ready after {:.1} s.\n\n  state       {}\n  kubeconfig  {}\n  \
-         kubectl     {}\n\nTo use it:\n\n  export KUBECONFIG={}\n  {} get namespaces\n\n",
+         kubectl     {}\n{}\nTo use it:\n\n  export KUBECONFIG={}\n  {} get namespaces\n\n",
         after.as_secs_f64(),
         plan.state_dir.display(),
         kubeconfig.display(),
         kubectl.display(),
+        console::line(console),
         kubeconfig.display(),
         kubectl.display(),
     );

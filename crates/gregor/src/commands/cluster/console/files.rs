@@ -6,10 +6,14 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use console::page::{Cluster, Overview};
-use console::source::{ClusterId, Observing, Source};
+use console::source::{
+    Acting, ClusterId, Edit as Request, Observing, Reason, Refusal, Resources, Source,
+};
 use operator::cluster::foresee::{Edit, Stage};
+use serde_json::Value;
 
 use super::super::{Looked, plan, snapshot};
+use super::act;
 use super::pages::{self, Beside};
 
 /// Clusters from files.
@@ -76,4 +80,25 @@ impl Source for Files {
     fn origin(&self) -> String {
         self.origin.clone()
     }
+
+    fn resources<'a>(&'a self, _: &'a ClusterId) -> Acting<'a, Resources> {
+        Box::pin(async { Err(read_only()) })
+    }
+
+    fn plan<'a>(&'a self, _: &'a ClusterId, _: &'a Request) -> Acting<'a, Value> {
+        Box::pin(async { Err(read_only()) })
+    }
+
+    fn apply<'a>(&'a self, _: &'a ClusterId, _: &'a Request) -> Acting<'a, Vec<String>> {
+        Box::pin(async { Err(read_only()) })
+    }
+
+    fn command<'a>(&'a self, _: &'a ClusterId, _: &'a str, _: &'a str) -> Acting<'a, ()> {
+        Box::pin(async { Err(read_only()) })
+    }
+}
+
+fn read_only() -> Refusal {
+    let message = "this is a snapshot in a file: `gregor plan --from-snapshot` plans edits on it";
+    act::refusal(Reason::Invalid, message)
 }

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use api::Kafka;
 use console::page::{
     Awaited, Batch, BatchCertificate, Certificate, Cluster, ClusterRow, Condition, Disk, Left,
-    Line, Listener, Node, Partitions, Quorum, Replica, Roll, State, Summary, Wait, Warning, Why,
+    Line, Listener, Node, Partitions, Quorum, Replica, Rights, Roll, State, Summary, Wait, Warning,
+    Why,
 };
 use control::certificates::{Entry, Stored, Validity};
 use control::cluster::snapshot::{AuthorityView, Partitions as SeenPartitions, Snapshot};
@@ -23,6 +24,7 @@ use operator::cluster::foresee::View as Seen;
 use super::super::Looked;
 use super::super::status::{ClusterView, NodeView};
 use super::super::why::{self, Line as Said, WhyView};
+use super::{machines, rebalance};
 
 /// As many partitions are sent for each entry.
 const PARTITIONS_MAX: usize = 50;
@@ -40,6 +42,12 @@ pub(super) struct Beside {
     pub(super) plan: Vec<Line>,
     /// When the snapshot was taken, if it comes from a file.
     pub(super) taken_ms: Option<u64>,
+    /// What was read of rebalances.
+    pub(super) rebalances: rebalance::Read,
+    /// What the user may change.
+    pub(super) rights: Rights,
+    /// Since when the operator has not renewed its Lease, if that is too long.
+    pub(super) operator_silent_since_ms: Option<u64>,
 }
 
 /// A cluster in short, from Kubernetes alone.
@@ -78,6 +86,8 @@ pub(super) fn cluster(looked: &Looked, beside: &Beside, now_ms: u64) -> Cluster 
     let status = ClusterView::new(looked, now_ms);
     let why = WhyView::of(looked, now_ms);
     let node = |view: NodeView| node(view, looked, beside);
+    let snapshot = seen.observed.snapshot.as_ref();
+    let requests = looked.found.rebalances.as_deref();
     Cluster {
         summary: summary(&status, looked, beside),
         nodes: status.nodes.into_iter().map(node).collect(),
@@ -92,6 +102,14 @@ pub(super) fn cluster(looked: &Looked, beside: &Beside, now_ms: u64) -> Cluster 
             plan: beside.plan.clone(),
             warnings: warnings(seen),
         },
+        rebalance: rebalance::rebalance(
+            requests,
+            &beside.rebalances,
+            snapshot.and_then(Snapshot::partitions).map(|all| all.facts.as_slice()),
+            now_ms,
+        ),
+        machines: machines::machines(&seen.observed.stored, requests.unwrap_or_default()),
+        rights: beside.rights,
     }
 }
 
@@ -127,6 +145,7 @@ fn summary(status: &ClusterView, looked: &Looked, beside: &Beside) -> Summary {
         partitions: snapshot.and_then(Snapshot::partitions).map(partitions),
         taken_ms: beside.taken_ms,
         unknown: looked.unknown.clone(),
+        operator_silent_since_ms: beside.operator_silent_since_ms,
     }
 }
 

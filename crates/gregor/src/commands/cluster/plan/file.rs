@@ -15,15 +15,15 @@ const STDIN: &str = "-";
 
 /// What was asked for, and of which cluster.
 #[derive(Debug)]
-pub(super) struct Asked {
-    pub(super) cluster: String,
+pub(in super::super) struct Asked {
+    pub(in super::super) cluster: String,
     /// The namespace that the documents name.
-    pub(super) namespace: Option<String>,
-    pub(super) edit: Edit,
+    pub(in super::super) namespace: Option<String>,
+    pub(in super::super) edit: Edit,
     /// What the API server would refuse.
-    pub(super) problems: Vec<String>,
+    pub(in super::super) problems: Vec<String>,
     /// Documents that are about something else.
-    pub(super) ignored: Vec<String>,
+    pub(in super::super) ignored: Vec<String>,
 }
 
 impl Asked {
@@ -50,7 +50,7 @@ pub(super) fn read(file: &Path) -> anyhow::Result<Vec<Value>> {
     })
 }
 
-fn documents(text: &str) -> Result<Vec<Value>, serde_saphyr::Error> {
+pub(in super::super) fn documents(text: &str) -> Result<Vec<Value>, serde_saphyr::Error> {
     let documents: Vec<Value> = serde_saphyr::from_multiple(text)?;
     let mut all = Vec::new();
     for document in documents {
@@ -77,7 +77,7 @@ pub(super) fn clusters(documents: &[Value]) -> BTreeSet<String> {
 }
 
 /// Finds out what the documents ask for.
-pub(super) fn asked(
+pub(in super::super) fn asked(
     documents: Vec<Value>,
     cluster: Option<&str>,
     deleted_pools: &[String],

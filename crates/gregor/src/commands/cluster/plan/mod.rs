@@ -4,7 +4,7 @@
 //! nothing happens any more. Nothing is written, unless the user asks to apply the edit.
 
 mod apply;
-mod file;
+pub(super) mod file;
 mod foretold;
 mod restarts;
 mod unknown;
@@ -198,6 +198,30 @@ impl Plan {
 fn since(taken_ms: u64) -> String {
     let taken = moment(i64::try_from(taken_ms / 1000).unwrap_or_default());
     format!("the snapshot was taken at {taken}: later changes are unknown")
+}
+
+/// The effects of an edit, as `gregor plan -o json` prints them. `assumed` are assumptions about the operator.
+pub(super) async fn of_documents(
+    (stage, names): (&Stage, &Names),
+    present: Option<&ClusterView>,
+    documents: Vec<Value>,
+    assumed: Option<&String>,
+) -> anyhow::Result<Value> {
+    let asked = file::asked(documents, Some(&names.cluster), &[])?;
+    let view = match asked.problems.is_empty() {
+        false => PlanView::invalid(names, &asked),
+        true => {
+            let edited = stage.edited(names, &asked.edit, present).await?;
+            let sizes = match present {
+                Some(present) => sizes(&present.log_dirs().await),
+                None => Sizes::new(),
+            };
+            let views = (present, &edited);
+            let foretold = foretold::foretell(stage, views, sizes).await?;
+            PlanView::new(names, views, &foretold, (assumed, asked.ignored))
+        }
+    };
+    serde_json::to_value(view).context("cannot serialize the plan")
 }
 
 /// What is left to do until a cluster matches its spec. `edited` is the cluster with an edit that changes nothing.
