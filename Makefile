@@ -32,8 +32,8 @@ e2e: ## Run the tests with containers on two nodes (soak PART=e2e); needs root
 mutants: ## Mutation tests of the safety rules, one shard (SHARD=1/16) or all; takes hours
 	@tools/prepare mutants && $(XTASK) mutants $(SHARD)
 
-doc: ## Build the documentation of the crates
-	@tools/prepare check && $(XTASK) doc
+doc: ## Build the guide (target/book) and the documentation of the crates
+	@tools/prepare doc && $(XTASK) doc
 
 dist: ## Build the release program and images (ARGS='--base IMAGE@sha256:…')
 	@tools/prepare check && $(XTASK) dist $(ARGS)

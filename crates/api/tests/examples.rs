@@ -7,7 +7,7 @@ use std::path::Path;
 
 use api::compat::{Kind, unhonoured};
 use api::node_pool::Role;
-use api::{Kafka, KafkaNodePool};
+use api::{Kafka, KafkaNodePool, KafkaRebalance, KafkaTopic, KafkaUser};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
@@ -92,4 +92,53 @@ fn the_examples_are_valid() {
             assert!(pool.storage.volumes().iter().any(|volume| volume.kraft_metadata), "{name}");
         }
     }
+}
+
+/// The objects in the YAML blocks of the documentation that name their kind, with page and line.
+fn documented() -> Vec<(String, Value)> {
+    let mut objects = Vec::new();
+    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|end| end == "md") {
+                let text = fs::read_to_string(&path).unwrap();
+                for (at, after) in text.match_indices("```yaml\n") {
+                    let block = text[at + after.len()..].split("```").next().unwrap();
+                    let line = text[..at].lines().count() + 1;
+                    let read: Vec<Value> = serde_saphyr::from_multiple(block)
+                        .unwrap_or_else(|error| panic!("{}:{line}: {error}", path.display()));
+                    let whole = read.into_iter().filter(|object| object["kind"].is_string());
+                    objects
+                        .extend(whole.map(|object| (format!("{}:{line}", path.display()), object)));
+                }
+            }
+        }
+    }
+    objects
+}
+
+#[test]
+fn docs_show_only_resources_whose_fields_are_honoured() {
+    let mut count = 0;
+    for (place, object) in documented() {
+        let kind = object["kind"].as_str().unwrap();
+        match kind {
+            "Kafka" => drop(typed::<Kafka>(&object)),
+            "KafkaNodePool" => drop(typed::<KafkaNodePool>(&object)),
+            "KafkaRebalance" => drop(typed::<KafkaRebalance>(&object)),
+            "KafkaTopic" => drop(typed::<KafkaTopic>(&object)),
+            "KafkaUser" => drop(typed::<KafkaUser>(&object)),
+            _ => continue,
+        }
+        let found: Vec<_> = unhonoured(&object, Kind::of(kind).unwrap())
+            .into_iter()
+            .map(|finding| (finding.path, finding.verdict))
+            .collect();
+        assert_eq!(found, [], "{place}");
+        count += 1;
+    }
+    assert!(count >= 5, "only {count} resources were found");
 }

@@ -1,6 +1,8 @@
 //! The `gregor` program: commands and terminal output. What they do is in the other crates.
 
 mod commands;
+#[cfg(test)]
+mod docs_tests;
 mod failure;
 mod log;
 mod machine;

@@ -3,6 +3,7 @@
 //! A task is a list of steps. Each step prints one line, and a failed one prints the command that repeats it.
 
 mod areas;
+mod book;
 mod check;
 mod console;
 mod demo;
@@ -74,7 +75,7 @@ enum Task {
         /// One shard of all mutants, such as 1/16
         shard: Option<mutants::Shard>,
     },
-    /// Build the documentation of the crates
+    /// Build the guide and the documentation of the crates
     Doc,
     /// Compare installed permissions with those that the tests used
     Rbac,

@@ -5,8 +5,8 @@ use std::io::ErrorKind;
 
 use anyhow::Result;
 
-use crate::root;
 use crate::run::{Line, Run};
+use crate::{book, root};
 
 /// Runs all benchmarks, which are the programs in `crates/*/benches/`.
 pub(crate) fn bench() -> Result<()> {
@@ -17,9 +17,10 @@ pub(crate) fn bench() -> Result<()> {
     Ok(())
 }
 
-/// Builds the documentation of our crates; a broken link fails.
+/// Builds the guide and the documentation of our crates; a broken link fails.
 pub(crate) fn doc() -> Result<()> {
     let mut run = Run::new("doc");
+    book::build(&mut run)?;
     let line = Line::new("cargo doc --workspace --no-deps").env("RUSTDOCFLAGS", "-D warnings");
     run.step("doc", &line)?;
     run.finish();

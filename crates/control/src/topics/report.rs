@@ -142,6 +142,16 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// All reasons.
+    pub const ALL: &'static [Self] = &[
+        Self::ResourceConflict,
+        Self::NotSupported,
+        Self::KafkaError,
+        Self::InternalError,
+        Self::InvalidConfig,
+        Self::ConfigKept,
+    ];
+
     /// As it is written in a status.
     #[must_use]
     pub const fn name(self) -> &'static str {

@@ -81,6 +81,19 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// All reasons.
+    pub const ALL: &'static [Self] = &[
+        Self::InvalidResource,
+        Self::InvalidReference,
+        Self::SecretConflict,
+        Self::AuthorityError,
+        Self::KafkaError,
+        Self::KubernetesError,
+        Self::NoListener,
+        Self::RulesKept,
+        Self::UnknownAnnotation,
+    ];
+
     /// As it is written in a status.
     #[must_use]
     pub const fn name(self) -> &'static str {
