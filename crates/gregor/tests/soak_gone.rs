@@ -54,7 +54,7 @@ fn a_broker_whose_machine_is_lost_is_drained(scene: &Scene<'_>) {
         let status = || scene.place.get("kafka", CLUSTER)["status"].to_string();
         if found["metadata"]["deletionTimestamp"].is_null() { Err(status()) } else { Ok(()) }
     });
-    machine.is_removed();
+    machine.remove_node();
     scene.has("b", 1);
     scene.settles();
     has_left(scene, SECOND);

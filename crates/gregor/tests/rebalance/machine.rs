@@ -91,7 +91,7 @@ impl<'a> Machine<'a> {
     }
 
     /// Deletes its Node, as the administrator or the cloud does when a machine is gone for good.
-    pub(crate) fn is_removed(self) {
+    pub(crate) fn remove_node(self) {
         self.ground.kubectl(&["delete", "node", NAME]);
         self.ground.kubectl(&["delete", "pv", NAME, "--wait=false"]);
     }

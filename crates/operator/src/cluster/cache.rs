@@ -26,9 +26,10 @@ use crate::seen::{Change, Seen};
 use crate::users;
 use crate::words::chain;
 
-/// The pause after a watch was interrupted, and the longest one while it fails again.
-const PAUSE_MIN: Duration = Duration::from_secs(1);
-const PAUSE_MAX: Duration = Duration::from_secs(30);
+/// The pause after a watch was interrupted, and the longest one while it fails again: all watches fail when the API server
+/// restarts, and clusters wait until it is back.
+const PAUSE_MIN: Duration = Duration::from_millis(500);
+const PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// The cached objects of all clusters. Clones share them.
 #[derive(Debug, Clone, Default)]

@@ -52,7 +52,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 use tracing::Instrument as _;
 
-use crate::client::watching;
+use crate::client::{WatchPause, watching};
 use crate::context::{Context, dynamic};
 use crate::words::{chain, tell_of_watch};
 use crate::{managed, trace};
@@ -96,7 +96,7 @@ async fn clusters(ctx: Arc<Context>, scope: Option<String>, shutdown: oneshot::R
     let store = writer.as_reader();
     let kafkas = watcher(dynamic(&ctx.client, scope.as_deref(), &resource), watching());
     let kafkas = kafkas
-        .default_backoff()
+        .backoff(WatchPause)
         .modify(|kafka| kafka.metadata.managed_fields = None)
         .reflect(writer)
         .applied_objects();

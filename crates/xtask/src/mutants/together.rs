@@ -194,9 +194,15 @@ fn guilty(
     };
     let mut all = Vec::new();
     for error in errors(messages) {
-        let spans = error["spans"].as_array().into_iter().flatten();
-        let primary = spans.filter(|span| span["is_primary"] == true);
+        let spans = || error["spans"].as_array().into_iter().flatten();
+        let primary = spans().filter(|span| span["is_primary"] == true);
+        let before = all.len();
         all.extend(primary.filter_map(|span| fragment(error, span)));
+        if all.len() == before {
+            // A replacement beside the original moves what is used after both. Alone it may compile.
+            let found = spans().filter_map(|span| fragment(error, span));
+            all.extend(found.map(|(mutants, _)| (mutants, false)));
+        }
     }
     all
 }
@@ -364,6 +370,11 @@ mod tests {
         for (code, file, at, expected) in rows {
             assert_eq!(guilty(&error(code, file, at), &fragments), expected, "{code} {file} {at}");
         }
+        // What is used after it was moved, with where that was.
+        let mut moved = error("E0382", "a.rs", 95);
+        let spans = moved[0]["message"]["spans"].as_array_mut().unwrap();
+        spans.push(json!({ "file_name": "a.rs", "byte_start": 25, "is_primary": false }));
+        assert_eq!(guilty(&moved, &fragments), [(vec![1], false)]);
     }
 
     #[test]
