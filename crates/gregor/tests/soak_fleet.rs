@@ -216,8 +216,8 @@ async fn change(world: &FleetWorld, dice: &mut Dice, acknowledged: &mut Acknowle
         acknowledged.kafkas.insert(id, None);
     } else if there > 1 {
         let which = dice.below(there as u64 - 1) as usize;
-        let others = acknowledged.kafkas.keys().filter(|id| *id != kept);
-        let id = others.cloned().nth(which).unwrap();
+        let mut others = acknowledged.kafkas.keys().filter(|id| *id != kept);
+        let id = others.nth(which).cloned().unwrap();
         println!("  {id} is deleted");
         world.user("DELETE", &format!("/kafkas/{id}?async=true"), None).await.unwrap();
         acknowledged.kafkas.remove(&id);
