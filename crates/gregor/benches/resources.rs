@@ -18,13 +18,17 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use control::lag::{
+    Family, Filter, Group, Partition, Patterns, Picture, SERIES_MAX, TEXT_BYTES_MAX, Topic, bound,
+    labels, render,
+};
 use futures::stream::{self, StreamExt as _};
 use kafka::{Ground, Place};
 use kafka_admin::ClientOptions;
 use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams, PostParams};
 use kube::runtime::watcher;
 use kube::{Client, ResourceExt as _};
-use model::{TopicName, TopicPartition};
+use model::{NodeId, TopicName, TopicPartition};
 use serde_json::{Value, json};
 
 const OBJECTS: &str = "GREGOR_BENCH_OBJECTS";
@@ -84,7 +88,8 @@ async fn main() {
     let client = ground.world.client().await;
     let bench = Bench { place, client, count };
     println!("{count} KafkaTopics and {count} KafkaUsers");
-    println!("{:<62} {:<34} {:<34} here", "", "goal", "Strimzi");
+    row("", "goal", "Strimzi", "here");
+    row("---", "---", "---", "---");
     let idle = bench.resident_mib();
     bench.topics_become_ready().await;
     bench.one_topic_changes().await;
@@ -96,11 +101,57 @@ async fn main() {
     row("G9 memory", "150 MB more than idle", "12 GiB at 55,100 users", &grown);
     bench.the_operator_starts_again().await;
     bench.metrics_are_collected().await;
+    series_of_a_large_cluster_are_made();
 }
 
-/// One figure.
+/// The cluster of goal G10, which no machine of a developer can run: only what the operator computes for it.
+fn series_of_a_large_cluster_are_made() {
+    let node = |number: i32| NodeId::new(number % 10);
+    let partition = |number| Partition {
+        number,
+        leader: node(number),
+        preferred: node(number),
+        replicas: 3,
+        in_sync: 3,
+        oldest: Some(0),
+        latest: Some(1_000_000),
+    };
+    let name = |number: i32| TopicName::new(format!("topic-{number:04}")).unwrap();
+    let topic =
+        |number| Topic { name: name(number), partitions: (0..100).map(partition).collect() };
+    let group = |number| Group {
+        id: format!("group-{number:04}"),
+        members: Some(3),
+        assigned: None,
+        committed: (0..40)
+            .map(|of| (TopicPartition::new(name(number % 1000), of), 999_000))
+            .collect(),
+    };
+    let mut picture = Picture {
+        brokers: Vec::new(),
+        topics: (0..1000).map(topic).collect(),
+        groups: (0..2000).map(group).collect(),
+    };
+    let filter = Filter::new(&Patterns::default()).unwrap();
+    let begun = Instant::now();
+    let dropped = bound(&mut picture, SERIES_MAX, TEXT_BYTES_MAX);
+    let common = labels(NAMESPACE, CLUSTER);
+    let texts: Vec<_> =
+        Family::ALL.iter().map(|family| render(*family, &picture, &filter, &common)).collect();
+    let took = begun.elapsed();
+    let series = texts.iter().flat_map(|text| text.lines()).count();
+    let mib = texts.iter().map(String::len).sum::<usize>() >> 20;
+    row(
+        "G10 series of 100,000 partitions and 2,000 groups are made",
+        "a part of 5 s",
+        "-",
+        &format!("{took:.1?} for {series} series, {mib} MiB, {dropped} dropped"),
+    );
+}
+
+/// One figure: a row of the table in `docs/performance.md`.
 fn row(what: &str, goal: &str, strimzi: &str, here: &str) {
-    println!("{what:<62} {goal:<34} {strimzi:<34} {here}");
+    println!("| {what:<58} | {goal:<32} | {strimzi:<29} | {here} |");
 }
 
 struct Bench<'a> {

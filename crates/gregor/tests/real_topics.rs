@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 
 mod kafka;
+mod monitoring_support;
+mod prometheus;
 mod up;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,6 +18,7 @@ use std::time::Duration;
 use kafka::{Ground, Place, wait_for, wait_for_mut};
 use kafka_admin::{ClientOptions, ConfigSource, NewTopic};
 use model::{TopicName, TopicPartition};
+use prometheus::{Discovery, Prometheus, scrape_configs};
 use serde_json::{Value, json};
 use testkit::{Load, LoadOptions};
 use tokio::runtime::Runtime;
@@ -23,7 +26,28 @@ use tokio::runtime::Runtime;
 const CLUSTER: &str = "my-cluster";
 const FINALIZER: &str = "strimzi.io/topic-operator";
 const LOADED: &str = "loaded";
+/// A topic without a resource.
+const FOREIGN: &str = "foreign";
 const EXPORTER: &str = "my-cluster-kafka-exporter";
+
+/// The queries of the dashboard and of the alerts that Strimzi ships for its exporter; of alerts, what they compare.
+const OF_THE_EXPORTER: [&str; 15] = [
+    "kafka_broker_info{SELECTOR}",
+    "sum(rate(kafka_topic_partition_current_offset{SELECTOR,topic=~\".+\"}[1m])) by (topic)",
+    "sum(delta(kafka_topic_partition_current_offset{SELECTOR}[5m])/5) by (topic)",
+    "sum(kafka_consumergroup_lag{SELECTOR,consumergroup=~\".+\"}) by (consumergroup, topic)",
+    "sum(delta(kafka_consumergroup_current_offset{SELECTOR}[5m])/5) by (consumergroup, topic)",
+    "sum by (topic) (kafka_topic_partitions{SELECTOR})",
+    "kafka_topic_partition_current_offset{SELECTOR}",
+    "kafka_topic_partition_oldest_offset{SELECTOR}",
+    "kafka_topic_partition_leader{SELECTOR}",
+    "kafka_topic_partition_leader_is_preferred{SELECTOR}",
+    "kafka_topic_partition_replicas{SELECTOR}",
+    "kafka_topic_partition_in_sync_replica{SELECTOR}",
+    "kafka_topic_partition_under_replicated_partition{SELECTOR}",
+    "kafka_consumergroup_lag{SELECTOR}",
+    "changes(kafka_topic_partition_current_offset{SELECTOR}[10m])",
+];
 
 const BROKERS: &str = "
 ---
@@ -207,6 +231,7 @@ fn topics_follow_their_resources() {
     let kafka = scene.place.ready(CLUSTER);
     let warned = kafka["status"]["conditions"].to_string();
     assert!(!warned.contains("topicOperator"), "{warned}");
+    scene.create(FOREIGN, ("flush.ms", "8000"));
     a_topic_is_created_changed_and_deleted(&scene);
     bad_resources_are_told_and_harm_no_other(&scene);
     users_are_told_what_the_cluster_lacks(&scene);
@@ -400,7 +425,7 @@ fn replicas_change_under_load(scene: &Scene<'_>) {
     let bootstrap = scene.place.bootstrap(CLUSTER, "plain");
     let options = LoadOptions::new(ground.home.clone(), &bootstrap, LOADED);
     let load = scene.runtime.block_on(Load::start(options.hosts(ground.hosts()).rate(50))).unwrap();
-    for replicas in [2, 4] {
+    for replicas in [2, 4, 3] {
         scene.patch(LOADED, &json!({ "spec": { "replicas": replicas } }));
         scene.has_replicas(LOADED, replicas);
         scene.runtime.block_on(load.wait_acknowledged(20)).unwrap();
@@ -417,9 +442,9 @@ fn replicas_change_under_load(scene: &Scene<'_>) {
         let words = ["topic", "plan", LOADED, "--replicas", replicas, "--cluster", CLUSTER];
         scene.place.gregor(&[&words[..], &["-o", "json"]].concat()).ok().out
     };
-    let three: Value = serde_json::from_str(&plan("3")).unwrap();
-    assert_eq!(three["partitions"].as_array().unwrap().len(), 4, "{three}");
-    assert_eq!(three["partitions"][0]["after"].as_array().unwrap().len(), 3, "{three}");
+    let four: Value = serde_json::from_str(&plan("4")).unwrap();
+    assert_eq!(four["partitions"].as_array().unwrap().len(), 4, "{four}");
+    assert_eq!(four["partitions"][0]["after"].as_array().unwrap().len(), 4, "{four}");
     assert!(plan("9").contains("9 replicas need 9 brokers"));
     let report = scene.runtime.block_on(load.stop()).unwrap();
     report.check().unwrap();
@@ -446,7 +471,7 @@ fn metrics_have_the_names_of_the_exporter(scene: &Scene<'_>) {
     let lines = [
         format!("kafka_brokers{{{common}}} 4"),
         format!("kafka_topic_partitions{{topic=\"{LOADED}\",{common}}} 4"),
-        format!("kafka_topic_partition_replicas{{topic=\"{LOADED}\",partition=\"3\",{common}}} 4"),
+        format!("kafka_topic_partition_replicas{{topic=\"{LOADED}\",partition=\"3\",{common}}} 3"),
         format!("kafka_consumergroup_members{{consumergroup=\"billing\",{common}}} 0"),
         of_partition("kafka_consumergroup_current_offset", 0, "1"),
         of_partition("kafka_consumergroup_current_offset", 1, "-1"),
@@ -458,6 +483,7 @@ fn metrics_have_the_names_of_the_exporter(scene: &Scene<'_>) {
         let missing = lines.iter().find(|line| !text.lines().any(|one| one == *line));
         missing.map_or(Ok(()), |line| Err(format!("{line} is not in:\n{text}")))
     });
+    the_dashboard_of_the_exporter_has_data(scene);
     // Two sources of the same series would count double. It is removed when metrics are scraped regularly.
     wait_for(|| {
         assert!(scene.metrics().contains("kafka_brokers"));
@@ -482,17 +508,33 @@ fn metrics_have_the_names_of_the_exporter(scene: &Scene<'_>) {
     exporter(Value::Null);
 }
 
+/// A real Prometheus scrapes the operator as the PodMonitors say that are shipped.
+fn the_dashboard_of_the_exporter_has_data(scene: &Scene<'_>) {
+    let temp = tempfile::tempdir().unwrap();
+    let targets = temp.path().join("targets.json");
+    let kubeconfig = scene.place.ground.world.state().join("kubeconfig");
+    let _discovery = Discovery::start(kubeconfig, targets.clone());
+    let no_rules = json!({ "groups": [] });
+    let prometheus = Prometheus::start(temp.path(), &scrape_configs(&targets), &no_rules);
+    let selector = "namespace=\"topics\",strimzi_io_cluster=\"my-cluster\"";
+    wait_for(|| {
+        let queries = OF_THE_EXPORTER.iter().map(|query| query.replace("SELECTOR", selector));
+        let without: Vec<_> = queries.filter(|query| !prometheus.has_had_data(query)).collect();
+        if without.is_empty() { Ok(()) } else { Err(format!("no data: {without:#?}")) }
+    });
+}
+
 /// Also with a topic that Kafka refuses, which must not use up every life.
 fn a_change_of_replicas_is_lived_one_act_per_life(scene: &Scene<'_>) {
     scene.place.ground.begin_one_act_per_life();
-    scene.patch(LOADED, &json!({ "spec": { "replicas": 3 } }));
+    scene.patch(LOADED, &json!({ "spec": { "replicas": 2 } }));
     scene.apply_all(&[
         topic("again-bad", json!({ "config": { "no.such": 1 } })),
         topic("again-good", json!({ "partitions": 2, "replicas": 2 })),
     ]);
     scene.ready("again-good");
     scene.said("again-bad", "KafkaError");
-    scene.has_replicas(LOADED, 3);
+    scene.has_replicas(LOADED, 2);
     scene.place.ground.end_one_act_per_life();
     let throttled = scene.shown(LOADED).unwrap().overrides;
     assert_eq!(throttled, ["min.insync.replicas=2"], "no throttle is left");
@@ -519,6 +561,8 @@ fn unmanaged_and_other_resources_are_left_alone(scene: &Scene<'_>) {
     scene.ready("last");
     assert_eq!(scene.place.get("kafkatopic", "other")["status"], Value::Null);
     assert_eq!(scene.shown("other"), None);
+    let kept = scene.shown(FOREIGN).unwrap();
+    assert_eq!((kept.partitions, kept.overrides), (1, vec!["flush.ms=8000".to_owned()]), "T7.17");
 }
 
 fn a_cluster_that_is_deleted_lets_go(scene: &Scene<'_>) {

@@ -173,7 +173,14 @@ const tasks = {
       await shown.waitForFunction(() => !document.querySelector('.spinner'), null, { timeout: WAIT_MS });
       if (folder) await shown.screenshot({ path: `${folder}/${name}-${look}.png`, fullPage: true });
       const wide = await shown.evaluate(() => document.documentElement.scrollWidth - screen.width);
-      if (look === 'phone' && wide > 0) found.push(`${look}: ${wide} px too wide`);
+      // With the elements that reach beyond the screen, outermost first.
+      const reach = await shown.evaluate(() =>
+        [...document.querySelectorAll('main *')]
+          .filter((one) => one.getBoundingClientRect().right > screen.width + 1)
+          .slice(0, 4)
+          .map((one) => `${one.tagName.toLowerCase()}.${one.className}`),
+      );
+      if (look === 'phone' && wide > 0) found.push(`${look}: ${wide} px too wide: ${reach.join(', ')}`);
       found.push(...(await axe(shown)).map((one) => `${look}: ${one}`));
       await other.close();
     }

@@ -22,15 +22,24 @@ impl Drop for End<'_> {
 }
 
 impl Watched<'_> {
-    /// Partitions with three replicas on brokers of which two shall remain.
+    /// A partition with four replicas on brokers of which three shall remain.
     pub(crate) fn a_drain_that_cannot_proceed_is_seen(&self) {
         const ALERT: &str = "GregorDrainWithoutProgress";
+        let topic = format!(
+            "apiVersion: kafka.strimzi.io/v1\nkind: KafkaTopic\n\
+             metadata: {{name: wide, labels: {{strimzi.io/cluster: {CLUSTER}}}}}\n\
+             spec: {{partitions: 1, replicas: 4}}\n"
+        );
+        let file = self.place.ground.world.file("wide.yaml", &topic);
+        self.place.kubectl(&["apply", "-f", &file]);
+        self.place.kubectl(&["wait", "--for=condition=Ready", "--timeout=300s", "kafkatopic/wide"]);
         self.is_quiet(ALERT);
-        self.scale("broker", 2);
+        self.scale("broker", 3);
         self.fires_for_cluster(ALERT);
         self.scale("broker", 4);
         self.is_resolved(ALERT);
         self.place.ready(CLUSTER);
+        self.place.kubectl(&["delete", "kafkatopic", "wide"]);
     }
 
     /// Another tool sets the throttle of a broker anew whenever Gregor has reverted it.
