@@ -1,6 +1,6 @@
 //! Bodies of answers, bounded in size and time whatever the peer says of their length.
 //!
-//! [`read`], [`read_large`] and [`read_lines`] are for peers that a user of one namespace may control: Cruise Control and
+//! `read`, `read_large` and `read_lines` are for peers that a user of one namespace may control: Cruise Control and
 //! the nodes of a cluster. All their large answers in flight share one budget, so that many of them at once do not
 //! exhaust the memory of the operator either. The callers set the deadline.
 //!

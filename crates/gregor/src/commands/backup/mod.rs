@@ -61,7 +61,7 @@ pub(crate) struct Backup {
     /// File with the password in its first line, at least 12 characters; - for standard input
     #[arg(long, value_name = "FILE")]
     password_file: PathBuf,
-    /// File to write, which must not exist [default: <KAFKA>.gregor]
+    /// File to write, which must not exist [default: KAFKA.gregor]
     #[arg(short, long, value_name = "FILE")]
     file: Option<PathBuf>,
     #[command(flatten)]

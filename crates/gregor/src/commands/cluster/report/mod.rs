@@ -41,7 +41,7 @@ pub(crate) struct Report {
     cluster: String,
     #[command(flatten)]
     at: At,
-    /// File to write [default: <KAFKA>-report.zip]
+    /// File to write [default: KAFKA-report.zip]
     #[arg(short, long, value_name = "FILE")]
     file: Option<PathBuf>,
     /// Lines of each log, from its end
