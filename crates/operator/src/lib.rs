@@ -3,7 +3,7 @@
 //! Every pass observes, asks `control` what to do, records it, and acts. A pass is short and never waits:
 //! what has to happen first is what the next pass looks for.
 //!
-//! What this crate must not do: decide anything, write past [`write`], or wait on Endpoints.
+//! What this crate must not do: decide anything, write past [`mod@write`], or wait on Endpoints.
 
 pub mod body;
 mod client;

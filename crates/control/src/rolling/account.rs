@@ -1,7 +1,7 @@
 //! What people are told of a roll, in the form in which it is stored.
 //!
 //! The operator keeps it in its record of the cluster (the ConfigMap `<cluster>-gregor`, entry `record.json`,
-//! field [`PART`]), and `gregor status` and `gregor why` read it there. Nothing decides by it.
+//! field `PART`), and `gregor status` and `gregor why` read it there. Nothing decides by it.
 //!
 //! 1. It changes only when there is something else to tell. What depends on the time, such as the end that is
 //!    foretold, is computed when it is read ([`Account::estimate`]).
