@@ -114,7 +114,7 @@ impl Console {
         Ok(Self { listener, port, shared: Arc::new(Shared { door }) })
     }
 
-    /// The address to open. That of a console of one user has the token in it: whoever has it sees what the console sees.
+    /// The address to open. That of a console of one user contains the token: anyone who has it sees what the console sees.
     #[must_use]
     pub fn url(&self) -> String {
         match &self.shared.door {

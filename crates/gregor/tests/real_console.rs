@@ -1,5 +1,5 @@
 //! The console in a real browser, with a real cluster: what is seen is compared with what Kubernetes and Kafka say, what is
-//! changed is changed in Kubernetes and Kafka, and whoever has no session or no right sees and changes nothing.
+//! changed is changed in Kubernetes and Kafka, and a user without a session or the rights sees and changes nothing.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking, in its helpers too")]
 

@@ -120,7 +120,7 @@ async fn release_all(ctx: &Context, gone: BTreeSet<Names>) -> BTreeSet<Names> {
     left
 }
 
-/// Whether it worked; why not is told, unless it was only a write conflict.
+/// Whether it worked. A failure is logged, unless it was only a write conflict.
 fn told(done: Result<(), PassError>) -> bool {
     match &done {
         Ok(()) => {}

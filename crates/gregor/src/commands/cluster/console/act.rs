@@ -1,6 +1,6 @@
 //! What users of the console change: the resources of a cluster, and the commands to its rebalances.
 //!
-//! 1. Everything is written with the identity of the user. What Kubernetes refuses is told as it says it.
+//! 1. Everything is written with the identity of the user. A refusal of Kubernetes is shown with its own message.
 //! 2. A resource whose spec has changed since it was read for the editor is not overwritten.
 //! 3. All documents are tried before the first one is written.
 

@@ -44,7 +44,7 @@ const OBSERVED_WITHIN: Duration = Duration::from_secs(30);
 /// A plan asks more of Kafka and computes more.
 const PLANNED_WITHIN: Duration = Duration::from_secs(120);
 
-/// Rights change seldom, and what is refused all the same is told.
+/// Rights change seldom, and a request that is refused later is reported.
 const RIGHTS_EVERY: Duration = Duration::from_secs(60);
 
 /// A cluster without an open page is observed that often, for its history.
@@ -224,7 +224,7 @@ impl Live {
         plan::of_documents((&stage, &names), present.as_ref(), documents, assumed.as_ref()).await
     }
 
-    /// Since when the operator has not renewed its Lease, if that is too long. Who may not read Leases is told nothing.
+    /// Since when the operator has not renewed its Lease, if that is too long. `None` also without the right to read Leases.
     async fn operator_silent_since_ms(&self) -> Option<u64> {
         let named = ListParams::default().fields(&format!("metadata.name={}", install::NAME));
         let everywhere: Api<Lease> = Api::all(self.client.clone());

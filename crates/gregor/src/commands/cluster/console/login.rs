@@ -40,7 +40,7 @@ impl Login {
         })?;
         let Some(status) = made.status else { bail!("the API server has created no token") };
         note(&format!(
-            "valid until {}, with the rights of {namespace}/{}: share it with nobody",
+            "valid until {}, with the rights of {namespace}/{}: do not share it",
             status.expiration_timestamp.0, self.account
         ));
         Out::new(Format::Table).text(&format!("{}\n", status.token))

@@ -32,7 +32,7 @@ use crate::output::{Format, Out, note};
 
 pub(crate) const EXAMPLES: &str = "\
 The console listens on 127.0.0.1. The printed address has a token in it that lets a browser in, with the rights of the
-kubeconfig: share it with nobody. Observations are made once for all pages.
+kubeconfig: do not share it. Observations are made once for all pages.
 
 With --listen it serves users of the cluster instead: each logs in with a bearer token, and every request to Kubernetes
 is made with that token. gregor install --console installs it so.

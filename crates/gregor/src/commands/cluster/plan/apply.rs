@@ -30,7 +30,7 @@ use crate::output::{Format, Out, json, note};
 /// How often the rest is planned.
 const EVERY: Duration = Duration::from_secs(2);
 
-/// After how many plans for the rest in a row that are blocked for the same reason the user is told.
+/// Number of successive plans for the rest, blocked for the same reason, after which this is reported.
 const HELD: u32 = 15;
 
 /// What was planned.
